@@ -1,4 +1,4 @@
-"""Bagging: one estimator fitted on many bootstrap samples, with averaged predictions (Breiman 1996)."""
+"""Bagging: copies of one estimator fitted on bootstrap samples, with averaged predictions (Breiman 1996)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
-# The forest that grows bags of each kind of tree, the parameters it gets, and the fitted attributes it returns.
+# The forest that grows bags of each kind of tree, the parameters passed to it, and the fitted attributes it returns.
 FORESTS: dict[tuple[type, str], Callable[[], Any]] = {
     (DecisionTreeClassifier, "best"): RandomForestClassifier,
     (DecisionTreeClassifier, "random"): ExtraTreesClassifier,
@@ -92,19 +92,19 @@ OF_BAGS = (
     *("n_estimators", "bootstrap", "max_samples", "oob_score", "weight_type"),
     *("warm_start", "voting", "random_state", "n_jobs"),
 )
-# The methods that pass metadata on.
+# Methods that route metadata to the members.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
 SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", "_n_targets", *OUT_OF_BAG)
-# What there is only of members that are fitted one by one.
+# Attributes that exist only if members are fitted one by one.
 OF_MEMBERS = ("_members", "_bags", "_rows", "_drawn_alike")
 _MEMBERS, _FOREST = "members.", "forest."
 
 
 @with_parameters
 class BaseBagging(BaseOneEstimator):
-    """Copies of one estimator, each fitted on a bag of rows and columns."""
+    """Base class of ensembles of copies of one estimator, each fitted on a bag of rows and columns."""
 
     estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
@@ -125,19 +125,19 @@ class BaseBagging(BaseOneEstimator):
     oob_scores_: Array = field(init=False)
     _members: list[FittedMember] = field(init=False)
     _bags: Bags | None = field(init=False, default=None)
-    # Whether all bags are drawn from the same rows in the same way, also after a warm start.
+    # True if all bags are drawn from the same rows in the same way, also after a warm start.
     _drawn_alike: bool = field(init=False, default=True)
-    # Bags of our own trees are a forest: binned once, grown side by side by the engine.
+    # Bags of fastens trees are a forest: binned once, and grown in parallel by the engine.
     _forest: Any = field(init=False, default=None)
-    # How many columns were drawn for each of its trees, which warm starts may change.
+    # Number of columns drawn for each tree of the forest, which a warm start may change.
     _n_columns_of_trees: Any = field(init=False, default=())
 
     def _response_method(self) -> str:
-        """The name of the members' method to use."""
+        """Return the name of the members' method that produces responses."""
         raise NotImplementedError
 
     def _tree_responses(self, X: Any) -> Iterator[Array]:
-        """The response of each tree of the forest."""
+        """Yield the response of each tree of the forest."""
         raise NotImplementedError
 
     # Fit --------------------------------------------------
@@ -148,12 +148,13 @@ class BaseBagging(BaseOneEstimator):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; whatever the estimator takes.
+            NumPy array, pandas, polars or Arrow table, SciPy sparse matrix, or any table that the estimator accepts.
         {y}
         sample_weight : array of shape (n_samples,), optional
-            With `bootstrap`, chances to be drawn: a weight of 2 is the same as the row given twice.
+            Weights of the rows. With `bootstrap`, rows are drawn with probabilities proportional to their weights, so a
+            weight of 2 is equivalent to a duplicated row.
         **metadata
-            Passed on to the members, with scikit-learn's metadata routing.
+            Passed to the members if scikit-learn's metadata routing is enabled.
 
         Returns
         -------
@@ -201,7 +202,7 @@ class BaseBagging(BaseOneEstimator):
     def _fits_sources(self) -> bool:  # type: ignore[override]
         try:
             return self._kind_of_forest() is not None
-        except ValueError:  # of a parameter: `fit` names it, and `dir` takes no such error
+        except ValueError:  # an invalid parameter: `fit` reports it, but `dir` must not raise
             return True
 
     _takes_parts = _fits_sources
@@ -214,7 +215,7 @@ class BaseBagging(BaseOneEstimator):
         return Fits([("estimator", self._template())], self.n_estimators, 0, resolve_n_jobs(self.n_jobs))
 
     def _kind_of_forest(self) -> Callable[[], Any] | None:
-        """The class of the forest that bags of this estimator make; None where they make none."""
+        """Return the forest class that can grow these bags, or None if the members are fitted one by one."""
         self._check_parameters()
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
             return None
@@ -222,7 +223,7 @@ class BaseBagging(BaseOneEstimator):
         return FORESTS.get((type(template), getattr(template, "splitter", "")))
 
     def _check_same_kind(self) -> None:
-        """Raise ValueError for members that cannot stand beside those that a warm start keeps."""
+        """Raise ValueError if new members would be incompatible with those that a warm start keeps."""
         if self._kind_of_forest() is not (None if self._forest is None else type(self._forest)):
             raise ValueError(
                 "estimator must be as in the last fit with warm_start=True, our tree of one splitter or another model; "
@@ -236,7 +237,7 @@ class BaseBagging(BaseOneEstimator):
             check_same_drawing(self.bootstrap, self._bags.draws if isinstance(self._bags.draws, Bootstrap) else None)
 
     def _forest_for_trees(self) -> Any:
-        """The forest that bags of this estimator make, kept with a warm start; None where they make none."""
+        """Return the forest that grows these bags, kept with a warm start; None if members are fitted one by one."""
         make, template = self._kind_of_forest(), self._template()
         if make is None:
             return None
@@ -248,7 +249,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         self._check_target_given(y)
-        # Errors of the table bear the name of the bagging, not that of the forest.
+        # The table is opened here so that errors name the bagging estimator instead of the forest.
         X = X if is_frame(X) else open_table(X, type(self).__name__, self._comm.size == 1).native
         with self._forest._over(self._comm):
             self._forest.fit(X, self._read_target(y), sample_weight)
@@ -263,7 +264,7 @@ class BaseBagging(BaseOneEstimator):
         return self
 
     def _plan(self, data: MemberData) -> Bootstrap | Subsample | None:
-        """Decide how rows are drawn; None for all rows in every bag."""
+        """Return how rows are drawn, or None if every bag has all rows."""
         weight, wanted = data.sample_weight, self.max_samples
         if not self.bootstrap and (wanted is None or (not isinstance(wanted, int | np.integer) and wanted >= 1)):
             return None
@@ -307,7 +308,7 @@ class BaseBagging(BaseOneEstimator):
         return replace(spec, name=str(number)).fitted([fitted], data.classes, knows_labels(fitted))
 
     def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
-        """The rows of a bag: with the numbers of their draws as weights, or as often as they were drawn."""
+        """Return the rows of a bag, with the numbers of draws as weights or repeated as often as they were drawn."""
         if bags.draws is None:
             return data
         counts = bags.counts(number, number + 1)[0].astype(np.int64)
@@ -319,20 +320,20 @@ class BaseBagging(BaseOneEstimator):
             rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
         bag = data.take(rows)
         if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
-            return bag  # drawn with equal chances: weights stay what they are
+            return bag  # drawn with equal probabilities, so weights are unchanged
         weight = counts[rows].astype(np.float64) if as_weights else None
         return replace(bag, sample_weight=weight, weight_unit=None)
 
     def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
-        # Weights are for the bags: members get those of their bag.
+        # Weights determine the bags; members receive the weights of their bag.
         return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, given)
 
     # Out of bag --------------------------------------------------
 
     def _left_out(self, data: MemberData) -> tuple[Array, Array]:
-        """Each row's mean response by the members whose bags do not have it, and each member's score on such rows.
+        """Return each row's mean response over the members whose bags lack it, and each member's score on such rows.
 
-        NaN where there are none.
+        Values are NaN where there are none.
         """
         scores = np.full(len(self._members), np.nan)
         total, n_members = None, np.zeros((data.n_rows, 1))
@@ -352,7 +353,10 @@ class BaseBagging(BaseOneEstimator):
             return np.where(n_members > 0, total / n_members, np.nan), scores
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
-        """How often each training row (of those with a weight) is in the bag of a member; made again from its seed."""
+        """Return how often each training row with nonzero weight is in a member's bag.
+
+        The counts are redrawn from the member's seed.
+        """
         whole(0, len(self) - 1).check("member", member)
         if self._forest is not None:
             return self._forest.in_bag(member)
@@ -374,17 +378,17 @@ class BaseBagging(BaseOneEstimator):
     # Predict --------------------------------------------------
 
     def _passed_on(self, caller: str, metadata: dict[str, Any]) -> dict[str, Any]:
-        """What scikit-learn's metadata routing gives the members' method; without it, arguments are a TypeError."""
+        """Return the metadata routed to the members' method; raise TypeError for arguments without routing."""
         self._check_fitted()
         check_metadata(self, metadata, caller)
         return getattr(process_routing(self, caller, **metadata).estimator, self._callee(caller)) if metadata else {}
 
     def _callee(self, caller: str) -> str:
-        """The method of the members that one of the bagging calls."""
+        """Return the members' method that a method of the bagging estimator calls."""
         return caller if caller == "decision_function" else self._response_method()
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit`, `predict` and the like pass on to the members."""
+        """Return the metadata that `fit`, `predict` and the other methods route to the members."""
         callers = [name for name in CALLERS if hasattr(type(self), name)]
         mapping = MethodMapping().add(caller="fit", callee="fit")
         for caller in callers:
@@ -393,14 +397,14 @@ class BaseBagging(BaseOneEstimator):
         return router.add(estimator=self._template(), method_mapping=mapping)
 
     def _responses(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Iterator[Array]:
-        """Each member's response, (n_samples, n_outputs)."""
+        """Yield each member's response, (n_samples, n_outputs)."""
         X = self._check_table(X)
         if self._forest is not None:
             return self._tree_responses(X)
         return (member.respond(X, method, options) for member in self._members)
 
     def _mean(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Array:
-        """Mean response over the members, by their method or another, with its arguments."""
+        """Return the mean response over the members, by their default method or another one with its arguments."""
         responses = self._responses(X, method, options)
         total = next(responses).copy()
         for response in responses:
@@ -408,7 +412,7 @@ class BaseBagging(BaseOneEstimator):
         return total / len(self._members)
 
     def _spread(self, X: Any) -> Array:
-        """Standard deviation over the members."""
+        """Return the standard deviation over the members."""
         return deviations([response] for response in self._responses(X))[0]
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
@@ -426,21 +430,21 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def estimator_(self) -> Any:
-        """The estimator whose copies are the members."""
+        """The estimator that the members are copies of."""
         self._check_fitted()
         return self._template()
 
     def __len__(self) -> int:
-        """The number of members."""
+        """Return the number of members."""
         return len(self.estimators_)
 
     def __getitem__(self, index: Any) -> Any:
-        """A member, or a list of those of a slice, as `estimators_` has them."""
+        """Return a member, or a list of members for a slice of `estimators_`."""
         return self.estimators_[index]
 
     @property
     def estimators_samples_(self) -> list[NDArray[np.int32]]:
-        """The rows of each member's bag, by their places in `fit`, each as often as it was drawn; not of a file."""
+        """Row indices of each member's bag, repeated as drawn; not available for loaded models."""
         self._check_fitted()
         if self._forest is not None:
             return self._forest.estimators_samples_
@@ -452,7 +456,7 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def estimators_features_(self) -> list[NDArray[np.intp]]:
-        """The columns of each member: its table, but for our trees, which take the whole one."""
+        """Column indices of each member; fastens trees receive the whole table and use only these columns."""
         self._check_fitted()
         every = np.arange(self.n_features_in_)
         if self._forest is not None:
@@ -462,21 +466,21 @@ class BaseBagging(BaseOneEstimator):
         return [every if member.columns is None else np.array(member.columns) for member in self._members]
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there are members."""
+        """Return True if there are members."""
         return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
-        """Return bags of trees in another format, or write them to a file, as a `RandomForestClassifier` does.
+        """Export bags of trees to another format, or to a file, as `RandomForestClassifier.export` does.
 
         Parameters
         ----------
         path, format, **options
-            As for the forest.
+            See `RandomForestClassifier.export`.
 
         Raises
         ------
         ValueError
-            For members that are no trees, or a model that the format cannot hold.
+            If the members are not fastens trees, or the format cannot represent the model.
         """
         self._check_fitted()
         return export(self if self._forest is None else self._forest, path, format, options)
@@ -507,7 +511,7 @@ class BaseBagging(BaseOneEstimator):
 
 
 def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
-    """The bag with its weights among the metadata of the member, where scikit-learn routes that."""
+    """Return the bag with its weights added to the member's metadata, if metadata is routed."""
     weight = bag.weight_for(spec.estimator)
     if bag.routed is None or weight is None:
         return bag
@@ -515,17 +519,17 @@ def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:
-    """A copy whose random choices, also those of estimators in it, follow from a seed."""
+    """Return a copy whose random_state parameters, also in nested estimators, are drawn from a seed."""
     drawn = drawn_seeds(estimator, np.random.RandomState(seed))
     return clone(estimator).set_params(**drawn) if drawn else clone(estimator)
 
 
-# Of the trees that are the default: what forests have.
+# Number of bins of the default trees, as in forests.
 MAX_BINS = 255
 
 
 def _members_decide(model: Any) -> bool:
-    """Whether the members have decision functions, and the bagging predicts by means."""
+    """Return True if the members have decision functions and the bagging averages responses."""
     fitted = model._as_fitted()
     return fitted.voting == "soft" and hasattr(fitted._template(), "decision_function")
 
@@ -534,20 +538,21 @@ def _members_decide(model: Any) -> bool:
 class BaggingClassifier(BaseClassifier, BaseBagging):
     """Bagging for classification.
 
-    Copies of an estimator are fitted on bags, bootstrap samples of the rows and perhaps of the columns; the class with
-    the highest average probability, or most votes, is predicted. Bags of our decision trees are grown by the engine of
-    our forests: the table is binned once for all of them.
+    Copies of an estimator are fitted on bags, which are bootstrap samples of the rows and optionally of the columns.
+    The class with the highest average probability, or the most votes, is predicted. Bags of fastens decision trees are
+    grown by the forest engine, which bins the table once for all of them.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        What to copy, of this package or any other with scikit-learn's interface. None: a decision tree on 255 bins.
+        The estimator to copy, from fastens or any library with scikit-learn's interface. If None, a decision tree with
+        255 bins.
     {parameters}
     voting : {"soft", "hard"}, default="soft"
-        Average the members' probabilities, or count votes. Members without probabilities vote.
+        "soft" averages the members' probabilities; "hard" counts votes. Members without probabilities always vote.
     oob_score : bool or function, default=False
-        Predict each row by the members whose bags do not have it, and score that: by accuracy, or by a function of
-        targets and predictions.
+        If True, each row is predicted by the members whose bags do not contain it, and these predictions are scored by
+        accuracy. A function of targets and predictions is used as the score instead.
 
     Attributes
     ----------
@@ -570,7 +575,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     voting: str = parameter(one_of("soft", "hard"), default="soft")
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        # The members that a warm start keeps know these classes.
+        # Members kept by a warm start were fitted with these classes.
         continues = self.warm_start and hasattr(self, "_members")
         return self._encode_target(y) if continues else super()._learn_target(y)
 
@@ -594,24 +599,24 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     @property
     def oob_decision_function_(self) -> Array:
-        """The mean out-of-bag response for each training row, with `oob_score`; NaN for rows in every bag."""
+        """Mean out-of-bag response for each training row, if `oob_score` is set; NaN for rows in every bag."""
         return self._forest.oob_decision_function_ if self._forest is not None else self._oob_values()
 
     def predict(self, X: ArrayLike, **metadata: Any) -> NDArray[Any]:
-        """Return the class of each row, the first of equals, shape (n_samples,).
+        """Return the class of each row, shape (n_samples,); ties go to the first class.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         **metadata
-            With scikit-learn's metadata routing, passed on to the members' method; also in the methods below.
+            Passed to the members' method if scikit-learn's metadata routing is enabled; also in the methods below.
         """
         best = self._shares(X, "predict", metadata).argmax(axis=1)
         return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike, **metadata: Any) -> Array:
-        """Return the mean of the members' probabilities, or the shares of their votes, (n_samples, n_classes)."""
+        """Return the members' mean probabilities, or vote shares, shape (n_samples, n_classes)."""
         return self._shares(X, "predict_proba", metadata)
 
     def predict_log_proba(self, X: ArrayLike, **metadata: Any) -> Array:
@@ -627,12 +632,12 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     @available_if(_members_decide)
     def decision_function(self, X: ArrayLike, **metadata: Any) -> Array:
-        """Return the mean of the members' decision functions: (n_samples,), or a column for each of several classes.
+        """Return the members' mean decision function, (n_samples,), or one column for each of three or more classes.
 
         Raises
         ------
         ValueError
-            Where a member's bag had rows of one class only.
+            If a member's bag had rows of only one class.
         """
         options = self._passed_on("decision_function", metadata)
         if any(isinstance(member.models[0], OneClassClassifier) for member in self._members):
@@ -641,7 +646,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         return found[:, 0] if found.shape[1] == 1 else found
 
     def predict_spread(self, X: ArrayLike) -> Array:
-        """Return the standard deviation of the members' probabilities, or votes, (n_samples, n_classes)."""
+        """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
         return self._spread(X)
 
 
@@ -649,18 +654,20 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 class BaggingRegressor(BaseRegressor, BaseBagging):
     """Bagging for regression.
 
-    Copies of an estimator are fitted on bags, bootstrap samples of the rows and perhaps of the columns, and their
-    predictions averaged. Bags of our decision trees are grown by the engine of our forests: the table is binned once
-    for all of them. A y of several columns is as many targets, for members that take several.
+    Copies of an estimator are fitted on bags, which are bootstrap samples of the rows and optionally of the columns,
+    and their predictions are averaged. Bags of fastens decision trees are grown by the forest engine, which bins the
+    table once for all of them. If y has several columns, each is a target, and the members must support several
+    targets.
 
     Parameters
     ----------
     estimator : regressor, default=None
-        What to copy, of this package or any other with scikit-learn's interface. None: a decision tree on 255 bins.
+        The estimator to copy, from fastens or any library with scikit-learn's interface. If None, a decision tree with
+        255 bins.
     {parameters}
     oob_score : bool or function, default=False
-        Predict each row by the members whose bags do not have it, and score that: by R2, or by a function of targets
-        and predictions.
+        If True, each row is predicted by the members whose bags do not contain it, and these predictions are scored by
+        R2. A function of targets and predictions is used as the score instead.
 
     Attributes
     ----------
@@ -715,7 +722,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
             self._members = [replace(member, multi_output=self._n_targets > 1) for member in self._members]
 
     def _of_targets(self, found: Array) -> Array:
-        """A vector for one target, else a column for each."""
+        """Return a vector for one target, or one column for each of several targets."""
         return found[:, 0] if self._n_targets == 1 else found
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
@@ -733,7 +740,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
 
     @property
     def oob_prediction_(self) -> Array:
-        """The mean out-of-bag prediction for each training row, with `oob_score`; NaN for rows in every bag."""
+        """Mean out-of-bag prediction for each training row, if `oob_score` is set; NaN for rows in every bag."""
         return self._forest.oob_prediction_ if self._forest is not None else self._of_targets(self._oob_values())
 
     def predict(self, X: ArrayLike, **metadata: Any) -> Array:
@@ -742,9 +749,9 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         **metadata
-            With scikit-learn's metadata routing, passed on to the members' `predict`.
+            Passed to the members' `predict` if scikit-learn's metadata routing is enabled.
         """
         options = self._passed_on("predict", metadata)
         if self._forest is not None:
@@ -752,5 +759,5 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         return self._of_targets(self._mean(X, options=options))
 
     def predict_spread(self, X: ArrayLike) -> Array:
-        """Return the standard deviation of the members' predictions, of the shape of `predict`."""
+        """Return the standard deviation of the members' predictions, with the shape of `predict`."""
         return self._of_targets(self._spread(X))

@@ -1,4 +1,4 @@
-"""Deep forest: layers of forests, each given the columns and what layers before predict (Zhou & Feng 2017)."""
+"""Deep forest: layers of forests that receive the columns and the previous layers' predictions (Zhou & Feng 2017)."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ Array = NDArray[np.float64]
 
 CASCADE_DOCS = entries("""\
 estimators : list of (name, estimator) or None
-    The forests of a layer. None: two random forests and two of extremely randomised trees.
+    The forests of a layer. If None, two random forests and two forests of extremely randomised trees.
 cv : int, splitter, list of (train, test) or None
-    The folds, whose test parts must cover all rows; None: 3, stratified for classes.
+    The folds, whose test sets must cover all rows. If None, 3 folds are used, stratified for classification.
 inputs_from : {"last", "all"}
-    Whose predictions a layer gets beside the columns: those of the layer before, as in the paper, or of all before.
+    Layers whose predictions a layer receives in addition to the columns: "last" is the layer before, as in the paper,
+    and "all" is all layers before.
 random_state : int, RandomState or None
-    Seeds the forests whose own random_state is None, in each layer anew.
+    Seeds the forests whose `random_state` is None, with new seeds in each layer.
 n_layers_ : int
-    Layers kept.
+    Number of layers kept.
 validation_losses_ : list of float
-    Brier score, or mean squared error, after each layer tried.
+    Brier score (classification) or mean squared error (regression) after each layer tried.
 estimators_, named_estimators_ : list of lists, Bunch
-    The fitted models of each layer, and those of all layers by name.
+    The fitted models of each layer, and the models of all layers by name.
 """)
 
 
 @with_parameters
 class BaseCascade(BaseLevels):
-    """Code shared by the classifier and the regressor."""
+    """Base class of the cascade classifier and regressor."""
 
     _fits_sources = False
     _fits_codes = False
@@ -87,11 +88,11 @@ class BaseCascade(BaseLevels):
         return default_forests(is_classifier(self))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit` passes on to which member; it reads validation rows itself."""
+        """Return the metadata that `fit` routes to each member, and its own request for validation rows."""
         return super().get_metadata_routing().add_self_request(own_request(self, reads_validation_rows=True))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Train layer after layer, and keep those up to the best one."""
+        """Train layer after layer, and keep the layers up to the best one."""
         folds = self._folds(data, rows)
         self._seeds = None if self.random_state is None else check_random_state(self.random_state)
         layers: list[list[FittedMember]] = []
@@ -120,13 +121,13 @@ class BaseCascade(BaseLevels):
         return self._seeds
 
     def _should_add_layer(self) -> bool:
-        """Whether to add a layer: the loss still fell in one of the last `n_iter_no_change` layers."""
+        """Return True while the loss has improved within the last `n_iter_no_change` layers."""
         n_layers = len(self.validation_losses_)
         waited = n_layers - 1 - self._best_layer() if n_layers else 0
         return n_layers < self.max_layers and waited < self.n_iter_no_change
 
     def _best_layer(self) -> int:
-        """The layer after which the loss did not fall by more than `tol`."""
+        """Return the index of the layer after which the loss did not fall by more than `tol`."""
         best = 0
         for layer, loss in enumerate(self.validation_losses_):
             if loss < self.validation_losses_[best] - self.tol:
@@ -134,7 +135,7 @@ class BaseCascade(BaseLevels):
         return best
 
     def _validation_loss(self, data: MemberData, responses: list[Array], predicted: list[Array]) -> float:
-        """Mean squared error of the layer's average; of probabilities, the Brier score."""
+        """Return the mean squared error of the layer's average; for probabilities, this is the Brier score."""
         if data.validation is None:
             found, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
         else:
@@ -145,7 +146,7 @@ class BaseCascade(BaseLevels):
         return float(np.average(((found - target) ** 2).sum(axis=1), weights=weight))
 
     def _average(self, X: Any) -> Array:
-        """Mean response of the last layer, (n_samples, n_outputs)."""
+        """Return the mean response of the last layer, (n_samples, n_outputs)."""
         self._check_fitted()
         X = self._check_table(X)
         table = self._level_table(self._fitted_levels[:-1], X)
@@ -173,8 +174,8 @@ class BaseCascade(BaseLevels):
 class CascadeForestClassifier(BaseClassifier, BaseCascade):
     """Deep forest for classification.
 
-    A layer is a few forests. Each predicts every row by models that have not seen it, and the next layer gets these
-    probabilities beside the columns. Layers are added until the Brier score of their average no longer falls.
+    Each layer consists of a few forests. Their out-of-fold class probabilities, together with the columns, are the
+    input of the next layer. Layers are added until the Brier score of their average stops decreasing.
 
     {parameters and attributes}
 

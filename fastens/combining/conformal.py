@@ -56,13 +56,13 @@ from fastens.table.training_data import IMPORTANCE, WEIGHT_TYPE, warn_of_duplica
 Array = NDArray[np.float64]
 
 N_FOLDS = 5
-# Binary digits of an error that count; numbers of more steps than this have no digits to leave out.
+# Number of significant binary digits of an error; predictions of more steps than _MOST_STEPS are not rounded.
 _DIGITS, _MOST_STEPS = 30, 2.0**52
 _COLUMN = "conformalregressor_prediction"
 
 
 def inner_folds(data: MemberData) -> list[Fold]:
-    """Folds of about the same size: of groups where there are some, else of rows, the same ones together."""
+    """Return folds of similar size: group folds if there are groups, else folds that keep duplicates together."""
     from sklearn.model_selection import GroupKFold
 
     if data.groups is not None:
@@ -76,15 +76,15 @@ def inner_folds(data: MemberData) -> list[Fold]:
 
 
 def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int | None) -> RandomForestRegressor:
-    """A forest of the errors of held-out predictions, (n_rows, 1), by the columns and the prediction.
+    """Return a forest that predicts held-out errors, (n_rows, 1), from the columns and the prediction.
 
-    Rows without a prediction, NaN, are left out.
+    Rows without a prediction (NaN) are left out.
     """
     part = data.take(np.flatnonzero(~np.isnan(predicted[:, 0])))
     predicted = predicted[~np.isnan(predicted[:, 0])]
     table, error = _table(predicted, part.X), part.y - predicted[:, 0]
-    # A row given twice is one row of weight 2, or it would be out of a bag that holds its copy. Whatever the weights,
-    # there are as many draws as rows, which leave some out.
+    # Duplicate rows are merged into one row with the sum of weights; otherwise a row could be out of a bag that
+    # contains its copy. The number of draws is the number of rows for any weights, so some rows are left out.
     _, rows, copy_of = np.unique(content_hashes(as_numbers(table), error), return_index=True, return_inverse=True)
     weight = np.bincount(copy_of, part.weight)
     forest = RandomForestRegressor(oob_score=True, weight_type=IMPORTANCE, random_state=seed, n_jobs=n_jobs)
@@ -92,10 +92,10 @@ def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int 
 
 
 def without_last_digits(predicted: Array, y: Array) -> Array:
-    """Predictions, (n_rows, 1), to a billionth of the largest error.
+    """Round predictions, (n_rows, 1), to a billionth of the largest error.
 
-    What other libraries predict depends, in the last digit, on copies of rows and on how the table lies in memory; the
-    bags of a forest depend on every digit.
+    The last digits of other libraries' predictions depend on copies of rows and on the memory layout of the table, and
+    the bags of a forest depend on every digit.
     """
     largest = np.nanmax(np.abs(y[:, None] - predicted))
     step = np.ldexp(float(largest > 0), int(np.frexp(largest)[1]) - _DIGITS)
@@ -104,7 +104,7 @@ def without_last_digits(predicted: Array, y: Array) -> Array:
 
 
 def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> Array:
-    """Quantiles of the targets of rows with these predictions, (n_rows, 1), at the forest's LEVELS."""
+    """Return quantiles of the targets, at the forest's LEVELS, for rows with these predictions, (n_rows, 1)."""
     return predicted + forest.predict_quantiles(_table(predicted, X), LEVELS)
 
 
@@ -116,20 +116,20 @@ _MEMBERS, _FOLD, _N_PARTS = "members.", "fold", "n_parts"
 
 CONFORMAL_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
-    None: hold out `calibration_fraction` of the rows, the same in any order of the table; a row of weight 2 is two
-    rows. A number: that many folds; or a splitter of scikit-learn that holds no row out twice and does not depend on
-    the order of the rows in time, as `TimeSeriesSplit` does. "prefit": the estimator is fitted, and `fit` gets rows
-    that it has not seen.
+    How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independent of the
+    order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A scikit-learn
+    splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does. "prefit" means that
+    the estimator is already fitted, and `fit` receives rows that it was not trained on.
 random_state : int, RandomState or None
-    Draws the rows to hold out, and seeds an estimator whose own random_state is None.
+    Determines the held-out rows, and seeds an estimator whose `random_state` is None.
 estimators_ : list
-    The fitted estimators: one, or that of each fold.
+    The fitted estimators: one, or one for each fold.
 """)
 
 
 @with_parameters
 class BaseConformal(BaseOneEstimator):
-    """An estimator, or copies of it fitted on folds, with conformal scores of rows not trained on."""
+    """Base class of estimators calibrated with conformal scores of held-out rows."""
 
     _fits_sources = False
     _reads_parts = False
@@ -165,13 +165,13 @@ class BaseConformal(BaseOneEstimator):
         return Fits([("estimator", self._template())], n_folds, n_folds, resolve_n_jobs(self.n_jobs))
 
     def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
-        """The rows, and which of them are to be held out from which others; all from none of a fitted estimator."""
+        """Return the rows and the folds; a prefit estimator has one fold that holds out all rows."""
         if self._is_prefit:
             return data, [(np.arange(0), np.arange(data.n_rows))]
         return data, [self._split(data)] if self.cv is None and data.groups is None else self._folds(data, rows)
 
     def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
-        """The estimator fitted for each fold, and its responses for the rows held out."""
+        """Return the estimator fitted for each fold, and its responses for the held-out rows."""
         spec = replace(
             self._spec("estimator", self._template(), self._seed_source(), 0, is_classifier(self)), multi_output=True
         )
@@ -179,7 +179,7 @@ class BaseConformal(BaseOneEstimator):
         return member, responses
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
-        """Training rows and rows held out: no row twice, and not always those that come after the training rows."""
+        """Return the folds; raise ValueError if a row is held out twice or all test sets follow their training set."""
         folds = make_folds(self._splitter() if self.cv is None else self.cv, data, rows)
         held_out = np.concatenate([test for _, test in folds])
         if _is_drawn_anew(self.cv) or len(np.unique(held_out)) < len(held_out):
@@ -196,7 +196,7 @@ class BaseConformal(BaseOneEstimator):
         return folds
 
     def _split(self, data: MemberData) -> Fold:
-        """The rows to train on and those held out, drawn by row: none has a part of its weight in both."""
+        """Return training and held-out rows, drawn by row so that no row's weight is divided between them."""
         n_held_out = math.ceil(self.calibration_fraction * data.n_rows)
         if n_held_out == data.n_rows:
             raise ValueError(
@@ -223,13 +223,13 @@ class BaseConformal(BaseOneEstimator):
         return GroupShuffleSplit() if self.cv is None else self.cv
 
     def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:
-        """Conformal scores of held-out rows."""
+        """Return the conformal scores of held-out rows."""
         raise NotImplementedError
 
     # Predict --------------------------------------------------
 
     def _responses(self, X: Any) -> list[Array]:
-        """Each model's response for new rows, (n_samples, n_outputs) each."""
+        """Return each model's response for new rows, (n_samples, n_outputs) each."""
         self._check_fitted()
         X = self._check_table(X)
         return [self._member.respond_with(model, X) for model in self._member.models]
@@ -239,7 +239,7 @@ class BaseConformal(BaseOneEstimator):
 
     @property
     def estimators_(self) -> list[Any]:
-        """The fitted estimators: one, or that of each fold."""
+        """The fitted estimators: one, or one for each fold."""
         self._check_fitted()
         return list(self._member.models)
 
@@ -260,18 +260,18 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError("the parts that it is calibrated by and the models do not fit together")
 
     def _n_predictions(self) -> int:
-        """How many predictions of a row are calibrated, each by a part of its own."""
+        """Return the number of separately calibrated predictions of a row."""
         return len(self._member.models)
 
 
 def _is_drawn_anew(cv: Any) -> bool:
-    """True if a splitter draws several splits independently, which by chance may not overlap."""
+    """Return True if a splitter draws several independent splits, which may overlap."""
     from sklearn.model_selection import BaseShuffleSplit
 
     return isinstance(cv, BaseShuffleSplit) and cv.get_n_splits() > 1
 
 
-# With fewer rows all intervals have one width.
+# With fewer rows, all intervals have the same width.
 MIN_ROWS = 20
 _FOREST = "forest."
 _MONOTONE = ("monotonic_cst", "monotone_constraints")
@@ -288,33 +288,33 @@ QUANTILES = Rule("two or more ascending numbers between 0 and 1", _are_levels)
 
 @with_parameters
 class ConformalRegressor(BaseRegressor, BaseConformal):
-    """Intervals around the predictions of any regressor that hold the target with a given probability.
+    """Prediction intervals for any regressor that contain the target with a given probability.
 
-    The errors on held-out rows calibrate the intervals. With one part of the rows held out (split conformal) the
-    coverage is guaranteed for any estimator and distribution. With folds every row is used for training and for
-    calibration, and the observed coverage is slightly above `coverage`; proven is 1 - 2 (1 - coverage), slightly less
-    with few folds, for method="constant" (CV+). Both need new rows that are exchangeable with those of `fit`: no drift,
-    and `groups` where rows belong together. Rows of new groups are covered as often only where many groups are held
-    out, as folds of groups do.
+    The errors on held-out rows calibrate the intervals. If a single set of rows is held out (split conformal), the
+    coverage is guaranteed for any estimator and distribution. With folds, every row is used for training and for
+    calibration. The observed coverage is then slightly above `coverage`; the proven bound for method="constant" (CV+)
+    is 1 - 2 (1 - coverage), and slightly less with few folds. Both guarantees require new rows that are exchangeable
+    with the rows of `fit`: there must be no drift, and `groups` must be passed if rows belong together. Rows of new
+    groups reach this coverage only if many groups are held out, as with group folds.
 
     Parameters
     ----------
     {parameters}
     estimator : regressor or None, default=None
-        Of this package or any other with scikit-learn's interface. One that predicts several quantiles, a column for
-        each, gives intervals as wide as each row needs. None: gradient boosting that bounds the weight of its leaves,
-        not their rows, so that weights mean repetition.
+        The regressor, from fastens or any library with scikit-learn's interface. If it predicts several quantiles, one
+        column each, the width of the intervals varies by row. If None, gradient boosting whose leaves are bounded by
+        weight instead of by rows, so that integer weights count as copies.
     method : {"auto", "constant", "cqr"}, default="auto"
-        "auto": intervals as wide as each row needs. A random forest learns the errors of held-out predictions, and its
-        quantiles of a new row's error, moved by what it takes for the coverage, are the ends. With one part of the rows
-        held out, the prediction is the mean of the models of five folds of the others. "constant": one model, or one
-        for each fold, and one width for all rows. It is also what "auto" does with fewer than 20 rows, with folds of
-        groups, for an estimator that predicts several quantiles, and for one with monotone constraints, which both
-        ends then keep. "cqr": conformalised quantile regression; the
-        estimator, which must be gradient boosting of this package, is fitted with loss="quantile" and `quantiles`.
+        With "auto", the width of the intervals varies by row. A random forest learns the errors of held-out
+        predictions; the ends are its quantiles of a new row's error, shifted to reach the coverage. If a single set of
+        rows is held out, the prediction is the mean over models of five folds of the other rows. With "constant", there
+        is one model, or one for each fold, and all intervals have the same width. "auto" falls back to "constant" with
+        fewer than 20 rows, with group folds, for an estimator that predicts several quantiles, and for an estimator
+        with monotone constraints, which both ends then satisfy. "cqr" is conformalised quantile regression; the
+        estimator must be fastens gradient boosting, which is fitted with loss="quantile" and `quantiles`.
     quantiles : list of float, default=(0.05, 0.5, 0.95)
-        With method="cqr": ascending levels. Intervals start from the two nearest to (1 - coverage) / 2 and
-        (1 + coverage) / 2, and `predict` gives the one nearest to 0.5.
+        Ascending quantile levels for method="cqr". Intervals start from the levels nearest to (1 - coverage) / 2 and
+        (1 + coverage) / 2, and `predict` returns the quantile nearest to 0.5.
 
     Attributes
     ----------
@@ -376,15 +376,15 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         self._error_forest: RandomForestRegressor | None = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
-        # Rows of a group share errors, which those out of a bag would give away.
+        # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag.
         is_local &= self.cv is None or data.groups is None
-        # Widths that depend on the row would break the order that the predictions keep.
+        # Widths that vary by row would violate the monotone constraints.
         is_local &= not _is_monotone(self._template())
         if not (is_local and self._fit_local(data, rows)):
             super()._fit_data(data, rows)
 
     def _fit_local(self, data: MemberData, rows: GivenRows) -> bool:
-        """Fit the estimator on folds, and a forest on their errors; False where the estimator gives several columns."""
+        """Fit the estimator on folds, and a forest on the errors; return False if predictions have several columns."""
         train, folds = self._parted(data, rows)
         held_out = None
         if self.cv is None:
@@ -411,12 +411,12 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         return Errors.of(responses, y, _deviation(model, responses), weight)
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the prediction, or the quantile nearest to 0.5, of each row; the mean over the folds' models.
+        """Return the prediction, or the quantile nearest to 0.5, of each row, averaged over the folds' models.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
@@ -426,20 +426,21 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         return predicted[:, middle_column(levels_of(self._member.models[0]), predicted.shape[1])]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
-        """Return an interval for each row that holds its target with a given probability.
+        """Return an interval for each row that contains its target with a given probability.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Probability that a new row's target is in its interval, over rows and training sets.
+            Probability that a new row's target lies in its interval, over rows and training sets. Larger values give
+            wider intervals.
 
         Returns
         -------
         array of shape (n_samples, 2)
-            Lower and upper ends; infinite where there were too few rows to calibrate on: coverage / (1 - coverage) are
-            needed, 9 for 0.9.
+            Lower and upper ends. They are infinite if there are too few calibration rows: at least
+            coverage / (1 - coverage) are needed, which is 9 for 0.9.
         """
         COVERAGE.check("coverage", coverage)
         predicted = self._responses(X)
@@ -480,7 +481,7 @@ def _as_member(forest: RandomForestRegressor) -> FittedMember:
 
 
 def _is_monotone(estimator: Any) -> bool:
-    """Whether an estimator, or a part of it, has a monotone constraint, under the name of any library."""
+    """Return True if an estimator or a nested one has monotone constraints, by any library's parameter name."""
     given = [value for name, value in estimator.get_params().items() if name.split("__")[-1] in _MONOTONE]
     return any(value is not None and np.size(value) > 0 for value in given)
 
@@ -494,37 +495,39 @@ def _loss(model: Any) -> Any:
 
 
 def _deviation(model: Any, responses: Array) -> Array:
-    """The scale of a model's errors for each row, given by its loss; 1 for models without a loss."""
+    """Return the scale of a model's errors for each row, given by its loss; 1 for models without a loss."""
     loss = _loss(model)
     return np.ones(len(responses)) if loss is None else loss.deviation(responses[:, 0])
 
 
 @with_parameters
 class ConformalClassifier(BaseClassifier, BaseConformal):
-    """Sets of classes, from the probabilities of any classifier, that hold the right one with a given probability.
+    """Prediction sets for any classifier with probabilities that contain the class with a given probability.
 
-    The scores of held-out rows calibrate the sets. With one part of the rows held out (split conformal) the coverage
-    is guaranteed for any estimator and distribution. With folds every row is used for training and for calibration; the
-    proven coverage is 1 - 2 (1 - coverage), slightly less with few folds, and the observed one is close to `coverage`.
-    Both need new rows that are exchangeable with those of `fit`.
+    The scores of held-out rows calibrate the sets. If a single set of rows is held out (split conformal), the coverage
+    is guaranteed for any estimator and distribution. With folds, every row is used for training and for calibration;
+    the proven coverage is 1 - 2 (1 - coverage), slightly less with few folds, and the observed coverage is close to
+    `coverage`. Both guarantees require new rows that are exchangeable with the rows of `fit`.
 
     Parameters
     ----------
     {parameters}
     estimator : classifier or None, default=None
-        Of this package or any other with scikit-learn's interface and `predict_proba`. None: gradient boosting that
-        bounds the weight of its leaves, not their rows, so that weights mean repetition.
+        The classifier, from fastens or any library with scikit-learn's interface and `predict_proba`. If None, gradient
+        boosting whose leaves are bounded by weight instead of by rows, so that integer weights count as copies.
     conformity : {"lac", "aps", "raps"}, default="lac"
-        The score. "lac": classes whose probability exceeds one threshold for all rows; the smallest sets, some of them
-        empty. "aps": the most probable classes up to a cumulative probability; larger sets for harder rows, never an
-        empty one. "raps": "aps" with a penalty on rank, against long tails of improbable classes.
+        The conformity score. "lac" includes the classes whose probability exceeds one threshold for all rows; the sets
+        are smallest, and some may be empty. "aps" includes the most probable classes up to a cumulative probability;
+        sets are larger for harder rows and never empty. "raps" is "aps" with a penalty on rank, which limits long tails
+        of improbable classes.
     raps_penalty : float, default=0.01
-        With conformity="raps": added to the cumulative probability for each rank after the first `raps_places`.
+        With conformity="raps", penalty added to the cumulative probability for each rank after the first `raps_places`.
+        Larger values exclude more classes of high rank.
     raps_places : int, default=2
-        With conformity="raps": number of ranks without a penalty.
+        With conformity="raps", number of ranks without a penalty.
     by_class : bool, default=False
-        Whether the coverage holds within each class, also rare ones, and not only over all rows; it takes at least
-        coverage / (1 - coverage) held-out rows of each class.
+        If True, the coverage holds within each class, including rare classes, and not only over all rows. This requires
+        at least coverage / (1 - coverage) held-out rows of each class.
 
     Attributes
     ----------
@@ -569,7 +572,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         if not self._is_prefit:
             return super()._learn_target(y)
-        # The fitted estimator knows the classes; the rows to calibrate on need not have them all.
+        # The classes come from the fitted estimator, because calibration rows need not contain all of them.
         self.classes_, index = joint_classes(*learn_labels(y, self._comm, fewest=1), self._levels()[0])
         return index
 
@@ -584,18 +587,19 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         return SetScores.of(scores, weight)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probability of each class, (n_samples, n_classes); the mean over the folds' models."""
+        """Return the probability of each class, shape (n_samples, n_classes), averaged over the folds' models."""
         return _mean(self._responses(X))
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """Return, for each row, a set of classes that holds the right one with a given probability.
+        """Return a set of classes for each row that contains its class with a given probability.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Probability that a new row's class is in its set, over rows and training sets.
+            Probability that a new row's class is in its set, over rows and training sets. Larger values give larger
+            sets.
 
         Returns
         -------

@@ -58,13 +58,13 @@ Labels = list[NDArray[Any]]
 
 
 def n_columns(classes: Any) -> int:
-    """The number of columns that the response for one target, or for a list of them, has in a later level's table."""
+    """Return the number of columns that a response for one or several targets adds to the next level's table."""
     of_targets = classes if isinstance(classes, list) else [classes]
     return sum(1 if len(own) == 2 else len(own) for own in of_targets)
 
 
 def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
-    """The labels that indices of classes stand for, (n_rows,) or (n_rows, n_targets)."""
+    """Return the labels of class indices, (n_rows,) or (n_rows, n_targets)."""
     index = index.astype(np.intp)
     if not isinstance(classes, list):
         return classes[index]
@@ -72,14 +72,14 @@ def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
 
 
 def places_in(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
-    """The inverse of `labels_of`, of labels that there are."""
+    """Return the class indices of known labels; the inverse of `labels_of`."""
     if not isinstance(classes, list):
         return np.searchsorted(classes, labels)
     return np.column_stack([np.searchsorted(own, column) for own, column in zip(classes, labels.T, strict=True)])
 
 
 def predicted_places(what: str, response: Any, labels: Labels, n_rows: int) -> NDArray[np.intp]:
-    """The index in `labels` of each predicted label, (n_rows, n_targets)."""
+    """Return the index in `labels` of each predicted label, (n_rows, n_targets)."""
     found = np.asarray(response)
     if found.shape != (n_rows, len(labels)):
         raise MemberError(f"{what} must give a label for each of {len(labels)} targets; got the shape {found.shape}.")
@@ -88,7 +88,7 @@ def predicted_places(what: str, response: Any, labels: Labels, n_rows: int) -> N
 
 
 def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Options | None = None) -> list[Array]:
-    """The probabilities of each target's classes, from a list of them or from those of the second of two classes."""
+    """Return class probabilities for each target, from a list of arrays or from probabilities of second classes."""
     found = model.predict_proba(X, **(options or {}))
     if isinstance(found, list):
         if len(found) != len(labels):
@@ -103,10 +103,10 @@ def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Option
 def several_response(
     what: str, model: Any, X: Any, method: str, labels: Labels, options: Options | None = None
 ) -> Array:
-    """A classifier's response for each target, (n_rows, `n_columns`).
+    """Return a classifier's response for each target, (n_rows, `n_columns`).
 
-    `what` is the classifier's name in errors, `options` are further arguments of the method. MemberError for labels
-    that are not in `labels`, and for a response of another shape.
+    `what` is the classifier's name in errors and `options` are further arguments of the method. Raises MemberError for
+    labels that are not in `labels`, and for an unexpected shape.
     """
     if method == "decision_function":
         return _of_two_classes(what, model.decision_function(X, **(options or {})), labels, X.shape[0])
@@ -119,7 +119,7 @@ def several_response(
 
 
 def _of_two_classes(what: str, response: Any, labels: Labels, n_rows: int) -> Array:
-    """A column for each target, all of which have two classes."""
+    """Return one column for each target; all targets must have two classes."""
     found = numbers_of(what, response)
     if found.shape != (n_rows, len(labels)) or any(len(own) != 2 for own in labels):
         sizes = [len(own) for own in labels]
@@ -128,7 +128,7 @@ def _of_two_classes(what: str, response: Any, labels: Labels, n_rows: int) -> Ar
 
 
 class Part(NamedTuple):
-    """A member's model, the columns that it is given, and what its prediction is multiplied by."""
+    """A member's model, its columns, and the factor of its prediction."""
 
     name: str
     model: Any
@@ -137,20 +137,20 @@ class Part(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows to explain, and rows to compare them with or None; whether pairs are wanted."""
+    """Rows to explain, background rows or None, and True if interactions are requested."""
 
     X: Any
     background: Any
     pairs: bool
 
     def of(self, columns: list[int] | None) -> Rows:
-        """The same with some of the columns."""
+        """Return the rows with a subset of the columns."""
         background = None if self.background is None else take_columns(self.background, columns)
         return Rows(take_columns(self.X, columns), background, self.pairs)
 
 
 def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) -> Any:
-    """The explanation of the sum of a constant and of parts: of numbers, or of the probabilities of classes."""
+    """Return the explanation of a constant plus weighted parts: numbers, or class probabilities."""
     FLAG.check("interactions", rows.pairs)
     n_rows, n_outputs = rows.X.shape[0], len(owner.classes_) if is_classifier(owner) else 1
     base = np.full((n_rows, n_outputs), constant)
@@ -192,7 +192,7 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) 
 
 
 def _explained(part: Part, rows: Rows) -> Any:
-    """The explanation of a model's prediction, not of what is behind a link."""
+    """Return the explanation of a model's prediction, rather than of its raw prediction before the link."""
     model = part.model
     is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
     if not hasattr(model, "explain") or not is_known:
@@ -214,9 +214,9 @@ def _explained(part: Part, rows: Rows) -> Any:
 
 
 def _by_class(owner: Any, part: Part, found: Any) -> tuple[Array, Array]:
-    """Values and base of a classifier's member, with an output for each class of the owner."""
+    """Return the values and base values of a classifier, with an output for each class of the owner."""
     values, base = found.values, found.base_values
-    if base.ndim == 1:  # of two classes, the second
+    if base.ndim == 1:  # with two classes, the values of the second
         values, base = np.stack([-values, values], axis=-1), np.stack([1 - base, base], axis=-1)
     places = places_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
     out, of_base = np.zeros((*values.shape[:-1], len(owner.classes_))), np.zeros((len(base), len(owner.classes_)))
@@ -227,19 +227,19 @@ def _by_class(owner: Any, part: Part, found: Any) -> tuple[Array, Array]:
 RowIndices = NDArray[np.intp]
 Fold = tuple[RowIndices, RowIndices]
 
-# Fits on fewer values than this run in parallel with one thread each; larger ones use all threads one after another.
+# Fits on fewer values run in parallel with one thread each; larger fits run one after another with all threads.
 VALUES_FOR_ALL_THREADS = 4e6
-ALL_ROWS = -1  # in place of the number of a fold: the fit on all rows
+ALL_ROWS = -1  # stands for the fit on all rows instead of a fold index
 
 
 class GivenRows(NamedTuple):
-    """The rows of `fit` that have a weight, and how many rows there were."""
+    """Indices of the rows of `fit` with nonzero weight, and the number of rows passed."""
 
     rows: RowIndices
     n_given: int
 
     def scatter(self, found: Array) -> Array:
-        """Values of the rows at their places among those given, NaN elsewhere."""
+        """Return the values at their positions among all rows passed to `fit`, NaN elsewhere."""
         if len(self.rows) == self.n_given:
             return found
         out = np.full((self.n_given, found.shape[1]), np.nan)
@@ -249,35 +249,35 @@ class GivenRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MemberSpec:
-    """A member to fit: its columns, and the method whose responses are used."""
+    """A member to fit, its columns, and the method that produces its responses."""
 
     name: str
     estimator: Any
     columns: list[int] | None
     method: str
-    multi_output: bool = False  # a regressor's several outputs are allowed
+    multi_output: bool = False  # a regressor may have several outputs
 
     def fitted(self, models: list[Any], classes: Any, uses_labels: bool) -> FittedMember:
-        """The member with its fitted models."""
+        """Return the member with its fitted models."""
         return FittedMember(self.name, self.columns, self.method, models, classes, uses_labels, self.multi_output)
 
 
 @dataclass(frozen=True)
 class MemberData:
-    """RowIndices to fit members on."""
+    """The data that members are fitted on."""
 
     X: Any  # a frame, an array, or a CSR or CSC matrix
-    y: Array  # index of the class in classification; a column for each of several targets
-    classes: Any  # the labels, or a list of those of each target; None in regression
+    y: Array  # class indices in classification; one column for each of several targets
+    classes: Any  # the labels, or a list with the labels of each target; None in regression
     sample_weight: Array | None
     groups: Any = None
-    validation: tuple[Any, Any] | None = None  # rows to stop early by, with their targets as they were given
-    routed: Mapping[str, Mapping[str, Any]] | None = None  # metadata by member where scikit-learn routes it
-    weight_unit: float | None = None  # what weights were divided by to be counted; None where none were given
+    validation: tuple[Any, Any] | None = None  # validation rows for early stopping, with their original targets
+    routed: Mapping[str, Mapping[str, Any]] | None = None  # metadata by member if scikit-learn's routing is enabled
+    weight_unit: float | None = None  # divisor that was applied to the weights; None without weights
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         return len(self.y)
 
     @property
@@ -286,18 +286,18 @@ class MemberData:
         return np.ones(self.n_rows) if self.sample_weight is None else self.sample_weight
 
     def weight_for(self, member: Any) -> Array | None:
-        """The weights for a member: as the ensemble counts them, or as given where it has no `weight_type`."""
-        is_counted = isinstance(member, BaseFastens) and member._compares_weights  # what combines members
+        """Return a member's weights: as the ensemble counts them, or unscaled if it has no `weight_type`."""
+        is_counted = isinstance(member, BaseFastens) and member._compares_weights  # ensembles of members
         if self.weight_unit is None or is_counted or names_of_weight_types(member):
             return self.sample_weight
         return self.weight * self.weight_unit
 
     def settled(self) -> MemberData:
-        """The same for members of ours, which then read any part of the rows like the whole."""
+        """Return the data in a form from which fastens members read subsets of rows like the whole table."""
         return replace(self, X=settled(self.X))
 
     def take(self, rows: RowIndices) -> MemberData:
-        """Some of the rows."""
+        """Return a subset of the rows."""
         return replace(
             self,
             X=take_rows(self.X, rows),
@@ -310,12 +310,12 @@ class MemberData:
         )
 
     def with_table(self, X: Any, validation_table: Any = None) -> MemberData:
-        """The same rows with other columns."""
+        """Return the data with the rows unchanged and other columns."""
         validation = None if self.validation is None else (validation_table, self.validation[1])
         return replace(self, X=X, validation=validation)
 
     def labels_for(self, member: Any) -> NDArray[Any]:
-        """The target for a member: labels where it knows these, else class indices."""
+        """Return the target for a member: labels if it is fitted on labels, otherwise class indices."""
         if self.classes is None:
             return self.y
         return labels_of(self.y, self.classes) if knows_labels(member) else self.y.astype(np.intp)
@@ -323,27 +323,27 @@ class MemberData:
 
 @dataclass
 class FittedMember:
-    """A member's model, or its models of all folds, whose responses are averaged."""
+    """A member's model, or the models of all folds, whose responses are averaged."""
 
     name: str
     columns: list[int] | None
     method: str
     models: list[Any]
-    classes: Any  # the labels, or a list of those of each target; None in regression
+    classes: Any  # the labels, or a list with the labels of each target; None in regression
     uses_labels: bool  # fitted on labels, not on class indices
-    multi_output: bool = False  # a regressor's several outputs are allowed
+    multi_output: bool = False  # a regressor may have several outputs
 
     @property
     def kept(self) -> Any:
-        """The model, or the list of those of all folds."""
+        """The model, or the list of the models of all folds."""
         return self.models if len(self.models) > 1 else self.models[0]
 
     def parts(self, weight: float) -> list[Part]:
-        """The models for an explanation of so much of the mean response."""
+        """Return the models to explain, with `weight` divided equally among them."""
         return [Part(self.name, model, self.columns, weight / len(self.models)) for model in self.models]
 
     def respond(self, X: Any, method: str | None = None, options: Mapping[str, Any] | None = None) -> Array:
-        """Responses, (n_rows, 1) or (n_rows, n_classes), by the member's method or another, with its arguments."""
+        """Return responses, (n_rows, 1) or (n_rows, n_classes), by the member's method or another one."""
         X, member = take_columns(X, self.columns), self if method is None else replace(self, method=method)
         total = member._respond(self.models[0], X, options)
         for model in self.models[1:]:
@@ -351,7 +351,7 @@ class FittedMember:
         return total / len(self.models)
 
     def respond_with(self, model: Any, X: Any) -> Array:
-        """Responses of one of the models."""
+        """Return the responses of one of the models."""
         return self._respond(model, take_columns(X, self.columns))
 
     def _respond(self, model: Any, X: Any, options: Mapping[str, Any] | None = None) -> Array:
@@ -371,10 +371,10 @@ class FittedMember:
 
 
 def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
-    """Training and test rows of each fold, by any of scikit-learn's splitters.
+    """Return training and test rows of each fold, from any scikit-learn splitter.
 
-    Folds given as row numbers, or as a fold for each row, count the rows as they were given to `fit`; rows of zero
-    weight leave them.
+    Row indices, and the fold index of each row, refer to the rows as passed to `fit`; rows of zero weight are removed
+    from the folds.
     """
     from sklearn.model_selection import PredefinedSplit
 
@@ -401,7 +401,7 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
 
 
 def _given_folds(cv: Iterable[Any], data: MemberData, given: GivenRows) -> list[Fold]:
-    """Folds given as row numbers or masks, without the rows of zero weight."""
+    """Return folds given as row indices or masks, without the rows of zero weight."""
     place = np.full(given.n_given, -1)
     place[given.rows] = np.arange(data.n_rows)
     parts = [split_of_rows("cv", fold, given.n_given) for fold in cv]
@@ -409,7 +409,7 @@ def _given_folds(cv: Iterable[Any], data: MemberData, given: GivenRows) -> list[
 
 
 def _split(cv: Any, data: MemberData) -> list[Any]:
-    """The folds of a splitter or of a number of folds; scikit-learn's errors get advice."""
+    """Return the folds of a splitter or of a number of folds; scikit-learn's errors are extended with advice."""
     from sklearn.model_selection import check_cv
 
     is_classification = data.classes is not None
@@ -431,12 +431,12 @@ def _kept(places: RowIndices) -> RowIndices:
 
 
 def known_rows(responses: list[Array]) -> NDArray[np.bool_]:
-    """Which rows every member has a response for."""
+    """Return a mask of the rows for which every member has a response."""
     return np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
 
 
 def restrict_folds(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
-    """The folds among the rows that are known, counted anew; folds without training or test rows are left out."""
+    """Return the folds restricted and renumbered to the known rows, without folds that lack training or test rows."""
     cut = [(train[known[train]], test[known[test]]) for train, test in folds]
     place = np.cumsum(known) - 1
     return [(place[train], place[test]) for train, test in cut if len(train) and len(test)]
@@ -455,20 +455,20 @@ class FoldFit:
 
 @dataclass
 class LevelPlan:
-    """How the members of a level are fitted."""
+    """Settings of the fits of a level's members."""
 
-    refit: bool  # fit each member on all rows besides, and keep that model in place of the folds' models
+    refit: bool  # also fit each member on all rows, and keep that model instead of the folds' models
     n_threads: int
-    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits, to add to
+    fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits; new fits are added
     verbose: bool = False  # log how long each fit takes
 
 
 def fit_level(
     specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan
 ) -> tuple[list[FittedMember], list[Array]]:
-    """Fit members on folds, or on all rows where there are none; return them and their out-of-fold responses.
+    """Fit members on folds, or on all rows if there are no folds; return them and their out-of-fold responses.
 
-    A row has the mean of its responses where it is in several test parts, and NaN where it is in none.
+    Responses are averaged for rows in several test sets, and NaN for rows in none.
     """
     jobs = ([ALL_ROWS] if plan.refit or not folds else []) + list(range(len(folds)))
     alone, side_by_side = _tasks(specs, data, folds, plan, jobs)
@@ -481,10 +481,10 @@ def fit_level(
 def _tasks(
     specs: list[MemberSpec], data: MemberData, folds: list[Fold], plan: LevelPlan, jobs: list[int]
 ) -> tuple[list[list[Task]], list[list[Task]]]:
-    """The fits to run one after another with all threads, and those to run in parallel with one thread each.
+    """Return the fits to run one after another with all threads, and the fits to run in parallel.
 
-    Our own members are fitted on a fold one after another, so that its table is encoded and binned once. A frame is
-    read once for all folds.
+    Fits in parallel use one thread each. fastens members are fitted on a fold one after another, so that its table is
+    encoded and binned once. A frame is read once for all folds.
     """
     alone: list[list[Task]] = []
     side_by_side: list[list[Task]] = []
@@ -509,7 +509,7 @@ def _tasks(
 
 
 def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
-    """The data with its frame read in advance, where members can use that and the result stays the same."""
+    """Return the data with its frame read in advance, if members can use it without changing results."""
     if not is_frame(data.X) or not any(_reads_tables(spec.estimator) for spec in specs):
         return data
     table = read_table(data.X)
@@ -517,7 +517,7 @@ def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
 
 
 def _reads_tables(member: Any) -> bool:
-    """Whether a member accepts a table that has been read already."""
+    """Return True if a member accepts a table that has already been read."""
     return (
         isinstance(member, SavedEnsemble)
         and isinstance(member, BaseFastens)
@@ -528,7 +528,7 @@ def _reads_tables(member: Any) -> bool:
 
 
 def _has_threads(member: Any) -> bool:
-    """Whether a member of another library starts several threads or processes itself."""
+    """Return True if a member of another library starts several threads or processes itself."""
     parameters = member.get_params(deep=True) if hasattr(member, "get_params") else {}
     return any(
         key.split("__")[-1] in ("n_jobs", "thread_count", "num_threads") and value not in (None, 1)
@@ -537,7 +537,7 @@ def _has_threads(member: Any) -> bool:
 
 
 def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, plan: LevelPlan) -> None:
-    """Fit a member on one fold, and predict for its test rows."""
+    """Fit a member on one fold, and predict its test rows."""
     began = time.perf_counter()
     part = data if job == ALL_ROWS else _training(data, folds, job)
     columns = None if spec.columns is None else tuple(spec.columns)
@@ -579,14 +579,14 @@ def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMemb
 
 
 def _absent_classes(part: MemberData) -> list[Any]:
-    """The classes of one target without rows."""
+    """Return the classes of a single target that have no rows."""
     if part.classes is None or isinstance(part.classes, list):
         return []
     return np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
 
 
 def _advice(part: MemberData) -> str:
-    """Advice for an error where the training rows lack a class."""
+    """Return advice for an error message if the training rows lack a class."""
     absent = _absent_classes(part)
     if not absent:
         return ""
@@ -597,7 +597,7 @@ def _advice(part: MemberData) -> str:
 
 
 def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
-    """A member fitted on a part of the rows; a constant classifier where its rows have one class."""
+    """Return a member fitted on some rows; a constant classifier if the rows have only one class."""
     has_one_target = part.classes is not None and not isinstance(part.classes, list)
     if not has_one_target or len(_absent_classes(part)) < len(part.classes) - 1:
         return fit_member(spec, part, X)
@@ -609,7 +609,7 @@ def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
 
 
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
-    """Fit a copy of a member, with the weights, groups and validation rows that it takes."""
+    """Fit a copy of a member, with the weights, groups and validation rows that it accepts."""
     model = clone(spec.estimator)
     if data.sample_weight is not None:
         model = with_weight_type(model, data.sample_weight)
@@ -618,14 +618,14 @@ def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
 
 
 def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
-    """Arguments of a member's `fit`: what is routed to it, or weights, and others that its `fit` takes."""
+    """Return the arguments of a member's `fit`: routed metadata, or weights and other supported arguments."""
     found: dict[str, Any] = {} if data.routed is None else dict(data.routed[spec.name])
     member = spec.estimator
     stops_early = getattr(member, "early_stopping", True) is not False and has_fit_parameter(member, "X_val")
     if data.routed is None:
         if (weight := data.weight_for(member)) is not None:
             found[_weight_name(spec)] = weight
-        # Boosting takes groups for the splitter of its early stopping, and refuses them without one.
+        # Boosting uses groups for the early-stopping splitter, and raises if groups are passed without a splitter.
         has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
         if data.groups is not None and has_fit_parameter(member, "groups") and has_splitter:
             found["groups"] = data.groups
@@ -663,7 +663,7 @@ def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: Le
 
 
 def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDArray[Any]]:
-    """Arrays whose names start with `prefix`."""
+    """Return the members as arrays whose names start with `prefix`."""
     found: dict[str, NDArray[Any]] = {}
     described = []
     for number, member in enumerate(members):
@@ -675,7 +675,7 @@ def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDA
 
 
 def members_from_arrays(prefix: str, arrays: Mapping[str, NDArray[Any]], classes: Any) -> list[FittedMember]:
-    """The members again."""
+    """Restore the members from arrays."""
     found = []
     described = json.loads(arrays[f"{prefix}members"].tobytes().decode())
     own = numbered_arrays(prefix, arrays, 2)

@@ -1,4 +1,4 @@
-"""Members of ensembles of any estimators: defaults, parameters, memory, tags and HTML diagrams."""
+"""Members of ensembles of arbitrary estimators: defaults, parameters, memory, tags and HTML diagrams."""
 
 from __future__ import annotations
 
@@ -72,24 +72,24 @@ from fastens.table.source import FitNeeds, MemoryLimits, MemoryNeeds, TableShape
 from fastens.table.tables import check_places, column_positions, is_frame, is_plain
 from fastens.table.training_data import check_same_rows, check_weights
 
-# Boosting that bounds the weight of its leaves, not their rows, so that weights mean repetition.
+# Leaves are bounded by weight instead of by rows, so that integer weights count as copies.
 BOOSTING: dict[str, Any] = {"min_samples_leaf": 1, "growth": Growth(min_child_weight=5.0)}
 
 
 def default_members(is_classification: bool) -> NamedMembers:
-    """Three kinds of trees whose errors differ."""
+    """Return three tree ensembles whose errors differ."""
     boosting: Any = GradientBoostingClassifier if is_classification else GradientBoostingRegressor
     forests = ((name, requesting(kind())) for name, kind in _forests(is_classification))
     return [("boosting", requesting(boosting(**BOOSTING))), *forests]
 
 
 def default_forests(is_classification: bool) -> NamedMembers:
-    """The forests of a cascade's layer: two of each kind, as in the paper."""
+    """Return the forests of a cascade layer: two of each kind, as in the paper."""
     return [(f"{name}_{number}", requesting(kind())) for name, kind in _forests(is_classification) for number in (1, 2)]
 
 
 def requesting(member: Any) -> Any:
-    """A member that nobody could set requests of: it gets weights and validation rows with metadata routing on too."""
+    """Return a default member that requests weights and validation rows if metadata routing is enabled."""
     if routing_enabled():
         taken = [name for name in sorted(KNOWN_METADATA) if has_fit_parameter(member, name)]
         member.set_fit_request(**{name: name != "groups" for name in taken})
@@ -102,36 +102,36 @@ def _forests(is_classification: bool) -> list[tuple[str, Any]]:
     return [("random_forest", RandomForestRegressor), ("extra_trees", ExtraTreesRegressor)]
 
 
-# Bytes of a row: its number, target and weight, and its hash; its number in a fold.
+# Bytes per row: its index, target, weight and hash; and its index in a fold.
 _ROW = 80
 _FOLD = 8
 _MOST_FOLDS = 10
-# Of each response of a member: of the folds, summed up, and as columns.
+# Bytes per response of a member: for the folds, summed up, and as columns.
 _RESPONSE = 32
-# How often there is a table of which rows are taken: with rows of a fold, of them those of a bag, and others beside.
+# Number of simultaneous copies of a table whose rows are taken: folds, bags of folds, and tables with added columns.
 _TAKEN = 4
-_TAKEN_VALUE = 12  # of a sparse table
-# Of a value that a stacker learns from: as it is given, its logarithm, and what these are made into.
+_TAKEN_VALUE = 12  # bytes per value of a sparse table
+# Bytes per value in a stacker: the value, its logarithm, and derived arrays.
 STACKED = 64
 
 
 class Fits(NamedTuple):
-    """How a model fits its members.
+    """The fits of a model's members.
 
     Attributes
     ----------
     members : list of (name, estimator)
-        What is fitted on the table.
+        Estimators that are fitted on the table.
     n_fits : int
-        How often each of them is.
+        Number of fits of each member.
     n_folds : int
-        The folds of the rows.
+        Number of folds.
     n_at_once : int
-        The most fits at a time, of a table that is not large.
+        Maximum number of simultaneous fits, if the table is not large.
     n_columns : int
-        The responses that are columns beside those of the table.
+        Number of responses that are appended to the columns of the table.
     further : list of (name, estimator, shape)
-        What is fitted on another table, once.
+        Estimators that are fitted once on another table.
     """
 
     members: list[tuple[str, Any]]
@@ -143,7 +143,7 @@ class Fits(NamedTuple):
 
 
 def needs_of_members(model: Any, shape: TableShape, fits: Fits) -> MemoryNeeds:
-    """Return what a fit takes on a table of this shape."""
+    """Return the memory that a fit needs on a table of this shape."""
     of_members = shape._replace(n_columns=shape.n_columns + fits.n_columns, n_values=None)
     found = [needs_of_member(name, member, of_members if fits.n_columns else shape) for name, member in fits.members]
     times = n_at_once(shape, fits)
@@ -155,18 +155,18 @@ def needs_of_members(model: Any, shape: TableShape, fits: Fits) -> MemoryNeeds:
     needs = MemoryNeeds(**{name: times * n_bytes for name, n_bytes in most.items()})
     needs = replace(needs, held=max(needs.held, of_further) + beside, given=needs.given + beside)
     needs = replace(needs, learning=needs.learning + beside, kept=kept)
-    # Members of models that take tables in memory alone do not see the ceiling, and put nothing into files.
+    # Members of models that require tables in memory ignore the memory limit and write nothing to files.
     return needs if model._fits_sources else replace(needs, held=needs.in_memory, codes=0, disk=0, column=0)
 
 
 def limits_of_members(model: Any, shape: TableShape, fits: Fits, limits: MemoryLimits) -> MemoryLimits:
-    """Return the limits of each member's fit: what all members' models, and what is held beside them, leave."""
+    """Return the limits of each member's fit: the memory left by all members' models and the shared arrays."""
     room = limits.max_memory - needs_of_members(model, shape, fits).kept - held_beside(model, shape, fits)
     return limits._replace(max_memory=room // n_at_once(shape, fits))
 
 
 def held_beside(model: Any, shape: TableShape, fits: Fits) -> int:
-    """Return what is held while members are fitted, besides their models and what their fits take."""
+    """Return the memory held during the members' fits, in addition to their models and the fits themselves."""
     n_responses = (len(fits.members) if fits.n_folds else 1) * responses_of(model, shape)
     held = shape.n_rows * (_ROW + _FOLD * fits.n_folds + _RESPONSE * n_responses)
     if shape.n_stored is not None:
@@ -175,12 +175,12 @@ def held_beside(model: Any, shape: TableShape, fits: Fits) -> int:
 
 
 def n_at_once(shape: TableShape, fits: Fits) -> int:
-    """Return how many members are fitted at the same time."""
+    """Return the number of members that are fitted at the same time."""
     return fits.n_at_once if shape.n_rows * shape.n_columns <= VALUES_FOR_ALL_THREADS else 1
 
 
 def n_folds_of(cv: Any) -> int:
-    """Return how many folds a splitter makes, or the most that are likely where it does not say."""
+    """Return the number of folds of a splitter, or a likely maximum if it is unknown."""
     if isinstance(cv, int | np.integer):
         return int(cv)
     if hasattr(cv, "__len__") and not isinstance(cv, str):
@@ -189,12 +189,12 @@ def n_folds_of(cv: Any) -> int:
 
 
 def responses_of(model: Any, shape: TableShape) -> int:
-    """Return how many numbers a member gives for a row."""
+    """Return the number of outputs of a member for each row."""
     return max(2, shape.n_outputs) if is_classifier(model) else shape.n_outputs
 
 
 def needs_of_member(name: str, member: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what the fit of a member takes; ValueError for one of another library."""
+    """Return the memory that a member's fit needs; raise ValueError for members of other libraries."""
     if not isinstance(member, BaseFastens):
         raise ValueError(
             f"max_memory must be None with {name!r}, a {type(member).__name__}: how much memory models of other "
@@ -209,15 +209,15 @@ DROPPED = "drop"
 
 
 class BaseMembers(BaseFastens):
-    """An estimator made of named members.
+    """Base class of estimators made of named members.
 
-    A subclass has the parameters `estimators`, `columns`, `cv`, `n_jobs` and `random_state`, and fits by
+    Subclasses have the parameters `estimators`, `columns`, `cv`, `n_jobs` and `random_state`, and implement
     `_fit_data`.
     """
 
     _docs: ClassVar[Docs] = DOCS
     _compares_weights = True
-    # What `_fit_data` sets last.
+    # The attribute that `_fit_data` sets last.
     _learned: ClassVar[str] = "_members"
     _default_cv: ClassVar[int] = 5
     n_features_in_: int
@@ -228,7 +228,7 @@ class BaseMembers(BaseFastens):
     cv: Any
     random_state: Any
     n_jobs: int | None
-    # Whether to log how long each fit of a member takes; a parameter of some.
+    # If true, log how long each fit of a member takes; a parameter of some subclasses.
     verbose: Any = False
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -247,22 +247,22 @@ class BaseMembers(BaseFastens):
         y_val: ArrayLike | None = None,
         **metadata: Any,
     ) -> Any:
-        """Train the members, and what combines them.
+        """Fit the members and combine them.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Any table that all members take.
+            Any table that all members accept.
         {y}
         sample_weight : array of shape (n_samples,), optional
-            Goes to every member, and counts wherever rows are counted: a weight of 2 is the same as the row given
-            twice, 0 as the row left out.
+            Weights of the rows, passed to every member and used wherever rows are counted. A weight of 2 is equivalent
+            to a duplicated row, and a weight of 0 to a removed row.
         groups : array of shape (n_samples,), optional
-            For the splitter, and for members whose `fit` takes groups.
+            Groups for the splitter, and for members whose `fit` accepts groups.
         X_val, y_val : table and array, optional
-            Rows to validate on, for members whose `fit` takes them and that stop early.
+            Validation set, for members with early stopping whose `fit` accepts one.
         **metadata
-            With scikit-learn's metadata routing on: whatever the members request.
+            Metadata that the members request, if scikit-learn's metadata routing is enabled.
 
         Returns
         -------
@@ -271,7 +271,7 @@ class BaseMembers(BaseFastens):
         Raises
         ------
         ValueError
-            If a parameter or the data break a rule; as MemberError if a member cannot be fitted or used.
+            If a parameter or the data are invalid; MemberError, a subclass, if a member cannot be fitted or used.
         """
         given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         self.__dict__.pop(self._learned, None)
@@ -280,7 +280,7 @@ class BaseMembers(BaseFastens):
         return self
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Fit the members and what combines them."""
+        """Fit the members and combine them."""
         raise NotImplementedError
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
@@ -289,7 +289,7 @@ class BaseMembers(BaseFastens):
     def _fit_level(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], refit: bool = True
     ) -> tuple[list[FittedMember], list[Array]]:
-        """Fitted members of one level, and their responses for the rows of `data`: out of fold, unless prefit."""
+        """Return the fitted members of a level and their responses for `data`: out of fold, unless prefit."""
         if self._is_prefit:
             members = self._prefit_members(specs, data)
             return members, [member.respond(data.X) for member in members]
@@ -302,28 +302,28 @@ class BaseMembers(BaseFastens):
     # Explain --------------------------------------------------
 
     def explain(self, X: ArrayLike, background: ArrayLike | None = None, *, interactions: bool = False) -> Any:
-        """Explain predictions, of classes their probabilities, by Shapley values: the sums of those of the members.
+        """Explain predictions, or class probabilities, by Shapley values: weighted sums of the members' values.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             Rows to explain.
         background : table of shape (n_background, n_features), optional
-            Rows to compare with (interventional): what is not known of a row is as in these, with their mean as
-            result. Default: as the training rows of each member were spread over its trees (path-dependent), which
-            members whose raw predictions are behind a link, such as boosted classifiers, cannot be explained by.
+            Background rows for interventional values: features absent from a coalition are averaged over these rows. If
+            None, values are path-dependent and use the distribution of each member's training rows over its trees; this
+            is unavailable for members whose raw predictions are behind a link, such as boosted classifiers.
         interactions : bool, default=False
-            Split each value into that of the feature by itself and those of its pairs with the others.
+            If True, split each value into the main effect of the feature and its interactions with the other features.
 
         Returns
         -------
-        shap.Explanation, or Explanation where shap is not installed
-            As `explain` of the members gives it; of three or more classes with an axis for these at the end.
+        shap.Explanation, or Explanation if shap is not installed
+            The format of the members' `explain`; with three or more classes, the last axis is the class.
 
         Raises
         ------
         ValueError
-            Where predictions are no weighted sums of the members', or a member cannot be explained.
+            If predictions are not weighted sums of the members' predictions, or a member cannot be explained.
 
         Examples
         --------
@@ -344,7 +344,7 @@ class BaseMembers(BaseFastens):
         return explain_sum(self, *self._explained_parts(rows), rows)
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        """The models whose predictions add up to those of the ensemble, and what is added to them."""
+        """Return the weighted models whose predictions add up to the ensemble's, and a constant."""
         raise ValueError(
             f"predictions must be weighted sums of the members' to be explained; those of {type(self).__name__} are "
             "not. Explain members, or use sklearn.inspection.permutation_importance."
@@ -353,23 +353,23 @@ class BaseMembers(BaseFastens):
     # Members as parameters --------------------------------------------------
 
     def _default_members(self) -> NamedMembers:
-        """The members where none are given."""
+        """Return the default members."""
         return default_members(is_classifier(self))
 
     def _levels(self) -> list[NamedMembers]:
-        """The members of each level, those dropped left out."""
+        """Return the members of each level, without dropped members."""
         given = self._default_members() if self.estimators is None else self.estimators
         return [[(name, member) for name, member in given if not is_dropped(member)]]
 
     def _named(self) -> Iterator[tuple[str, Any]]:
-        """The members given as parameters, if they are well formed."""
+        """Yield the members given as parameters, if they are well formed."""
         levels: Any = getattr(self, "levels", None)
         for members in [self.estimators, *(levels if LEVELS.holds(levels) else [])]:
             if MEMBERS.holds(members):
                 yield from members
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep`, also the members by name and their parameters as ``name__parameter``."""
+        """Return the parameters; with `deep`, also members by name, and their parameters as ``name__parameter``."""
         found = super().get_params(deep=deep)
         if deep:
             for name, member in self._named():
@@ -379,7 +379,7 @@ class BaseMembers(BaseFastens):
         return found
 
     def set_params(self, **params: Any) -> BaseMembers:
-        """Set parameters; a member is replaced by its name, or left out with 'drop'."""
+        """Set parameters; members are replaced by name, or dropped with "drop"."""
         with self._setting():
             for key in ("estimators", "levels"):
                 if key in params:
@@ -394,11 +394,11 @@ class BaseMembers(BaseFastens):
 
     @property
     def named_estimators(self) -> Bunch:
-        """The members given, by name."""
+        """The members passed as parameters, by name."""
         return Bunch(**dict(self._named()))
 
     def _specs(self) -> list[list[MemberSpec]]:
-        """Check the members; return their columns, methods and seeded copies."""
+        """Check the members, and return their columns, methods and seeded copies."""
         levels = self._levels()
         names = [name for members in levels for name, _ in members]
         _check_names(names, self.get_params(deep=False))
@@ -409,14 +409,14 @@ class BaseMembers(BaseFastens):
         if unknown:
             raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {known}.")
         seeds = self._seed_source()
-        of_classes = is_classifier(self)  # asks all members for their tags
+        of_classes = is_classifier(self)  # reads the tags of all members
         return [
             [self._spec(name, member, seeds, depth, of_classes) for name, member in members]
             for depth, members in enumerate(levels)
         ]
 
     def _names_given(self, names: list[str]) -> list[str]:
-        """The names of the members, those dropped among them; by default those of `names`."""
+        """Return the names of the members, including dropped ones; by default `names`."""
         return [name for name, _ in self._named()] or names
 
     def _spec(
@@ -434,39 +434,39 @@ class BaseMembers(BaseFastens):
         return MemberSpec(name, seeded(member, seeds), columns, method)
 
     def _seed_source(self) -> np.random.RandomState | None:
-        """The generator of the members' seeds; None where they are not seeded."""
+        """Return the generator of the members' seeds, or None if they are not seeded."""
         return None if self.random_state is None or self._is_prefit else check_random_state(self.random_state)
 
     @property
     def _is_prefit(self) -> bool:
-        """Whether the members are fitted already."""
+        """True if the members are already fitted."""
         cv = getattr(self, "cv", None)
         return bool(getattr(self, "prefit", False)) or (isinstance(cv, str) and cv == PREFIT)
 
     def _response_method(self) -> str:
-        """The members' method to use, or "auto"."""
+        """Return the name of the members' method that produces responses, or "auto"."""
         return "auto"
 
     def _remedy(self) -> str:
-        """Advice for an error where a member lacks the method."""
+        """Return advice for an error message if a member lacks the method."""
         return ""
 
     # The table --------------------------------------------------
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        """Members get the table as it is: a frame, an array, a CSR or CSC matrix or a row source."""
+        """Return the table that members receive unchanged: a frame, an array, a CSR or CSC matrix or a row source."""
         table = open_table(X, type(self).__name__)
         if not is_frame(X):
             is_csc = sparse.issparse(X) and X.format == "csc"
             X = table.native.tocsc() if is_csc else table.native
-            if X.dtype is not None and X.dtype.kind == "O":  # what no member could read is the table's fault
+            if X.dtype is not None and X.dtype.kind == "O":  # errors name the table, not a member
                 InputEncoder.fit(table).transform(table)
         self._encoder = InputEncoder(X.encoder.names if is_coded(X) else table.names, [None] * len(table))
         self._set_columns()
         return X if needs is None else self._within(X, needs)
 
     def _within(self, X: Any, needs: FitNeeds) -> Any:
-        """The table with the limits of each member's fit, where it has any: what they leave beside all else."""
+        """Return the table with the memory limits of each member's fit, if the table has limits."""
         if (limits := getattr(X, "limits", None)) is not None:
             needs.place(limits, X)
             X, shape = copy(X), needs.shape(X)
@@ -477,7 +477,7 @@ class BaseMembers(BaseFastens):
         return needs_of_members(self, shape, self._planned_fits(shape))
 
     def _planned_fits(self, shape: TableShape) -> Fits:
-        """How the members will be fitted."""
+        """Return the planned fits of the members."""
         members = [pair for members in self._levels() for pair in members]
         n_folds = n_folds_of(self._default_cv if self.cv is None else self.cv)
         return Fits(members, n_folds + 1, n_folds, resolve_n_jobs(self.n_jobs))
@@ -490,7 +490,7 @@ class BaseMembers(BaseFastens):
         return X if is_frame(X) and native is nw.to_native(X, pass_through=True) else native
 
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
-        """Check the parameters and the data; drop the rows of zero weight."""
+        """Check the parameters and the data, and drop rows of zero weight."""
         self._check_parameters()
         self._check_target_given(y)
         if self._is_prefit:
@@ -531,7 +531,7 @@ class BaseMembers(BaseFastens):
         return X, y
 
     def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
-        """Metadata by member, where scikit-learn's metadata routing is on."""
+        """Return the metadata for each member, or None if scikit-learn's metadata routing is disabled."""
         if not routing_enabled():
             check_metadata(self, metadata)
             return None
@@ -549,7 +549,7 @@ class BaseMembers(BaseFastens):
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit` passes on to which member."""
+        """Return the metadata that `fit` routes to each member."""
         router = MetadataRouter(owner=self).add_self_request(own_request(self))
         for name, member in (pair for members in self._levels() for pair in members):
             router.add(**{name: member}, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
@@ -559,11 +559,11 @@ class BaseMembers(BaseFastens):
         return router
 
     def _routed_names(self) -> list[str]:
-        """What `fit` may pass metadata on to."""
+        """Return the names of the objects that `fit` may route metadata to."""
         return [name for members in self._levels() for name, _ in members]
 
     def _routed_splitter(self) -> Any:
-        """The splitter, which may request metadata."""
+        """Return the splitter, which may request metadata."""
         return getattr(self, "cv", None)
 
     def _sk_visual_block_(self) -> Any:
@@ -578,26 +578,26 @@ class BaseMembers(BaseFastens):
 
 
 class BaseOneEstimator(BaseMembers):
-    """An estimator made of copies of one other."""
+    """Base class of estimators made of copies of a single estimator."""
 
     estimators = None
     columns = None
     estimator: Any
 
     def _template(self) -> Any:
-        """The estimator to copy."""
+        """Return the estimator to copy."""
         raise NotImplementedError
 
     def _named(self) -> Iterator[tuple[str, Any]]:
-        """The estimator, for tags."""
+        """Yield the estimator, whose tags are read."""
         yield "estimator", self._template()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep`, those of the estimator as ``estimator__parameter`` too."""
+        """Return the parameters; with `deep`, also the estimator's parameters as ``estimator__parameter``."""
         return BaseEstimator.get_params(self, deep=deep)
 
     def set_params(self, **params: Any) -> BaseOneEstimator:
-        """Set parameters, those of the estimator as ``estimator__parameter``."""
+        """Set parameters; the estimator's parameters are named ``estimator__parameter``."""
         ChecksParameters.set_params(self, **params)
         return self
 
@@ -610,7 +610,7 @@ class BaseOneEstimator(BaseMembers):
 
 
 def is_dropped(member: Any) -> bool:
-    """Whether a member is left out."""
+    """Return True if a member is dropped."""
     return isinstance(member, str) and member == DROPPED
 
 

@@ -1,4 +1,4 @@
-"""Shared parameters of ensembles of any estimators, and the checked predictions of their members."""
+"""Parameters shared by ensembles of arbitrary estimators, and validation of their members' predictions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LEVELS = Rule(
     "a list of lists of (name, estimator) pairs",
     lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(MEMBERS.holds(item) for item in value),
 )
-# Of every ensemble, of those of named members, and of those whose members may see some of the columns.
+# Rules for every ensemble, for ensembles of named members, and for ensembles whose members may use a subset of columns.
 COMMON_RULES = {
     "cv": ANYTHING,
     "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
@@ -66,7 +66,7 @@ COMMON_RULES = {
 }
 NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
 RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the names of members") | NONE}
-# Where "prefit" is no cv.
+# For estimators that do not accept cv="prefit".
 CV = (
     Rule(
         "a number of folds, a splitter or a list of (train, test)",
@@ -86,97 +86,100 @@ LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
 
 DOCS = WEIGHT_TYPE_DOCS | entries("""\
 estimators : list of (name, estimator) or None
-    The members, of this package or any other with scikit-learn's interface; "drop" in place of an estimator leaves
-    it out. None: gradient boosting, a random forest and extremely randomised trees.
+    The members, from fastens or any library with scikit-learn's interface; "drop" instead of an estimator leaves the
+    member out. If None, the members are gradient boosting, a random forest and extremely randomised trees.
 final_estimator : estimator, "linear", "boosting" or None
-    What combines the predictions. "linear": logistic regression on log-odds, or ridge regression; "boosting": gradient
-    boosting. None: "linear", and "boosting" with `passthrough`.
+    The estimator that combines the predictions. "linear" is logistic regression on log-odds, or ridge regression for
+    regression; "boosting" is gradient boosting. If None, "linear" is used, or "boosting" with `passthrough`.
 levels : list of lists of (name, estimator) or None
-    In place of `estimators`: the members of each level, trained on the out-of-fold predictions of the one before.
+    The members of each level, used instead of `estimators`. Each level is trained on the out-of-fold predictions of the
+    level before.
 prior : array of shape (n_members,) or None
-    Probability of each member before any data, up to a factor; None is uniform.
+    Prior probability of each member, up to a factor. If None, the prior is uniform.
 noise : float, pair of floats or None
-    None: members predict probabilities. A number: they vote, and are wrong with this probability, each other class
-    equally likely; 0 leaves only members that make no mistake. A pair (a, b): an unknown probability for each member,
-    with the prior Beta(a, b).
+    If None, members predict probabilities. If a number, members vote and are wrong with this probability, with every
+    other class equally likely; 0 leaves only members that make no mistakes. If a pair (a, b), each member has an
+    unknown error probability with the prior Beta(a, b).
 temperature : float
-    The likelihood is raised to the power of one over this: above 1 it counts for less.
+    The likelihood is raised to the power 1 / temperature. Values above 1 reduce its influence.
 prefit : bool
-    The members are fitted already; `fit` learns the classes, and the weights where they are to be learned.
+    If True, the members are already fitted. `fit` then only learns the classes, and the weights if they are learned.
 cv : int, splitter, list of (train, test) or None
-    The folds; None: 5, stratified for classes of one target.
+    The folds. If None, 5 folds are used, stratified for classification with one target.
 stack_method : {"auto", "predict_proba", "decision_function", "predict"}
-    The members' method to use; "auto": the first of these that a member has.
+    The method of the members to use. "auto" selects the first of these that a member has.
 passthrough : bool
-    Later levels and the final estimator get the columns of X too (cascade).
+    If True, later levels and the final estimator also receive the columns of X (cascade).
 max_layers : int
-    Most layers.
+    Maximum number of layers.
 n_iter_no_change : int
-    Layers without improvement before stopping; the layers up to the best one are kept.
+    Number of layers without improvement after which training stops; the layers up to the best one are kept.
 tol : float
-    What counts as an improvement of the validation loss.
+    Minimum decrease of the validation loss that counts as an improvement.
 inputs_from : {"last", "all"}
-    Whose predictions a later level gets: those of the level before, or of all levels before. With "all",
-    the columns of X and one member in each level, every model gets the predictions of all models before it (cascade
+    Levels whose predictions a later level receives: "last" is the level before, "all" is all levels before. With "all",
+    the columns of X and one member in each level, every model receives the predictions of all models before it (cascade
     stacking).
 refit : bool
-    False: the models of the folds are kept, and their predictions averaged. True: each member is fitted on all rows
-    besides, and that model alone predicts, as in scikit-learn: a longer `fit`, a shorter `predict`, and in our
-    measurements a slightly larger loss.
+    If False, the models of the folds are kept and their predictions averaged. If True, each member is also fitted on
+    all rows and only that model predicts, as in scikit-learn. This makes `fit` slower and `predict` faster, and in our
+    measurements the loss is slightly higher.
 columns : dict of str to columns or None
-    By member: the columns it sees, as names, numbers or a mask; of the first level, where there are several.
+    Columns that each member uses, by member name: column names, indices or a mask. With several levels, this applies to
+    the first one.
 warm_start : bool
-    Members that an earlier `fit` of the same rows has finished, and whose parameters are the same, are kept.
+    If True, members that an earlier `fit` on the same rows has finished are reused if their parameters are unchanged.
 verbose : int or bool
-    Log how long each fit of a member took, to the logger "fastens".
+    If True, or above 0, log how long each fit of a member took, to the logger "fastens".
 calibration_fraction : float
-    With cv=None: share of the rows, or groups, held out.
+    Fraction of the rows, or groups, held out when ``cv=None``.
 random_state : int, RandomState or None
-    Seeds the members whose own random_state is None.
+    Seeds the members whose `random_state` is None.
 n_jobs : int or None
-    Threads; the result does not depend on it. Small fits run side by side with a thread each, large ones of this
-    package one after another with all threads.
+    Number of threads; the result does not depend on it. Small fits run in parallel with one thread each; large fits of
+    fastens estimators run one after another with all threads.
 classes_ : array of shape (n_classes,)
-    The labels, sorted.
+    The sorted class labels.
 estimators_, named_estimators_ : list, Bunch
-    The fitted members: a list of models for each where those of several folds are kept.
+    The fitted members; if the models of several folds are kept, a list of models for each member.
 final_estimator_ : estimator
     The fitted final estimator.
 oof_predictions_ : dict of str to array of shape (n_samples, n_outputs)
-    Each member's predictions for the training rows, by models that have not seen them; NaN where there are none.
+    Out-of-fold predictions of each member for the training rows; NaN where a row has none.
 n_features_in_ : int
     Number of columns.
 feature_names_in_ : array of shape (n_features_in_,)
-    Their names, where they have some.
+    Column names, if X has any.
 """)
 BAGGING_DOCS = TREE_DOCS | entries("""\
 n_estimators : int
     Number of members.
 max_samples : int, float or None
-    Number of rows drawn for a member, or share of them; None for as many as there are.
+    Number or fraction of rows drawn for each member. If None, as many as X has.
 max_features : int, float, "sqrt", "log2" or None
-    Number of columns drawn for a member, or share of them; None for all.
+    Number or fraction of columns drawn for each member. If None, all columns are used.
 bootstrap : bool
-    Draw rows with replacement, with chances in proportion to their weights.
+    If True, draw rows with replacement, with probabilities proportional to their weights.
 bootstrap_features : bool
-    Draw columns with replacement; one drawn twice counts once.
+    If True, draw columns with replacement; a column drawn twice counts once.
 sampling : {"auto", "weights", "rows"}
-    How a member is given its bag: "weights", each row once with the number of its draws as weight; "rows", as often as
-    it was drawn, which large weights may make too often: more than ten million copies are a ValueError. "auto": weights
-    where the estimator's `fit` takes some.
+    How a member receives its bag. "weights" passes each row once, with the number of its draws as weight. "rows" passes
+    each row as often as it was drawn; more than ten million copies, which large weights may cause, raise ValueError.
+    "auto" uses weights if the estimator's `fit` accepts them.
 warm_start : bool
-    `fit` adds members to those there are: given the same rows, the same model as all at once. Given other rows, or
-    drawing them in another way, it needs ``oob_score=False``, and the bags are not known.
+    If True, `fit` adds members to the existing ones; with the same rows, the result equals fitting all members at once.
+    With other rows, or rows drawn in another way, ``oob_score=False`` is required and the bags are unavailable.
 verbose : int or bool
-    Log how long the fit of each member took; bags of our own trees are grown together, and log nothing.
+    If True, or above 0, log how long the fit of each member took. Bags of fastens decision trees are grown together and
+    log nothing.
 random_state : int, RandomState or None
-    Fixes the bags and seeds the members.
+    Determines the bags and seeds the members.
 n_jobs : int or None
-    Threads; the result does not depend on it.
+    Number of threads; the result does not depend on it.
 oob_score_ : float
-    With `oob_score`: the score of the mean out-of-bag responses.
+    Score of the mean out-of-bag responses, if `oob_score` is set.
 oob_scores_ : array of shape (n_estimators,)
-    With `oob_score`: the score of each member on the rows out of its bag; NaN where there are none.
+    Score of each member on the rows outside its bag, if `oob_score` is set; NaN if there are none.
 """)
 
 KNOWN_METADATA = ("sample_weight", "groups", "X_val", "y_val")
@@ -185,7 +188,7 @@ KNOWN_METADATA = ("sample_weight", "groups", "X_val", "y_val")
 def check_metadata(
     owner: Any, metadata: Mapping[str, Any], method: str = "fit", known: Collection[str] = KNOWN_METADATA
 ) -> None:
-    """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is on."""
+    """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is enabled."""
     unknown = [] if routing_enabled() else sorted(set(metadata).difference(known if method == "fit" else ()))
     if unknown:
         where, name = f"{type(owner).__name__}.{method}()", unknown[0]
@@ -196,12 +199,12 @@ def check_metadata(
 def check_prefit(members: Iterable[tuple[str, Any]]) -> None:
     """Raise NotFittedError for the first member that is not fitted."""
     for name, member in members:
-        shown = repr(name).replace("%", "%%")  # the message is a format
+        shown = repr(name).replace("%", "%%")  # the message is a format string
         check_is_fitted(member, msg=f"Member {shown} must be fitted already; this %(name)s is not fitted yet.")
 
 
 def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[Any] | None:
-    """The groups of some of the rows; ValueError where there is not one for each row."""
+    """Return the groups of some of the rows; raise ValueError unless there is one group for each row."""
     if groups is None:
         return None
     found = unmasked(groups, "groups")
@@ -211,7 +214,7 @@ def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[
 
 
 def metadata_of_rows(metadata: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
-    """Metadata of some of the rows: what has a value for each row is cut, validation data and the like are not."""
+    """Return the metadata of some of the rows; values with one entry per row are subset, except validation data."""
     return {
         key: _rows_of(value, rows) if key not in ("X_val", "y_val") and _is_by_row(value, n_rows) else value
         for key, value in metadata.items()
@@ -229,7 +232,7 @@ def _rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def own_request(owner: Any, *, reads_validation_rows: bool = False) -> MetadataRequest:
-    """What an ensemble itself requests: what was asked for by `set_score_request`, and rows to validate on."""
+    """Return an ensemble's own metadata request: names set by `set_score_request`, and validation rows."""
     request = MetadataRequest(owner=owner)
     for name, alias in owner._get_metadata_request().score.requests.items():
         if alias is not None:
@@ -240,12 +243,12 @@ def own_request(owner: Any, *, reads_validation_rows: bool = False) -> MetadataR
 
 
 def routing_enabled() -> bool:
-    """Whether scikit-learn's metadata routing is on."""
+    """Return True if scikit-learn's metadata routing is enabled."""
     return bool(get_config().get("enable_metadata_routing", False))
 
 
 def tags_of(member: Any) -> Any:
-    """scikit-learn's tags of an estimator; None for what has none: a class, text, an object of a class of its own."""
+    """Return the scikit-learn tags of an estimator; None for classes, text and objects without tags."""
     if not hasattr(member, "fit"):
         return None
     try:
@@ -255,17 +258,18 @@ def tags_of(member: Any) -> Any:
 
 
 def layers_of(member: Any) -> Iterator[Any]:
-    """A member, and in turn what is last in it if it is a pipeline, or what a wrapper such as a search holds."""
+    """Yield a member, then the last step of each pipeline and the estimator of each wrapper nested in it."""
     while hasattr(member, "fit"):
         yield member
         member = member.steps[-1][1] if isinstance(member, Pipeline) else getattr(member, "estimator", None)
 
 
 def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
-    """Raise ValueError where a member is no classifier, or no regressor."""
+    """Raise ValueError if a member is not a classifier, or not a regressor."""
     kind = "classifier" if wants_classifier else "regressor"
     tags = tags_of(member)
-    # What predicts, and says nothing of its kind, is what it is used as; but not our rankers and survival models.
+    # An estimator that predicts but has no estimator type is accepted for either; fastens rankers and survival models
+    # are not.
     is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
     own = (each for each in layers_of(member) if isinstance(each, BaseFastens)) if is_either else ()
     is_either &= all(get_tags(each).estimator_type is not None for each in own)
@@ -277,7 +281,7 @@ def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
 
 
 def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
-    """The member with a seed for each random_state that is None, if there are seeds."""
+    """Return the member with a seed for each random_state that is None; unchanged if `seeds` is None."""
     if seeds is None or not hasattr(member, "get_params"):
         return member
     drawn = drawn_seeds(member, seeds, lambda value: value is None)
@@ -285,13 +289,13 @@ def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
 
 
 def names_of_weight_types(member: Any) -> dict[str, str]:
-    """The values of each `weight_type` of a member and of estimators in it, by its name."""
+    """Return the values of all `weight_type` parameters of a member and its nested estimators, by parameter name."""
     given = member.get_params(deep=True) if hasattr(member, "get_params") else {}
     return {name: value for name, value in given.items() if name.split("__")[-1] == "weight_type"}
 
 
 def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
-    """The member, which counts the weights that it is given as the ensemble does, unless it was set not to."""
+    """Return the member with the ensemble's interpretation of weights wherever its `weight_type` is "auto"."""
     names = [name for name, value in names_of_weight_types(member).items() if value == AUTO]
     decided = FREQUENCY if are_copies(weight) else IMPORTANCE
     return member.set_params(**dict.fromkeys(names, decided)) if names else member
@@ -300,7 +304,7 @@ def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
 def drawn_seeds(
     member: Any, seeds: np.random.RandomState, is_drawn: Callable[[Any], bool] = lambda value: True
 ) -> dict[str, int]:
-    """A seed for each random_state of a member and of estimators in it, whose value is to be drawn, by its name."""
+    """Return seeds for the selected random_state parameters of a member and its nested estimators, by name."""
     given = member.get_params(deep=True)
     names = [name for name in sorted(given) if name.split("__")[-1] == "random_state" and is_drawn(given[name])]
     return {name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names}
@@ -311,25 +315,25 @@ Options = Mapping[str, Any]
 
 WEIGHT = "sample_weight"
 METHODS = ("predict_proba", "decision_function", "predict")
-# What scikit-learn and LightGBM, and CatBoost, call the weights of classes.
+# Names of class weight parameters in scikit-learn and LightGBM, and in CatBoost.
 _CLASS_WEIGHTS = ("class_weight", "class_weights")
-# Where searches of scikit-learn have the values that they try.
+# Parameters that hold the candidate values of scikit-learn's searches.
 _SEARCHED = ("param_grid", "param_distributions")
-# Probabilities may be float16, or have been rounded one by one.
+# Probabilities may be float16, or rounded individually.
 _SUM_TOLERANCE = 1e-2
-# Sums of weights that differ by less, relatively, are equal but for rounding.
+# Sums of weights with a smaller relative difference are treated as equal.
 _ROUNDING = 1e-9
 
 
 class MemberError(ValueError):
-    """A member of an ensemble could not be fitted, or its response is malformed."""
+    """Raised if a member of an ensemble could not be fitted, or its response is malformed."""
 
 
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
-    """The method whose responses are used; an error ends with the remedy."""
+    """Return the method whose responses are used; error messages end with the remedy."""
     if not is_classification:
         return "predict"
-    # A stack of scikit-learn with its default final estimator, by itself or in a pipeline, has them once it is fitted.
+    # scikit-learn's stacking with the default final estimator, also in a pipeline, has these methods only once fitted.
     found: Any = member if hasattr(member, "predict") else type(member)
     for method in METHODS if wanted == "auto" else (wanted,):
         if hasattr(found, method):
@@ -338,7 +342,7 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
 
 
 def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool:
-    """Whether a member is of ours, and of no derived class with methods of its own, of which nothing is known."""
+    """Return True for fastens estimators, except subclasses that override one of the methods."""
     found = (getattr(type(member), name, None) for name in methods)
     return isinstance(member, BaseFastens) and all(
         method is None or str(getattr(method, "__module__", "")).startswith("fastens.") for method in found
@@ -346,21 +350,21 @@ def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool
 
 
 def knows_labels(member: Any) -> bool:
-    """Whether a classifier knows the labels: ours, what was fitted before, and what has parameters that name labels.
+    """Return True if a classifier is fitted on labels instead of class indices.
 
-    Others learn the places of classes.
+    This applies to fastens classifiers, frozen models and classifiers with parameters that refer to labels.
     """
     return isinstance(member, BaseFastens) or _is_frozen(member) or _names_labels(member)
 
 
 def _names_labels(member: Any) -> bool:
-    """Whether a parameter of a classifier, of what it wraps or of what a search tries, is by label."""
+    """Return True if a parameter of a classifier, of a wrapped estimator or of a search grid refers to labels."""
     given = member.get_params() if hasattr(member, "get_params") else {}
     return any(_is_by_label(name.rpartition("__")[2], value) for name, value in given.items())
 
 
 def _is_by_label(name: str, value: Any) -> bool:
-    """Whether a parameter has labels: the positive one, of scorers too, or dicts of weights, one or for each target."""
+    """Return True if a parameter refers to labels: a positive label, also in scorers, or dicts of class weights."""
     if name == "pos_label":
         return value is not None
     if name == "scoring":
@@ -375,12 +379,12 @@ def _is_by_label(name: str, value: Any) -> bool:
 
 
 def _is_frozen(member: Any) -> bool:
-    """Whether a model was fitted before, or what is last in a pipeline, or what a wrapper such as calibration holds."""
+    """Return True if a model, the last step of its pipeline or the estimator in a wrapper is frozen."""
     return any(isinstance(each, FrozenEstimator) for each in layers_of(member))
 
 
 def weight_name(member: Any) -> str | None:
-    """What `fit` of a member calls the weights of rows, for itself or for what it wraps; None where it takes none."""
+    """Return the name of the sample weights in a member's `fit`, also for wrapped estimators; None if unsupported."""
     if has_fit_parameter(member, WEIGHT) or isinstance(member, FrozenEstimator):
         return WEIGHT
     if isinstance(member, Pipeline):
@@ -389,24 +393,24 @@ def weight_name(member: Any) -> str | None:
         return None if found is None else f"{step}__{found}"
     if not _passes_on(member):
         return None
-    if isinstance(getattr(member, "estimators", None), list | tuple):  # votes and stacks of scikit-learn
+    if isinstance(getattr(member, "estimators", None), list | tuple):  # scikit-learn's voting and stacking
         return WEIGHT
     wrapped = getattr(member, "estimator", getattr(member, "regressor", None))
     return None if wrapped is None else weight_name(wrapped)
 
 
 def _passes_on(member: Any) -> bool:
-    """Whether `fit` takes arguments by any name, as searches and other wrappers of scikit-learn do."""
+    """Return True if `fit` accepts arbitrary keyword arguments, as scikit-learn's searches and other wrappers do."""
     return any(each.kind is Parameter.VAR_KEYWORD for each in signature(member.fit).parameters.values())
 
 
 def added(parts: Iterable[Array]) -> Array:
-    """The sum of what members say, one after another: NumPy's sums depend on how many rows there are."""
+    """Return the sum of the members' responses, added sequentially: NumPy's order depends on the number of rows."""
     return reduce(np.add, parts)
 
 
 def with_ties(votes: Array) -> Array:
-    """Votes of the classes; those as many as the most, up to rounding, are so exactly, and the first class wins."""
+    """Return votes in which classes within rounding of the maximum tie exactly, so that the first class wins."""
     most = votes.max(axis=1, keepdims=True)
     return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
@@ -422,7 +426,7 @@ def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> 
 
 
 def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
-    """The index in `labels` of each predicted label."""
+    """Return the index in `labels` of each predicted label."""
     found = np.asarray(response)
     _check_rows(what, found, n_rows, "one label for each row")
     found = found.reshape(n_rows)
@@ -433,7 +437,7 @@ def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) ->
 
 
 def places_of_classes(what: str, known: NDArray[Any], labels: NDArray[Any]) -> list[int]:
-    """The places in `labels` of the classes that a classifier has columns for."""
+    """Return the positions in `labels` of the classes that a classifier has columns for."""
     check_labels_known(what, known, labels)
     place = {label: position for position, label in enumerate(labels.tolist())}
     return [place[label] for label in known.tolist()]
@@ -442,11 +446,11 @@ def places_of_classes(what: str, known: NDArray[Any], labels: NDArray[Any]) -> l
 def class_response(
     what: str, model: Any, X: Any, method: str, labels: NDArray[Any], options: Options | None = None
 ) -> Array:
-    """A classifier's response for each class in `labels`; classes it has not seen get the lowest value.
+    """Return a classifier's response for each class in `labels`; unseen classes get the lowest value.
 
-    `what` is the classifier's name in errors, `options` are further arguments of the method. The shape is (n_rows,
-    n_classes), or (n_rows, 1) for a decision between two classes. MemberError for an unknown label, a response of
-    another shape, or values that are no probabilities.
+    `what` is the classifier's name in errors and `options` are further arguments of the method. The shape is (n_rows,
+    n_classes), or (n_rows, 1) for the decision function of two classes. Raises MemberError for an unknown label, an
+    unexpected shape, or values that are not probabilities.
     """
     response, n_rows = getattr(model, method)(X, **(options or {})), X.shape[0]
     if method == "predict":
@@ -472,7 +476,7 @@ def class_response(
 
 
 def in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
-    """Columns at their places among those of all classes; `lowest` in the others."""
+    """Return the columns at their positions among all classes; the others are filled with `lowest`."""
     if columns == list(range(n_labels)):
         return found
     out = np.full((len(found), n_labels), lowest)
@@ -481,14 +485,14 @@ def in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> 
 
 
 def known_labels(what: str, model: Any) -> NDArray[Any]:
-    """The labels that a fitted classifier has columns for."""
+    """Return the labels that a fitted classifier has columns for."""
     if not hasattr(model, "classes_"):
         raise MemberError(f"{what} must have classes_, the labels of its columns; {type(model).__name__} has none.")
     return np.asarray(model.classes_)
 
 
 def number_response(what: str, model: Any, X: Any, several: bool = False, options: Options | None = None) -> Array:
-    """A regressor's predictions, (n_rows, 1), or with `several` a column for each output."""
+    """Return a regressor's predictions, (n_rows, 1), or with `several` one column for each output."""
     found, n_rows = numbers_of(what, model.predict(X, **(options or {}))), X.shape[0]
     if not (several and found.ndim == 2 and len(found) == n_rows):
         _check_rows(what, found, n_rows, "one number for each row")
@@ -503,7 +507,7 @@ def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> Non
 
 
 def numbers_of(what: str, response: Any) -> Array:
-    """A response as numbers; MemberError for anything else."""
+    """Return a response as numbers; raise MemberError for anything else."""
     try:
         return np.asarray(response, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -511,7 +515,7 @@ def numbers_of(what: str, response: Any) -> Array:
 
 
 def _check_values(what: str, found: Array, method: str) -> None:
-    """Raise MemberError for numbers that are not finite, and for probabilities that are none."""
+    """Raise MemberError for numbers that are not finite, and for invalid probabilities."""
     finite = np.isfinite(found)
     if not finite.all():
         raise MemberError(f"{what} must give finite numbers; got {found[~finite][0]} from its {method}.")
@@ -529,19 +533,19 @@ def _check_values(what: str, found: Array, method: str) -> None:
 
 
 def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
-    """The union of these classes and those of fitted members, and each row's index in it."""
+    """Return the union of these classes and the classes of fitted members, and each row's index in it."""
     joint = joined_labels([("y", classes), *labels_of_members(members)])
     return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
 
 
 def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
-    """The classes of the fitted members that have `classes_`, each with the member's name for an error."""
+    """Return the classes of the fitted members that have `classes_`, with the members' names for error messages."""
     known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
     return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
 
 
 def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
-    """All labels, sorted; ValueError where some are text and some are not."""
+    """Return all labels, sorted; raise ValueError if some are text and some are not."""
     what, first = parts[0]
     for other, labels in parts[1:]:
         known, found = first.tolist(), labels.tolist()
@@ -554,16 +558,16 @@ Task = Callable[[], None]
 
 
 def seconds_since(began: float) -> str:
-    """How long ago a reading of `time.perf_counter` was, for a log."""
+    """Return the time since a reading of `time.perf_counter`, formatted for a log."""
     return f"{time.perf_counter() - began:.2f} s"
 
 
 def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads: int) -> None:
-    """Run tasks; one that fails stops the rest. Of several that fail side by side, the first in order is raised.
+    """Run tasks; a failure stops the rest. If several fail in parallel, the first in order is raised.
 
-    Tasks of a list share work. The lists of `alone` run one after another, each task with all threads. Those of
-    `side_by_side` run in as many threads at once, each with one thread of its own: a thread takes one list after
-    another, and when all are taken helps with those of another thread.
+    Tasks of a list share work. The lists of `alone` run one after another, each task with all threads. The lists of
+    `side_by_side` run in parallel with one thread each: a thread takes one list after another, and helps with the lists
+    of other threads when none are left.
     """
     with limited_threads(n_threads), closing(_Queue(alone)) as queue:
         queue.work()
@@ -572,8 +576,8 @@ def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads
         return
     with closing(_Queue(side_by_side)) as queue:
         if n_threads == 1 or n_tasks == 1:
-            # A single task may use all threads, if it is one of ours; other libraries' results may depend on their
-            # number.
+            # A single task may use all threads if it is a fastens estimator; results of other libraries may depend on
+            # the number of threads.
             with limited_threads(n_threads), limited_libraries(blas=1, openmp=n_threads):
                 queue.work()
             return
@@ -582,7 +586,7 @@ def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads
 
 
 class _Queue:
-    """Lists of tasks; several threads may work on them."""
+    """Queue of lists of tasks that several threads process."""
 
     def __init__(self, lists: list[list[Task]]) -> None:
         numbers = count()
@@ -592,7 +596,7 @@ class _Queue:
         self.failures: list[tuple[int, BaseException]] = []
 
     def work(self) -> None:
-        """Run tasks until there are no more."""
+        """Run tasks until none are left."""
         while (begun := self._begin()) is not None:
             tasks, first = begun
             with shared_work():
@@ -601,17 +605,17 @@ class _Queue:
                     self._run(*taken)
 
     def close(self) -> None:
-        """Forget the failures: an error that is raised holds the frames it came through, and these hold the queue."""
+        """Drop the failures, because a raised error keeps its frames alive, and these frames keep the queue alive."""
         self.failures.clear()
 
     def stop(self) -> None:
-        """No more tasks are begun."""
+        """Discard the tasks that have not started."""
         with self._lock:
             for tasks in (*self._fresh, *self._begun):
                 tasks.clear()
 
     def _begin(self) -> tuple[deque[tuple[int, Task]], tuple[int, Task]] | None:
-        """A list of tasks and the first of them."""
+        """Return a list of tasks and its first task."""
         with self._lock:
             if self._fresh:
                 self._begun.append(self._fresh.popleft())
@@ -633,10 +637,10 @@ class _Queue:
 
 
 def _run_pool(queue: _Queue, n_workers: int) -> None:
-    configuration = get_config()  # of scikit-learn, which each thread has its own of
+    configuration = get_config()  # scikit-learn's configuration is thread-local
 
     def work() -> None:
-        # OpenMP and some BLAS count threads by the thread that starts them: this holds for the worker alone.
+        # OpenMP and some BLAS libraries keep the number of threads by calling thread, so this affects only the worker.
         with config_context(**configuration), limited_threads(1), limited_libraries(blas=1, openmp=1):
             try:
                 queue.work()
@@ -655,19 +659,19 @@ def _run_pool(queue: _Queue, n_workers: int) -> None:
         raise
     pool.shutdown()
     if queue.failures:
-        futures.clear()  # they hold the errors too
+        futures.clear()  # futures hold references to the errors
         raise min(queue.failures, key=itemgetter(0))[1]
     while futures:
         futures.pop().result()
 
 
 class OneClassClassifier(BaseClassifier, SavedEstimator):
-    """Predicts the only class of its training rows, which many classifiers do not accept.
+    """Classifier that predicts the only class of its training rows, which many classifiers do not accept.
 
     Attributes
     ----------
     classes_ : array of shape (1,)
-        The class.
+        The only class.
 
     Examples
     --------
@@ -677,7 +681,7 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OneClassClassifier:
-        """Learn the class."""
+        """Learn the only class."""
         self._start_fit(X, y, sample_weight)
         return self
 
@@ -690,7 +694,7 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Return 1 for each row, shape (n_samples, 1)."""
-        # Of any table, without a check of its columns.
+        # Any table is accepted, without a check of its columns.
         return np.ones((X.shape[0] if hasattr(X, "shape") else len(X), 1))
 
     def decision_function(self, X: Any) -> Array:

@@ -22,21 +22,21 @@ Array = NDArray[np.float64]
 
 # Probabilities are clipped to this distance from 0 and 1.
 _LEAST_PROBABILITY = 1e-7
-# Probabilities that add up to 1, but for rounding to float32.
+# Tolerance for sums of probabilities, which may have been rounded to float32.
 _SUM_TOLERANCE = 1e-4
-# What infinity counts as: its square is a number.
+# Infinite values are replaced by this number, whose square is finite.
 _LARGEST = 1e100
-# Newton's method solves for as many coefficients at once.
+# Newton's method is used up to this number of coefficients.
 _MOST_FOR_NEWTON = 300
 
 
 class _Columns(BaseFastens):
-    """Columns on one scale: probabilities as log-odds, the others with mean 0 and spread 1, missing values as 0."""
+    """Base class that scales columns: probabilities to log-odds, others to mean 0 and deviation 1, missing to 0."""
 
-    # Whether columns of shares are probabilities of classes.
+    # True if columns with values between 0 and 1 are class probabilities.
     _has_probabilities: ClassVar[bool] = True
     _compares_weights = True
-    # Whether all columns are probabilities of three or more classes, member by member: then their logarithms are taken.
+    # True if all columns are probabilities of three or more classes, member by member; their logarithms are then used.
     is_of_members_ = False
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
@@ -49,7 +49,7 @@ class _Columns(BaseFastens):
         self.is_probability_ = inside[0] & inside[1] & has_middle & self._has_probabilities
         Z = self._log_odds(X)
         known = ~np.isnan(Z)
-        # By a power of two, so that no digit changes.
+        # Dividing by a power of two is exact.
         of_rows = known * (1.0 if weight is None else np.ldexp(weight, -np.frexp(weight.max())[1])[:, None])
         total = np.maximum(of_rows.sum(axis=0), np.finfo(float).tiny)
         self.center_ = (np.where(known, Z, 0) * of_rows).sum(axis=0) / total
@@ -71,7 +71,7 @@ class _Columns(BaseFastens):
         return np.nan_to_num((self._log_odds(X) - self.center_) / self.scale_, nan=0.0)
 
     def _sums(self, X: Any, coefficients: Array) -> Array:
-        """Columns times coefficients (n_outputs, n_columns), added one after another: a row's depend on it alone."""
+        """Return columns times coefficients (n_outputs, n_columns), in an order that is independent of other rows."""
 
         def of_rows(block: NDArray[np.floating]) -> Array:
             columns = zip(self._columns(block).T, coefficients.T, strict=True)
@@ -86,7 +86,7 @@ class _Columns(BaseFastens):
         return ("is_probability_", "center_", "scale_", "coef_", "intercept_")
 
     def _outputs(self) -> tuple[int, ...]:
-        """How many rows the coefficients have; none where they are a vector."""
+        """Return the leading shape of the coefficients; empty if they are a vector."""
         return ()
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
@@ -101,19 +101,20 @@ class _Columns(BaseFastens):
 class LogisticStacker(BaseClassifier, _Columns):
     """Logistic regression that reads predicted probabilities as log-odds.
 
-    So a well calibrated member gets the coefficient 1, which on probabilities no logistic
-    regression can do. With three or more classes, and only probabilities to combine, each member has a single
-    coefficient, for log-probabilities of all classes: one for each class and each probability would be too many.
+    A well-calibrated member therefore gets the coefficient 1, which logistic regression on probabilities cannot
+    express. With three or more classes, and only probabilities to combine, each member has a single coefficient for the
+    log-probabilities of all classes, because one coefficient for each class and each probability would overfit.
 
     Parameters
     ----------
     C : float, default=1.0
-        Inverse of the penalty on the squared coefficients; where the weights' mean is below 1, divided by that mean.
+        Inverse of the penalty on the squared coefficients; larger values regularise less. It is divided by the mean
+        weight if that mean is below 1.
 
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (n_outputs, n_columns) and (n_outputs,)
-        One output for two classes, otherwise one for each class.
+        One output for two classes; otherwise, one output for each class.
 
     References
     ----------
@@ -135,7 +136,7 @@ class LogisticStacker(BaseClassifier, _Columns):
         self.C = C
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> LogisticStacker:
-        """Train."""
+        """Fit the logistic regression."""
         from sklearn.linear_model import LogisticRegression
 
         data = self._start_fit(X, y, sample_weight)
@@ -156,7 +157,7 @@ class LogisticStacker(BaseClassifier, _Columns):
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return log-odds of the second of two classes, (n_samples,), or scores of classes, (n_samples, n_classes)."""
+        """Return log-odds of the second class, (n_samples,), or a score for each class, (n_samples, n_classes)."""
         raw = self._scores(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
@@ -178,12 +179,12 @@ class LogisticStacker(BaseClassifier, _Columns):
 
 
 def _beside_penalties(weight: Array | None) -> Array | None:
-    """Weights that penalties are measured by: those of a mean below 1 are scaled to a mean of 1."""
+    """Return weights for use with penalties: weights with a mean below 1 are scaled to a mean of 1."""
     return None if weight is None else weight / weight_unit(weight)
 
 
 def _is_of_members(X: Array, n_classes: int) -> bool:
-    """Whether the columns are probabilities of all classes by one member, by the next, and so on."""
+    """Return True if the columns are the probabilities of all classes, member by member."""
     if n_classes < 3 or X.shape[1] % n_classes:
         return False
     sums = X.reshape(len(X), -1, n_classes).sum(axis=2)
@@ -191,7 +192,7 @@ def _is_of_members(X: Array, n_classes: int) -> bool:
 
 
 def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> tuple[Array, Array]:
-    """Coefficients (n_classes, n_columns) and intercepts of the likeliest logarithmic opinion pool."""
+    """Return the coefficients (n_classes, n_columns) and intercepts of the most likely logarithmic opinion pool."""
     n_classes = int(codes.max()) + 1
     predicted = Z.reshape(len(Z), -1, n_classes)
     n_members, of_rows = predicted.shape[1], np.ones(len(Z)) if weight is None else weight
@@ -210,12 +211,13 @@ def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> 
 
 
 class RidgeStacker(BaseRegressor, _Columns):
-    """Ridge regression on columns of one scale.
+    """Ridge regression on standardised columns.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Penalty on the squared coefficients; where the weights' mean is below 1, times that mean.
+        Penalty on the squared coefficients; larger values regularise more. It is multiplied by the mean weight if that
+        mean is below 1.
 
     Attributes
     ----------
@@ -235,14 +237,14 @@ class RidgeStacker(BaseRegressor, _Columns):
     """
 
     _parameter_rules: ClassVar = {"alpha": real(0)}
-    # Small numbers, or shares, are predictions as all others are.
+    # Predictions between 0 and 1 are treated like all other numbers.
     _has_probabilities: ClassVar = False
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RidgeStacker:
-        """Train."""
+        """Fit the ridge regression."""
         data = self._start_fit(X, y, sample_weight)
         weight = _beside_penalties(data.sample_weight)
         Z = self._learn_columns(self._dense(data.X), weight)

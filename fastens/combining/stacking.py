@@ -82,9 +82,10 @@ Array = NDArray[np.float64]
 
 
 class BaseLevels(BaseMembers):
-    """An ensemble whose members stand in levels."""
+    """Base class of ensembles whose members are arranged in levels."""
 
-    # Whose predictions a level gets: those of the one before, or of all before; whether it gets the columns of X too.
+    # `inputs_from`: whether a level receives the predictions of the last level or of all levels before. `passthrough`:
+    # whether it also receives the columns of X.
     inputs_from: str
     passthrough: bool
     _fitted_levels: list[list[FittedMember]]
@@ -92,17 +93,17 @@ class BaseLevels(BaseMembers):
     # Tables of predictions --------------------------------------------------
 
     def _meta(self, responses: list[Array]) -> Array:
-        """Responses as columns; of two classes, the probability of the second is enough."""
+        """Return responses as columns; with two classes, only the probability of the second."""
         is_binary = is_classifier(self) and not isinstance(self.classes_, list) and len(self.classes_) == 2
         return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
 
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
-        """The input of the next level, from the responses of these levels."""
+        """Return the input of the next level, built from the responses of these levels."""
         meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
         return beside(meta, self._meta_names(levels), X) if self.passthrough else meta
 
     def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
-        """The input of the next level for new rows."""
+        """Return the input of the next level for new rows."""
         table, metas = X, []
         for depth, members in enumerate(levels, 1):
             metas.append(self._meta([member.respond(table) for member in members]))
@@ -110,10 +111,10 @@ class BaseLevels(BaseMembers):
         return table
 
     def _meta_names(self, levels: list[list[FittedMember]]) -> list[str]:
-        """Column names of the next level's input; prefixed by the level where several levels contribute."""
+        """Return the column names of the next level's input, with the level as prefix if several levels contribute."""
         prefix = type(self).__name__.lower()
         stems = [f"{prefix}_{depth}" for depth in range(1, len(levels) + 1)] if self.inputs_from == ALL else [prefix]
-        names, n_columns = [], self._n_meta()  # which asks all members for their tags
+        names, n_columns = [], self._n_meta()  # which reads the tags of all members
         for stem, members in zip(stems, levels[-len(stems) :], strict=True):
             for member in members:
                 names += [f"{stem}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
@@ -126,7 +127,7 @@ class BaseLevels(BaseMembers):
 
     @property
     def named_estimators_(self) -> Bunch:
-        """The fitted models by name; a list of them where the folds' models are kept."""
+        """The fitted models by name; a list of models where the models of the folds are kept."""
         self._check_fitted()
         members = [member for level in self._fitted_levels for member in level]
         return Bunch(**{member.name: member.kept for member in members})
@@ -157,9 +158,10 @@ _FINAL = "final_estimator"
 STACKERS = ("linear", "boosting")
 STACKING_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
-    The folds; None: 5, stratified for classes of one target. "prefit": the members are fitted already, on other rows.
+    The folds. If None, 5 folds are used, stratified for classification with one target. "prefit" means that the members
+    are already fitted, on other rows.
 random_state : int, RandomState or None
-    Seeds the members, and the final estimator, whose own random_state is None.
+    Seeds the members and the final estimator, if their `random_state` is None.
 """)
 
 FoldFits = dict[tuple[str, int], FoldFit]
@@ -175,7 +177,7 @@ class FitProgress:
     levels: list[tuple[list[MemberSpec], MemberData, FoldFits]] = field(default_factory=list)
 
     def finished(self) -> FinishedFits:
-        """The finished fits, with hashes in place of the rows."""
+        """Return the finished fits, with hashes instead of the rows."""
         rows = _hash_rows(self.data)
         levels = [
             (rows if data is self.data else _hash_rows(data), _hash_members(specs), fold_fits)
@@ -184,25 +186,25 @@ class FitProgress:
         return FinishedFits(_hash([rows, self.options]), self.folds, levels)
 
     def describe(self) -> str:
-        """The finished fits by member, for an error."""
+        """Return a summary of the finished fits by member, for an error message."""
         names = [name for _, _, fold_fits in self.levels for name, _ in fold_fits]
         return ", ".join(f"{name} ({names.count(name)} fits)" for name in dict.fromkeys(names)) or "none"
 
 
 @dataclass
 class FinishedFits:
-    """What `warm_start` keeps from one fit to the next: fitted members, and hashes of their data and parameters."""
+    """State that `warm_start` keeps between fits: fitted members, and hashes of their data and parameters."""
 
     rows: str
     folds: list[Fold]
     levels: list[tuple[str, dict[str, str], FoldFits]]
 
     def folds_for(self, data: MemberData, options: Any) -> list[Fold] | None:
-        """The folds, if these are the same rows: random folds are not drawn again."""
+        """Return the folds if the rows are unchanged, so that random folds are not drawn again; otherwise None."""
         return self.folds if _hash([_hash_rows(data), options]) == self.rows else None
 
     def fits_for(self, depth: int, specs: list[MemberSpec], data: MemberData) -> FoldFits:
-        """The finished fits of a level whose members and data are unchanged."""
+        """Return the finished fits of a level whose members and data are unchanged."""
         if depth >= len(self.levels) or self.levels[depth][0] != _hash_rows(data):
             return {}
         _, before, fold_fits = self.levels[depth]
@@ -220,9 +222,9 @@ def _hash_members(specs: list[MemberSpec]) -> dict[str, str]:
 
 
 def _hash(value: Any) -> str:
-    """A hash of the content; for what cannot be pickled, such as a local class, a unique one.
+    """Return a hash of the content, or a unique value if it cannot be pickled, such as a local class.
 
-    It is made after Ctrl-C too, so it must be quick: processors have instructions for SHA-1.
+    Hashes are also computed after Ctrl-C, so they must be fast: processors have instructions for SHA-1.
     """
     try:
         return str(joblib.hash(value, hash_name="sha1"))
@@ -233,7 +235,7 @@ def _hash(value: Any) -> str:
 @transforms_streams
 @with_parameters
 class BaseStacking(TransformerMixin, BaseLevels):
-    """What the classifier and the regressor share."""
+    """Base class of the stacking classifier and regressor."""
 
     _parameter_rules: ClassVar = {
         **RULES,
@@ -268,7 +270,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     @property
     def stack_method_(self) -> list[str]:
-        """The method of each member that is used."""
+        """The method of each member that produces its predictions."""
         self._check_fitted()
         return [member.method for members in self._fitted_levels for member in members]
 
@@ -282,9 +284,9 @@ class BaseStacking(TransformerMixin, BaseLevels):
     # Fit --------------------------------------------------
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Train the members out of fold, and the final estimator on what they predict.
+        """Train the members out of fold, and the final estimator on their predictions.
 
-        After a MemberError the members finished before it are kept, for a `fit` of the same rows with `warm_start`.
+        After an error, finished members are kept, and a `fit` on the same rows with `warm_start` reuses them.
         """
         specs = self._specs()
         self.__dict__.pop("oof_predictions_", None)
@@ -310,7 +312,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         return fits._replace(n_columns=n_columns, further=(("final_estimator", self._final_template(), of_final),))
 
     def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
-        """The folds; with `warm_start`, those of the previous fit on the same rows."""
+        """Return the initial state; with `warm_start` and unchanged rows, it has the folds of the previous fit."""
         if self._is_prefit:
             return FitProgress(data, None, [])
         options = [self.cv, self.refit]
@@ -362,13 +364,13 @@ class BaseStacking(TransformerMixin, BaseLevels):
         check_kind("final_estimator", estimator, is_classifier(self))
         if isinstance(data.classes, np.ndarray) and len(data.classes) == 1:
             estimator = OneClassClassifier()
-        # Without requests of its own it gets the weights, as in scikit-learn.
+        # A final estimator without metadata requests receives the weights, as in scikit-learn.
         is_routed = data.routed is not None and _FINAL in data.routed
         data = data if is_routed else replace(data, routed=None)
         self.final_estimator_ = fit_member(MemberSpec(_FINAL, estimator, None, "predict"), data, data.X)
 
     def _final_template(self) -> Any:
-        """The final estimator, not fitted: by default linear on predictions alone, boosting where columns come too."""
+        """Return the unfitted final estimator: by default linear, or boosting with `passthrough`."""
         from sklearn.multioutput import MultiOutputClassifier
 
         if hasattr(self.final_estimator, "fit"):
@@ -383,9 +385,9 @@ class BaseStacking(TransformerMixin, BaseLevels):
     # Predict --------------------------------------------------
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit` passes on to which member, and `predict` to the final estimator.
+        """Return the metadata that `fit` routes to each member, and `predict` to the final estimator.
 
-        `fit` does too where the final estimator has a request for its `fit`.
+        `fit` also routes metadata to the final estimator if it requests any for its `fit`.
         """
         mapping = MethodMapping().add(caller="predict", callee="predict")
         if _FINAL in self._routed_names():
@@ -397,7 +399,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         return super()._routed_names() + ([] if {*requests.values()} <= {None, False} else [_FINAL])
 
     def _passed_on(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Arguments of the final estimator's `predict`: all, or those that scikit-learn's metadata routing gives it."""
+        """Return the arguments of the final estimator's `predict`: all, or only those that metadata routing selects."""
         if not options or not routing_enabled():
             return options
         return process_routing(self, "predict", **options).final_estimator.predict
@@ -405,19 +407,19 @@ class BaseStacking(TransformerMixin, BaseLevels):
     # Tables of predictions --------------------------------------------------
 
     def transform(self, X: ArrayLike) -> Any:
-        """Return what the final estimator gets: predictions of levels, and the columns with `passthrough`."""
+        """Return the final estimator's input: the levels' predictions and, with `passthrough`, the columns of X."""
         table = in_one(self._final_table(X))
         if _get_output_config("transform", self)["dense"] == "pandas" and is_frame(table):
-            return nw.from_native(table, eager_only=True).to_pandas()  # pandas itself does not know other frames' types
+            return nw.from_native(table, eager_only=True).to_pandas()  # pandas cannot convert other libraries' frames
         return table
 
     def _final_table(self, X: Any) -> Any:
-        """The same, whatever kind of table `set_output` wants."""
+        """Return the input of the final estimator, independent of the `set_output` configuration."""
         self._check_fitted()
         return self._as_fitted()._level_table(self._fitted_levels, self._check_table(X))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns of `transform`."""
+        """Return the column names of the output of `transform`."""
         self._check_fitted()
         fitted = self._as_fitted()
         columns = _check_feature_names_in(self, input_features, generate_names=fitted.passthrough)
@@ -439,7 +441,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
 
 def _final_has(method: str) -> Any:
-    """Of a method that there is where the final estimator has it."""
+    """Return a decorator for a method that exists only if the final estimator has it."""
 
     def check(self: BaseStacking) -> bool:
         getattr(self.final_estimator_ if hasattr(self, "final_estimator_") else self._final_template(), method)
@@ -453,12 +455,12 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     """Stacking for classification: a final estimator learns from the members' out-of-fold predictions.
 
     Each training row is predicted by models fitted without it, so that the final estimator learns from unbiased
-    predictions. The folds may come from any of scikit-learn's splitters. Rows without a prediction, such as the first
-    ones of a time series split, are left out of later levels; where a row is in several test parts, its predictions are
-    averaged. Members of this package that are fitted on the same rows share their encoding and binning.
+    predictions. The folds may come from any scikit-learn splitter. Rows without a prediction, such as the first rows of
+    a time series split, are left out of later levels; if a row is in several test sets, its predictions are averaged.
+    fastens members that are fitted on the same rows share encoding and binning.
 
-    A y of several columns is as many targets, for members and a final estimator that take several; the default one is a
-    model for each target.
+    If y has several columns, each is a target. The members and the final estimator must support several targets; the
+    default final estimator fits one model for each target.
 
     {parameters and attributes}
 
@@ -493,7 +495,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         **options
             Arguments of the final estimator's `predict`.
         """
@@ -506,7 +508,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
 
     @_final_has("predict_proba")
     def predict_proba(self, X: ArrayLike) -> Any:
-        """Return the probability of each class, shape (n_samples, n_classes); a list of such with several targets."""
+        """Return class probabilities, shape (n_samples, n_classes); with several targets, a list of such arrays."""
         self._check_fitted()
         if isinstance(self.classes_, list):
             return probabilities(
@@ -527,7 +529,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         return class_response("final_estimator", self.final_estimator_, table, method, labels)
 
     def _labels_of_final(self) -> Any:
-        """The classes as the final estimator knows them."""
+        """Return the classes as the final estimator has them: labels, or class indices."""
         if knows_labels(self.final_estimator_):
             return self.classes_
         if isinstance(self.classes_, list):
@@ -563,7 +565,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         return "predict"
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        """The members, times what the final estimator changes by with each; it must be linear."""
+        """Return the members, weighted by the slopes of the final estimator, which must be linear."""
         members, *deeper = self._fitted_levels
         if deeper or self._as_fitted().passthrough:
             raise ValueError("a stack must have one level, and no passthrough, to be explained; explain members.")
@@ -587,9 +589,10 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         **options
-            Arguments of the final estimator's `predict`, such as ``return_std=True``; then what it returns.
+            Arguments of the final estimator's `predict`, such as ``return_std=True``; the result is then returned
+            unchanged.
         """
         table = self._final_table(X)
         if options:
@@ -598,9 +601,9 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
 
 def _lines(estimator: Any, table: Array) -> Iterator[tuple[Array, float]]:
-    """What may be the slopes and the constant of a linear regressor: its coefficients, or differences at the rows.
+    """Yield candidates for the slopes and the constant of a linear regressor: coefficients, then finite differences.
 
-    With the coefficients, what a row's prediction is made of depends on that row alone.
+    With the coefficients, the explanation of a row does not depend on the other rows.
     """
     n_members = table.shape[1]
     slopes, constant = np.ravel(getattr(estimator, "coef_", ())), np.ravel(getattr(estimator, "intercept_", ()))

@@ -38,7 +38,7 @@ from fastens.table.training_data import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
 
-# A predicted probability of 0 for the observed class would make every likelihood 0.
+# Lower bound of predicted probabilities: a probability of 0 for the observed class would make every likelihood 0.
 _LEAST = 1e-15
 _MOST_STEPS = 1000
 _STEP_TOLERANCE = 1e-9
@@ -55,36 +55,35 @@ class OutOfFold(NamedTuple):
 
 
 def learn_weights(how: str, data: OutOfFold) -> Array:
-    """Weights of members that sum to 1.
+    """Return member weights that sum to 1.
 
-    "nnls": non-negative least squares (Breiman 1996); "likelihood": the most likely mixture, by expectation
-    maximisation; "selection": greedy selection with replacement (Caruana et al. 2004).
+    "nnls" is non-negative least squares (Breiman 1996), "likelihood" is the most likely mixture, found by expectation
+    maximisation, and "selection" is greedy selection with replacement (Caruana et al. 2004).
     """
     return _LEARNERS[how](data)
 
 
 def nnls_weights(data: OutOfFold) -> Array:
-    """Weights of the average with the smallest squared error, none of them negative."""
+    """Return the non-negative weights whose average has the smallest squared error."""
     errors = ((data.responses - data.target) * np.sqrt(data.weight)[:, None]).reshape(len(data.responses), -1)
-    # Products take the place of the rows: the same problem, of the size of the members.
+    # Inner products replace the rows: an equivalent problem whose size is the number of members.
     products = errors @ errors.T
     size = np.trace(products)
     if size == 0:
         return np.full(len(products), 1 / len(products))
     values, vectors = np.linalg.eigh(products / size)
     half = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
-    # For weights s v, with v summing to 1, the least of s^2 |E v|^2 + (s - 1)^2 over s grows with |E v|: one row more
-    # makes non-negative least squares find this v.
+    # For weights s v, with v summing to 1, the minimum of s^2 |E v|^2 + (s - 1)^2 over s grows with |E v|. Appending
+    # one row therefore makes non-negative least squares find this v.
     rows = np.vstack([half, np.ones(len(products))])
     found = nnls(rows, np.append(np.zeros(len(products)), 1.0))[0]
     return found / found.sum()
 
 
 def likelihood_weights(data: OutOfFold) -> Array:
-    """Weights of the mixture under which the targets are most likely.
+    """Return the weights of the mixture under which the targets are most likely.
 
-    A regressor predicts a normal distribution whose standard deviation is that of its out-of-fold errors (Yao et al.
-    2018).
+    A regressor predicts a normal distribution with the standard deviation of its out-of-fold errors (Yao et al. 2018).
     """
     if data.is_classification:
         density = np.maximum((data.responses * data.target).sum(axis=2), _LEAST)
@@ -98,7 +97,7 @@ def likelihood_weights(data: OutOfFold) -> Array:
 
 
 def _mixture(density: Array, weight: Array) -> Array:
-    """Mixture weights by expectation maximisation; the problem is concave, so the optimum is unique."""
+    """Return mixture weights by expectation maximisation; the problem is concave, so the optimum is unique."""
     share = np.full(len(density), 1 / len(density))
     for _ in range(_MOST_STEPS):
         joint = share[:, None] * density
@@ -110,7 +109,7 @@ def _mixture(density: Array, weight: Array) -> Array:
 
 
 def selection_weights(data: OutOfFold) -> Array:
-    """Greedy selection with replacement: the share of rounds in which each member lowered the loss most."""
+    """Return each member's share of the rounds of greedy selection with replacement."""
     counts = np.zeros(len(data.responses))
     total = np.zeros_like(data.responses[0])
     best, best_loss = counts, np.inf
@@ -125,7 +124,7 @@ def selection_weights(data: OutOfFold) -> Array:
 
 
 def _loss(average: Array, data: OutOfFold) -> float:
-    """Log loss, or squared error."""
+    """Return the log loss, or the squared error."""
     if data.is_classification:
         of_rows = -log(np.maximum((average * data.target).sum(axis=1), _LEAST))
     else:
@@ -142,17 +141,18 @@ LEARNERS = tuple(_LEARNERS)
 
 
 def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
-    """Weights of voters that reward accuracy and penalise correlated errors; they sum to 1.
+    """Return voter weights that reward accuracy and penalise correlated errors; they sum to 1.
 
-    They maximise the mean of the vote's margin over its standard deviation, w = C^-1 m (Fisher's discriminant), subject
-    to w >= 0. Voters with independent errors of the same rate get equal weights. `margins`, (n_voters, n_rows), are 1
-    where a voter is right and -1 where it is wrong; `shrinkage`, from 0 to 1, is how far the covariances shrink to 0.
+    They maximise the mean margin of the vote divided by its standard deviation, w = C^-1 m (Fisher's discriminant),
+    subject to w >= 0. Voters with independent errors and equal error rates get equal weights. `margins`, (n_voters,
+    n_rows), are 1 where a voter is right and -1 where it is wrong; `shrinkage`, from 0 to 1, is how far the covariances
+    are shrunk to 0.
     """
     mean = np.average(margins, axis=1, weights=weight)
     centered = margins - mean[:, None]
     covariance = (centered * weight) @ centered.T / weight.sum()
     variances = np.diag(covariance)
-    # Without this, a voter that is never wrong has no variance and gets all the weight: it counts as half a row wrong.
+    # A voter that is never wrong has no variance and would get all the weight, so it counts as half a row wrong.
     floor = 2.0 / max(weight.sum(), 1.0)
     covariance = (1 - shrinkage) * covariance + np.diag(shrinkage * variances + floor)
     half = np.linalg.cholesky(covariance)
@@ -160,13 +160,13 @@ def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
     return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
 
 
-# Sums of weights that differ by less are equal.
+# Sums of weights that differ by less are treated as equal.
 _ROUNDING = 1e-12
 
 
 @with_parameters
 class BaseWeightedMembers(BaseMembers):
-    """Members side by side, with a weight each."""
+    """Base class of ensembles with one weight for each member."""
 
     estimators: NamedMembers | None = field(default=None, kw_only=False)
     cv: Any = None
@@ -177,19 +177,19 @@ class BaseWeightedMembers(BaseMembers):
 
     _members: list[FittedMember] = field(init=False)
     weights_: Array = field(init=False)
-    # In files: the prefix of the members' names, and the attributes with a number for each member.
+    # In model files: the prefix of the members' names, and the attributes with one value for each member.
     _prefix: ClassVar[str] = "member."
     _of_members: ClassVar[tuple[str, ...]] = ("weights_",)
 
     def _responses(self, X: Any) -> Array:
-        """Each member's response, (n_members, n_samples, n_outputs)."""
+        """Return each member's response, (n_members, n_samples, n_outputs)."""
         self._check_fitted()
         X = self._check_table(X)
         return np.stack([member.respond(X) for member in self._members])
 
     @property
     def estimators_(self) -> list[Any]:
-        """The fitted members; a list of models where those of several folds are kept."""
+        """The fitted members; a list of models for each member whose fold models are kept."""
         self._check_fitted()
         return [member.kept for member in self._members]
 
@@ -215,7 +215,7 @@ class BaseWeightedMembers(BaseMembers):
 
 @with_parameters
 class BaseVoting(TransformerMixin, BaseWeightedMembers):
-    """What the classifier and the regressor share."""
+    """Base class of the voting classifier and regressor."""
 
     _parameter_rules: ClassVar = {
         **RULES,
@@ -259,7 +259,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return learn_weights(self.weights, OutOfFold(stacked, target, data.weight[kept], is_classifier(self)))
 
     def _given_weights(self, specs: list[MemberSpec]) -> Array:
-        """The weights as an array, (n_members,) or (n_members, n_classes)."""
+        """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
         names = [spec.name for spec in specs]
         if self.weights is None:
             return np.full(len(names), 1 / len(names))
@@ -276,7 +276,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return weights
 
     def _weights_in_order(self, names: list[str]) -> list[Any]:
-        """The weights of the members that are not dropped, which may be given by name."""
+        """Return the weights of the members that are not dropped; weights may be given by name."""
         all_names = self._names_given(names)
         if isinstance(self.weights, Mapping):
             unknown = [name for name in self.weights if name not in all_names]
@@ -298,18 +298,18 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return [part for member, weight in pairs for part in member.parts(weight)], 0.0
 
     def _spread(self, responses: Array) -> Array:
-        """Weighted standard deviation over the members."""
+        """Return the weighted standard deviation over the members."""
         weights = self._member_weights()[:, None, None]
         mean = added(responses * weights)
         return np.sqrt(added(weights * (responses - mean) ** 2))
 
     def _member_weights(self) -> Array:
-        """One weight for each member; they sum to 1."""
+        """Return one weight for each member; the weights sum to 1."""
         weights = self.weights_ if self.weights_.ndim == 1 else self.weights_.mean(axis=1)
         return weights / weights.sum()
 
     def _member_range(self, responses: Array, share: float) -> Array:
-        """Weighted quantiles over the members, (n_samples, n_outputs, 2)."""
+        """Return weighted quantiles over the members, (n_samples, n_outputs, 2)."""
         real(0, 1, open_low=True).check("share", share)
         order = np.argsort(responses, axis=0, kind="stable")
         ordered = np.take_along_axis(responses, order, axis=0)
@@ -347,22 +347,24 @@ def _is_soft(self: VotingClassifier) -> bool:
 @transforms_streams
 @with_parameters
 class VotingClassifier(BaseClassifier, BaseVoting):
-    """Voting for classification: the class with most votes, or with the highest average probability.
+    """Voting for classification: the class with the most votes, or with the highest average probability.
 
     Parameters
     ----------
     {parameters}
     voting : {"hard", "soft"}, default="hard"
-        "hard": each member votes for one class; of classes with as many votes, the first in `classes_` wins. "soft":
-        the class with the highest weighted average of the members' probabilities.
+        With "hard", each member votes for one class; ties go to the class that is first in `classes_`. With "soft", the
+        class with the highest weighted average of the members' probabilities is predicted.
     weights : array of shape (n_members,) or (n_members, n_classes), dict by name, or str, default=None
-        Weights of the members, or of each member's votes for each class. "nnls": those of the smallest squared error;
-        "likelihood": those of the most likely mixture; "selection": greedy ensemble selection with replacement; all
-        three from out-of-fold predictions, or, with `prefit`, from the predictions for the rows given to `fit`.
+        Weights of the members, or of each member's votes for each class. If None, all members have equal weights.
+        "nnls" minimises the squared error, "likelihood" finds the most likely mixture, and "selection" is greedy
+        ensemble selection with replacement. All three learn from out-of-fold predictions or, with `prefit`, from the
+        predictions for the rows passed to `fit`.
     class_weights : array of shape (n_classes,), dict by label, or None, default=None
-        Factor of each class's votes or average probability.
+        Factor applied to the votes or the average probability of each class. If None, all factors are 1.
     flatten_transform : bool, default=True
-        With soft voting `transform` gives (n_samples, n_members * n_classes); else (n_members, n_samples, n_classes).
+        If True, `transform` returns shape (n_samples, n_members * n_classes) with soft voting; if False, (n_members,
+        n_samples, n_classes).
 
     Attributes
     ----------
@@ -413,11 +415,11 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return [(n_members,), (n_members, len(self.classes_))]
 
     def _average(self, responses: Array) -> Array:
-        """Weighted sums over the members, (n_samples, n_classes), of which each row sums to 1."""
+        """Return weighted sums over the members, (n_samples, n_classes), with rows that sum to 1."""
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
         total = added(responses * weights) * self._factors_of_classes
         sums = total.sum(axis=1, keepdims=True)
-        # Where every class with a vote has the factor 0, all classes are equal.
+        # If every class with a vote has the factor 0, all classes tie.
         return np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -443,33 +445,33 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return super()._explained_parts(rows)
 
     def predict_spread(self, X: ArrayLike) -> Array:
-        """Return the standard deviation of the members' probabilities, or votes, shape (n_samples, n_classes)."""
+        """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
         return self._spread(self._responses(X))
 
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
 
-        The range measures how far the members agree. It does not cover the target with a given probability; for
-        sets, see `ConformalClassifier`.
+        The range measures the agreement of the members. It does not contain the true class with a given probability;
+        for prediction sets, see `ConformalClassifier`.
 
         Parameters
         ----------
         X : table
             The rows.
         share : float, default=0.9
-            Share of the members, by weight, inside the range.
+            Fraction of the members, by weight, inside the range.
         """
         return self._member_range(self._responses(X), share)
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return the members' probabilities, or with hard voting their votes as indices of classes."""
+        """Return the members' probabilities; with hard voting, the class indices that they vote for."""
         responses, fitted = self._responses(X), self._as_fitted()
         if fitted.voting != SOFT:
             return responses.argmax(axis=2).T
         return np.hstack(list(responses)) if fitted.flatten_transform else responses
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns of `transform`."""
+        """Return the column names of the output of `transform`."""
         self._check_fitted()
         fitted = self._as_fitted()
         if fitted.voting == SOFT and not fitted.flatten_transform:
@@ -490,9 +492,10 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     ----------
     {parameters}
     weights : array of shape (n_members,), dict by name, or str, default=None
-        Weights of the members. "nnls": those of the smallest squared error; "likelihood": those of the most likely
-        mixture of normal distributions around the members' predictions; "selection": greedy ensemble selection with
-        replacement; all three from out-of-fold predictions, or, with `prefit`, from the rows given to `fit`.
+        Weights of the members. If None, all members have equal weights. "nnls" minimises the squared error,
+        "likelihood" finds the most likely mixture of normal distributions around the members' predictions, and
+        "selection" is greedy ensemble selection with replacement. All three learn from out-of-fold predictions or, with
+        `prefit`, from the rows passed to `fit`.
 
     Attributes
     ----------
@@ -529,15 +532,15 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' predictions, shape (n_samples, 2).
 
-        The range measures how far the members agree. It does not cover the target with a given probability; for
-        intervals, see `ConformalRegressor`.
+        The range measures the agreement of the members. It does not contain the target with a given probability; for
+        prediction intervals, see `ConformalRegressor`.
 
         Parameters
         ----------
         X : table
             The rows.
         share : float, default=0.9
-            Share of the members, by weight, inside the range.
+            Fraction of the members, by weight, inside the range.
         """
         return self._member_range(self._responses(X), share)[:, 0]
 
@@ -546,12 +549,12 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         return self._responses(X)[:, :, 0].T
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns of `transform`."""
+        """Return the column names of the output of `transform`."""
         return self._names_out(1, input_features)
 
 
 def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
-    """The factor of each class."""
+    """Return the factor of each class."""
     if given is None:
         return np.ones(len(classes))
     if isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Weighted majority: experts that err lose weight (Littlestone & Warmuth 1994), and Hedge (Freund & Schapire 1997)."""
+"""Weighted majority voting (Littlestone & Warmuth 1994) and Hedge (Freund & Schapire 1997)."""
 
 from __future__ import annotations
 
@@ -37,49 +37,49 @@ Array = NDArray[np.float64]
 
 MAJORITY, HEDGE = "weighted_majority", "hedge"
 ONLINE, ERRORS, COVARIANCE = "online", "errors", "covariance"
-# What bounds the memory of an update.
+# Bounds the memory of an update.
 _ROWS_AT_ONCE = 1 << 16
 
 
 @with_parameters
 class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
-    """A vote in which members that err lose weight.
+    """Weighted vote in which members lose weight for each mistake.
 
-    `fit` trains the members and weighs them by their out-of-fold predictions; `partial_fit` continues row by row, also
-    with members fitted before: the ensemble predicts, sees the label, and lowers the weights of members that were
-    wrong. A row of a whole weight is that many copies of it, one after another.
+    `fit` trains the members and weights them by their out-of-fold predictions. `partial_fit` continues row by row, also
+    with prefit members: the ensemble predicts, observes the label, and reduces the weights of members that were wrong.
+    Integer weights count as that many consecutive copies of a row.
 
     Parameters
     ----------
     {parameters}
     algorithm : {"weighted_majority", "hedge"}, default="weighted_majority"
-        "weighted_majority": members vote, and each mistake multiplies a member's weight by `beta`; of classes with as
-        many votes the first in `classes_` wins. "hedge": the members' probabilities are averaged, and the weight is
-        multiplied by ``beta ** loss``, where the loss is the probability that a member gave to the wrong classes.
+        With "weighted_majority", members vote, and each mistake multiplies a member's weight by `beta`; ties go to the
+        class that is first in `classes_`. With "hedge", the members' probabilities are averaged, and each weight is
+        multiplied by ``beta ** loss``, where the loss is the probability that the member assigned to the wrong classes.
     beta : float, default=0.5
-        Factor of the weight for a mistake, above 0 and below 1.
+        Factor applied to a member's weight after a mistake, above 0 and below 1. Smaller values reduce weights faster.
     weighting : {"online", "errors", "covariance"}, default="online"
-        How `fit` weighs the members. "online": as `partial_fit` would, over the rows in their order. "errors":
-        log((1 - e) / e) + log(K - 1) for an error rate e and K classes, at least 0: the best weights of voters that err
-        independently. "covariance": weights that maximise the mean margin over its standard deviation: higher for
-        accurate members, lower for correlated ones.
+        How `fit` weights the members. "online" updates the weights like `partial_fit`, over the rows in their order.
+        "errors" uses log((1 - e) / e) + log(K - 1) for an error rate e and K classes, at least 0, which is optimal for
+        voters with independent errors. "covariance" maximises the mean margin divided by its standard deviation, which
+        gives higher weights to accurate members and lower weights to correlated ones.
     shrinkage : float, default=0.1
-        For "covariance": how far the covariances of the errors are shrunk to 0.
+        With weighting="covariance", how far the covariances of the errors are shrunk to 0, from 0 to 1.
     prefit : bool, default=False
-        The members are fitted already, and are not trained further.
+        If True, the members are already fitted and are not trained further.
 
     Attributes
     ----------
     {attributes}
     weights_ : array of shape (n_members,)
-        The weights, which sum to 1.
+        Weights of the members, which sum to 1.
     n_mistakes_ : float
-        Rows of `partial_fit` (and of `fit` with weighting="online") that the ensemble got wrong before it saw them;
-        with Hedge, its expected loss.
+        Number of mistakes of the ensemble, predicting each row before its label is used, in `partial_fit` and in `fit`
+        with weighting="online". With Hedge, the expected loss.
     member_mistakes_ : array of shape (n_members,)
-        The same of each member.
+        Number of mistakes, or the loss, of each member.
     n_seen_ : float
-        How many rows that were.
+        Number of rows over which mistakes were counted.
 
     References
     ----------
@@ -127,7 +127,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     # Fit --------------------------------------------------
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Train the members, and weigh them by their predictions for rows that they have not seen."""
+        """Train the members, and weight them by their out-of-fold predictions."""
         (specs,) = self._specs()
         members, responses = self._fit_level(specs, data, [] if self.prefit else self._folds(data, rows))
         kept = np.flatnonzero(known_rows(responses))
@@ -140,12 +140,12 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if self.weighting == ONLINE:
             self._update_weights(responses, y, weight)
             return
-        weight = weight / weight_unit(weight)  # a row counts as one, also where weights sum to 1
+        weight = weight / weight_unit(weight)  # a row counts as one even if weights sum to 1
         right = responses.argmax(axis=2) == y
         if self.weighting == COVARIANCE:
             self._set_weights(margin_weights(np.where(right, 1.0, -1.0), weight, self.shrinkage))
             return
-        # A member without a mistake counts as having made half of one.
+        # A member without mistakes is counted as having made half a mistake.
         least = 0.5 / max(weight.sum(), 1.0)
         error = np.clip(np.average(~right, axis=1, weights=weight), least, 1 - least)
         found = np.maximum(log((1 - error) / error) + log(len(self.classes_) - 1), 0.0)
@@ -159,22 +159,21 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> WeightedMajorityClassifier:
-        """Predict row after row, and weigh the members by their mistakes.
+        """Predict row by row, and reweight the members by their mistakes.
 
-        The first call trains the members on its rows, without weighing them; with `prefit` the members are weighed from
-        the first row on. Members with a `partial_fit` of their own learn from the rows afterwards, unless they are
-        prefit.
+        The first call trains the members on its rows without weighting them; with `prefit`, members are weighted from
+        the first row. Members that have `partial_fit` themselves are then trained on the rows, unless they are prefit.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows in their order.
+            Rows in order of arrival.
         y : array of shape (n_samples,)
-            Their labels.
+            Labels of the rows.
         classes : array of shape (n_classes,), optional
-            All labels there may be; needed in the first call, unless the rows have them all.
+            All possible labels; required in the first call, unless its rows contain all of them.
         sample_weight : array of shape (n_samples,), optional
-            A whole weight counts as so many copies of the row, one after another, also for members that learn.
+            Integer weights count as that many consecutive copies of a row, also for members that are trained.
 
         Returns
         -------
@@ -201,7 +200,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return self
 
     def _first_batch(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> WeightedMajorityClassifier:
-        """Learn the columns and the classes; weigh members that are prefit, or else train them."""
+        """Learn the columns and the classes, and weight prefit members or train the others."""
         self._all_classes = None if classes is None else read_classes(classes)
         try:
             data, _ = self._start_members(X, y, {"sample_weight": sample_weight})
@@ -233,7 +232,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return self._encode_target(y)
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Any:
-        # A stream has no mean weight: `partial_fit` takes weights as they are, in its first batch too.
+        # The mean weight of a stream is unknown, so `partial_fit` uses weights unchanged, also in its first batch.
         return weight if hasattr(self, "_all_classes") else super()._weights_to_count(weight, is_fit=is_fit)
 
     # Online --------------------------------------------------
@@ -242,14 +241,14 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._log_weights = np.zeros(n_members)
         self.member_mistakes_ = np.zeros(n_members)
         self.n_mistakes_ = self.n_seen_ = 0.0
-        self._heaviest = 1.0  # the most that a row has counted at once
+        self._heaviest = 1.0  # the largest weight applied in one step
         self._set_weights(np.full(n_members, 1.0 / n_members))
 
     def _set_weights(self, weights: Array) -> None:
         self.weights_, self._log_weights = weights, log(weights)
 
     def _update_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
-        """Go through the rows: all weights before each row follow from the losses before it.
+        """Update over the rows; the weights before each row follow from the losses before it.
 
         Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
         """
@@ -263,8 +262,8 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             self._update_by(responses[:, part], y[part], weight[part])
 
     def _update_by(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
-        """Go through some rows, which are held in memory several times."""
-        fitted = self._as_fitted()  # the bound is that of one beta, from the first row on
+        """Update over a block of rows, of which several copies are held in memory."""
+        fitted = self._as_fitted()  # the bound assumes one beta for all rows
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight
         before = np.cumsum(lost, axis=1) - lost
@@ -283,16 +282,16 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._log_weights, self.weights_ = log_weights - log_weights.max(), weights / weights.sum()
 
     def mistake_bound(self) -> float:
-        """Return the most mistakes that the rows seen so far can have cost, from those of the best member.
+        """Return the upper bound on the mistakes so far, which depends on the mistakes of the best member.
 
         Returns
         -------
         float
             For weighted majority, (log n + m log(1 / beta)) / log(2 / (1 + beta)) with n members and m mistakes of the
-            best one; for Hedge, the bound of its expected loss, (log n + m log(1 / beta)) / (1 - beta). Where `fit` has
-            weighed the members by their errors, the logarithm of one over a member's weight takes the place of log n.
-            Weights with fractions take rows at once, and of w > 1, the largest, the bounds are w times those with
-            beta ** w in place of the last beta.
+            best member. For Hedge, the bound on its expected loss is (log n + m log(1 / beta)) / (1 - beta). If `fit`
+            has weighted the members by their errors, log n is replaced by the logarithm of the inverse of a member's
+            weight. Rows with fractional weights are processed in one step; if w > 1 is the largest weight, the bounds
+            are multiplied by w, with beta ** w instead of beta in the denominator.
         """
         self._check_fitted()
         fitted, largest = self._as_fitted(), self._heaviest
@@ -303,7 +302,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return each class's share of the weighted votes, or with Hedge of the probabilities."""
+        """Return each class's share of the weighted votes; with Hedge, the weighted average probability."""
         responses = self._responses(X)
         return with_ties((self.weights_[:, None, None] * responses).sum(axis=0))
 
@@ -314,12 +313,12 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
 
 def _is_online(model: Any) -> bool:
-    """Whether a member learns batch by batch; a frozen one would teach the model that it holds."""
+    """Return True if a member supports `partial_fit`; a frozen one would train the model that it wraps."""
     return hasattr(model, "partial_fit") and not isinstance(model, FrozenEstimator)
 
 
 def _one_by_one(data: MemberData) -> MemberData:
-    """The rows to learn from: of each as many copies as a whole weight says, and none of weight 0."""
+    """Return the training rows with integer weights expanded to copies and rows of zero weight removed."""
     weight = data.sample_weight
     if weight is None:
         return data
@@ -331,7 +330,7 @@ def _one_by_one(data: MemberData) -> MemberData:
 
 
 def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
-    """A member that learns batch by batch, after its first one; it knows all classes from the start."""
+    """Return a member trained on its first batch by `partial_fit`, with all classes declared."""
     assert data.classes is not None
     model = clone(spec.estimator)
     uses_labels = knows_labels(model)
@@ -340,7 +339,7 @@ def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
 
 
 def _taught(member: FittedMember, model: Any, data: MemberData, **options: Any) -> FittedMember:
-    """The member with a model that learns from a further batch."""
+    """Return the member after training its model on another batch."""
     if data.sample_weight is not None:
         if "sample_weight" not in signature(model.partial_fit).parameters:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Where a model's error comes from: bias, variance and noise, measured by training on bootstrap samples."""
+"""Decomposition of a model's error into bias, variance and noise, by training on bootstrap samples."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ MAX_SEED = np.iinfo(np.int32).max
 
 @dataclass(frozen=True)
 class BiasVariance:
-    """The parts of an expected loss, each a mean over the test rows.
+    """Parts of an expected loss, each averaged over the test rows.
 
     Attributes
     ----------
     loss : float
         Expected loss of a model trained on a bootstrap sample.
     bias : float
-        Squared error: squared bias. 0-1 loss: share of rows whose main prediction is wrong.
+        For the squared error, the squared bias; for the 0-1 loss, the fraction of rows whose main prediction is wrong.
     variance : float
-        Squared error: variance of the predictions. 0-1 loss: net variance, that of the unbiased rows less the part of
-        that of the biased rows which makes predictions right (Domingos 2000).
+        For the squared error, the variance of the predictions. For the 0-1 loss, the net variance: the variance of
+        unbiased rows minus the part of the variance of biased rows that makes predictions correct (Domingos 2000).
     noise : float
-        Loss that no model can avoid; 0 where `optimal` was not given, and the noise is then part of the bias.
+        Irreducible loss. It is 0 if `optimal` was not given, in which case the bias includes the noise.
     main_prediction : array of shape (n_test,)
-        What the models predict on average (squared error), or most often (0-1 loss).
+        Mean prediction of the models (squared error), or their most frequent prediction (0-1 loss).
     row_bias, row_variance : arrays of shape (n_test,)
-        Both parts for each test row; for the 0-1 loss, the variance without its sign.
+        Bias and variance of each test row; for the 0-1 loss, the variance is unsigned.
     """
 
     loss: float
@@ -74,42 +74,42 @@ def bias_variance_decomposition(
 ) -> BiasVariance:
     """Decompose the expected loss of an estimator into bias, variance and noise.
 
-    The estimator is trained on `n_rounds` bootstrap samples of the training rows; its predictions on the test rows
-    vary from sample to sample.
+    The estimator is trained on `n_rounds` bootstrap samples of the training rows, and its predictions for the test rows
+    are compared across samples.
 
     Parameters
     ----------
     estimator : estimator
         A classifier or regressor with scikit-learn's interface; it is cloned.
     X, y : table of shape (n_samples, n_features) and array of shape (n_samples,), or the name of a column
-        The data; a part is held out as test rows, unless `X_test` and `y_test` are given.
+        The data. A test set is held out unless `X_test` and `y_test` are given.
     loss : {"squared_error", "zero_one"}, optional
-        Default: zero_one for a classifier, squared_error for a regressor.
+        The loss to decompose. If None, "zero_one" for a classifier and "squared_error" for a regressor.
     optimal : array, optional
-        The best possible prediction for each row of `y` (of `y_test` where given), such as the noise-free function of
-        made-up data. Without it the targets themselves count as optimal: bias then includes the noise.
+        The best possible prediction for each row of `y`, or of `y_test` if given, such as the noise-free function of
+        simulated data. If None, the targets are treated as optimal, so the bias includes the noise.
     X_test, y_test : table and array, or the name of a column, optional
-        Test rows of your own.
+        A separate test set.
     test_size : float or int, default=0.25
-        Share or number of rows to hold out.
+        Fraction or number of rows to hold out.
     n_rounds : int, default=100
-        Number of bootstrap samples, at least 2.
+        Number of bootstrap samples, at least 2. Larger values reduce the sampling error of the estimates.
     random_state : int, RandomState or None
-        Fixes the samples, and the `random_state` of the estimator in each round where it has one.
+        Determines the samples, and the `random_state` of the estimator in each round if it has one.
     n_jobs : int, optional
-        Rounds that run side by side.
+        Number of rounds that run in parallel.
 
     Returns
     -------
     BiasVariance
-        With squared error, loss = bias + variance + noise in expectation, and exactly where `optimal` is not given.
-        With 0-1 loss, loss = bias + variance + noise exactly, each with its factor (c2, c1) applied.
+        For the squared error, loss = bias + variance + noise in expectation, and exactly if `optimal` is not given. For
+        the 0-1 loss, loss = bias + variance + noise exactly, each with its factor (c2, c1) applied.
 
     Raises
     ------
     ValueError
-        For a loss of another name, fewer than two rounds, arrays that do not fit together, or targets that are
-        missing, infinite or not of the loss's kind.
+        If `loss` is unknown, there are fewer than two rounds, array shapes do not match, or targets are missing,
+        infinite or invalid for the loss.
 
     References
     ----------
@@ -161,20 +161,20 @@ def plot_bias_variance(
     ax: Any = None,
     **options: Any,
 ) -> Any:
-    """Draw loss, bias, variance and noise over the values of a parameter.
+    """Plot loss, bias, variance and noise over the values of a parameter.
 
     Parameters
     ----------
     estimator, X, y
-        As for `bias_variance_decomposition`.
+        See `bias_variance_decomposition`.
     param_name : str
-        A parameter of the estimator.
+        Name of a parameter of the estimator.
     param_range : iterable
-        Its values, from left to right.
+        Values of the parameter, from left to right.
     ax : matplotlib Axes, optional
-        Where to draw.
+        Axes to draw on. If None, a new figure is created.
     **options
-        Passed to `bias_variance_decomposition`; the same `random_state` gives every value the same samples.
+        Passed to `bias_variance_decomposition`. Every value uses the same samples; `random_state` defaults to 0.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def plot_bias_variance(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Training rows, test rows, and the best predictions for the latter."""
+    """Training rows, test rows, and the optimal predictions for the test rows."""
 
     X: Any
     y: NDArray[Any]
@@ -239,13 +239,13 @@ def _checked_loss(estimator: Any, loss: str | None) -> str:
 
 
 def _split_target(name: str, X: Any, y: Any) -> list[Any]:
-    """A table without the column that `y` names, and that column."""
+    """Return a table and its target, split off from the table if `y` names a column."""
     given: dict[str, Any] = {name: y}
     return split_columns(X, **given) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
 def _with_rows(name: str, X: Any) -> Any:
-    """A table whose rows can be taken, also of a sparse matrix of any format, or of a buffer."""
+    """Return a table that supports indexing rows, converted from sparse matrices of any format or buffers."""
     check_places(X)
     has_rows = (hasattr(X, "__getitem__") or issparse(X)) and not isinstance(X, memoryview)
     found = X if has_rows else np.asarray(X)
@@ -256,7 +256,7 @@ def _with_rows(name: str, X: Any) -> Any:
 
 
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
-    """A target for each row of X: numbers for the squared error, labels for the 0-1 loss."""
+    """Return the validated target of X: numbers for the squared error, labels for the 0-1 loss."""
     found = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
     if kind == "zero_one" and type_of_target(found).startswith("continuous"):
         raise ValueError(f"{name} must hold labels with loss='zero_one'; it holds fractions such as {found[0]!r}.")
@@ -298,7 +298,7 @@ def _checked_optimal(optimal: Any, y: NDArray[Any], kind: str) -> NDArray[Any]:
 
 
 def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
-    """The predictions of a model trained on one bootstrap sample."""
+    """Return the predictions of a model trained on one bootstrap sample."""
     random = np.random.RandomState(seed)
     sample = random.randint(len(y), size=len(y))
     model = clone(estimator)
@@ -321,9 +321,9 @@ def _zero_one_parts(predictions: NDArray[Any], y: NDArray[Any], optimal: NDArray
     bias = (main != optimal).astype(np.float64)
     variance = (predictions != main).mean(axis=0)
     right = (predictions == optimal).mean(axis=0)
-    # Of biased rows, only the deviations that hit the optimal class help: c2 V = -P(y = optimal).
+    # For biased rows, only deviations to the optimal class reduce the loss: c2 V = -P(y = optimal).
     net_variance = np.where(bias > 0, -right, variance)
-    # What a target other than the optimal one adds: P(y = optimal) - P(y = target).
+    # Loss added by a target that differs from the optimal one: P(y = optimal) - P(y = target).
     noise = right - (predictions == y).mean(axis=0)
     loss = (predictions != y).mean()
     return BiasVariance(
@@ -332,7 +332,7 @@ def _zero_one_parts(predictions: NDArray[Any], y: NDArray[Any], optimal: NDArray
 
 
 def _most_frequent(predictions: NDArray[Any]) -> NDArray[Any]:
-    """The most frequent prediction of each row, the first in order among equals."""
+    """Return the most frequent prediction of each row; ties go to the first in sorted order."""
     classes, codes = np.unique(predictions, return_inverse=True)
     codes = codes.reshape(predictions.shape)
     counts = np.stack([(codes == k).sum(axis=0) for k in range(len(classes))])

@@ -26,14 +26,14 @@ from fastens.inspection.plotting import (
 from fastens.params.rules import NONE, one_of, whole
 
 Array = NDArray[np.float64]
-MOST_COLOURS = 9  # of categories, the most frequent; others are grey
+MOST_COLOURS = 9  # for the most frequent categories; others are grey
 GREY = "0.6"
-STRIP = 0.35  # half of a strip of dots, of the room for a category
+STRIP = 0.35  # half the width of a strip of dots, as a fraction of the space for a category
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the rows: numbers, or positions among categories; NaN where missing."""
+    """A column of the rows: numbers, or indices of categories; NaN if missing."""
 
     name: str
     values: Array
@@ -41,7 +41,7 @@ class Column:
 
     @classmethod
     def of(cls, name: str, data: Array, shown: NDArray[Any]) -> Column:
-        """Of numbers, and what is shown of them: categories are whatever is no float."""
+        """Build a column from numbers and displayed values; displayed values that are not floats are categories."""
         known = np.flatnonzero(~np.isnan(data))
         if all(isinstance(value, float) for value in shown[known]):
             return cls(name, data, None)
@@ -51,11 +51,11 @@ class Column:
         return cls(name, places, [texts[place] for place in sorted(texts)])
 
     def every(self, step: int) -> Column:
-        """Of every so many rows."""
+        """Return the column for every `step`-th row."""
         return replace(self, values=self.values[::step])
 
     def text(self, row: int) -> str:
-        """The value of a row in words."""
+        """Return the value of a row as text."""
         value = self.values[row]
         if np.isnan(value):
             return MISSING
@@ -63,7 +63,7 @@ class Column:
 
 
 def draw_scatter(ax: Any, column: Column, parts: Array, by: Column | None) -> None:
-    """Draw dots for contributions `parts` over the values of a column; missing values have a place at the end."""
+    """Plot contributions `parts` against the values of a column; missing values are placed at the end."""
     ax.axhline(0, color="0.75", linewidth=0.8, zorder=0)
     places = _places(ax, column, 1.0 if by is None else 0.75)
     options = {"s": 12, "linewidths": 0, "alpha": 0.8}
@@ -95,7 +95,7 @@ def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: 
     if rest.any():
         drawn.append(ax.scatter(places[rest], parts[rest], color=GREY, **options))
         texts.append(f"{MISSING} or rare")
-    # Given so, names that begin with an underscore are not left out.
+    # With explicit handles, labels that begin with an underscore are not left out.
     ax.legend(
         drawn, texts, title=plain(shortened(by.name)), frameon=False, fontsize="small", title_fontsize="small",
         loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0,
@@ -103,7 +103,7 @@ def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: 
 
 
 def _places(ax: Any, column: Column, room: float) -> Array:
-    """Where dots stand along the axis, and its ticks; `room` as of `name_ticks`."""
+    """Set the ticks and return the positions of dots along the axis; `room` is as in `name_ticks`."""
     known = np.isfinite(column.values)
     missing = np.isnan(column.values)
     # Multiples of an irrational number fill a strip evenly (Weyl).
@@ -131,17 +131,17 @@ KIND = one_of("dots", "bars") | NONE
 
 @dataclass(frozen=True)
 class Explained:
-    """Values (n_rows, n_columns, n_outputs), their base (n_rows, n_outputs), the columns, and the outputs' names."""
+    """Values (n_rows, n_columns, n_outputs), base values (n_rows, n_outputs), columns and output names."""
 
     values: Array
     base: Array
     columns: list[Column]
     outputs: list[str]
-    what: str | None  # what the values of the only output add up to
+    what: str | None  # name of the quantity that the values of a single output sum to
 
     @classmethod
     def of(cls, given: Any) -> Explained:
-        """What `explain` returned, or the library shap; ValueError for anything else."""
+        """Build from the result of `explain` or of the library shap; raise ValueError for anything else."""
         if not all(hasattr(given, name) for name in ("values", "base_values", "data")):
             raise ValueError(f"explanation must be what explain returned; got {type(given).__name__}.")
         values, data = np.asarray(given.values), np.asarray(given.data, dtype=np.float64)
@@ -160,7 +160,7 @@ class Explained:
         return cls(values.reshape(*data.shape, -1), base, _columns(given, data), outputs, what)
 
     def output(self, given: Any, row: int | None) -> int:
-        """Return the position of an output that is given by its label or position; by default the largest of a row."""
+        """Return the index of an output given by label or index; by default, the largest output of a row."""
         if given is None:
             return 0 if row is None else int((self.values[row].sum(axis=0) + self.base[row]).argmax())
         if str(given) in self.outputs:  # also a label that predict returned, such as np.float64(2.0)
@@ -170,11 +170,11 @@ class Explained:
         return int(given)
 
     def named(self, output: int) -> str:
-        """What the values of an output add up to."""
+        """Return the name of the quantity that the values of an output sum to."""
         return f"prediction of {self.outputs[output]}" if self.what is None else self.what
 
     def column(self, given: Any) -> int:
-        """The position of a column given by name or position."""
+        """Return the index of a column given by name or index."""
         names = [column.name for column in self.columns]
         if isinstance(given, str) and given in names:
             return names.index(given)
@@ -201,31 +201,31 @@ def plot_explanation(
     n_top: int = 12,
     ax: Any = None,
 ) -> Any:
-    """Draw what `explain` returned, of all rows, of one row or of one column, and return the axes.
+    """Plot the result of `explain` for all rows, one row or one column, and return the axes.
 
-    All rows: a dot for each row and column at its contribution, coloured by the value of the column, from the lowest
-    to the highest; or bars of mean absolute contributions (Lundberg et al. 2020). One row: how its columns lead from
-    the expected prediction to its own; columns beyond `n_top` are added up. One column: its contributions over its
-    values, with a strip for each category, and one for missing values.
+    For all rows, the plot shows a dot for each row and column at its contribution, coloured by the column's value, or
+    bars of mean absolute contributions (Lundberg et al. 2020). For one row, it shows how the columns lead from the
+    expected prediction to the row's prediction; columns beyond `n_top` are added up. For one column, it shows
+    contributions against values, with a strip for each category and for missing values.
 
     Parameters
     ----------
     explanation : Explanation or shap.Explanation
-        Of several rows, without interactions.
+        Explanation of several rows, without interactions.
     row : int, optional
-        The position of the one row to draw.
+        Index of the row to plot. If None, all rows are plotted.
     feature : int, str, or pair of these, optional
-        The column to draw, by position or name; of a pair, the second one gives the dots their colours.
+        Column to plot, by index or name. With a pair of columns, the second one determines the colours.
     output : label or int, optional
-        Which of several outputs to draw: a class label, for example one that `predict` returned, or a position. Labels
-        take precedence over positions. If None, a plot of one row shows the largest output, and a plot of all rows
-        shows bars of every output.
+        Which of several outputs to plot: a class label, for example one that `predict` returned, or an index. Labels
+        take precedence over indices. If None, a plot of one row shows the largest output, and a plot of all rows shows
+        bars of every output.
     kind : {"dots", "bars"}, optional
-        How all rows are drawn. Default: dots, and of several outputs bars.
+        Kind of plot for all rows. If None, "dots" is used, or "bars" with several outputs.
     n_top : int, default=12
-        Most columns drawn.
+        Maximum number of columns.
     ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
+        Axes to draw on. If None, a new figure is created.
 
     Returns
     -------
@@ -234,7 +234,7 @@ def plot_explanation(
     Raises
     ------
     ValueError
-        If the explanation is of pairs or of one row, or an argument does not fit it.
+        If the explanation has interactions or a single row, or an argument does not match it.
     ImportError
         If matplotlib is not installed.
 
@@ -291,7 +291,7 @@ def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
 
 
 def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
-    """Bars of mean absolute contributions, the outputs one beside the other."""
+    """Plot bars of mean absolute contributions, stacked over the outputs."""
     size = np.abs(explained.values[..., outputs]).mean(axis=0)
     top = _top(size.sum(axis=1), n_top)
     ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
@@ -311,7 +311,7 @@ def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
 
 
 def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
-    """A swarm of dots for each column."""
+    """Plot a swarm of dots for each column."""
     values = explained.values[..., output]
     every = -(-len(values) // N_DOTS)
     top = _top(np.abs(values).mean(axis=0), n_top)
@@ -320,7 +320,7 @@ def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
     drawn = None
     for place, number in enumerate(top):
         column, parts = explained.columns[number].every(every), values[::every, number]
-        # Neither categories nor missing values are low or high.
+        # Categories and missing values have no order to colour by.
         known = ~np.isnan(column.values) & (column.categories is None)
         heights = place + swarm_heights(parts)
         ax.scatter(parts[~known], heights[~known], s=5, color="0.6", linewidths=0)
@@ -338,7 +338,7 @@ def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
 
 
 def swarm_heights(values: Array) -> Array:
-    """Offsets of the dots of a swarm, from -0.4 to 0.4: up and down in turn, where many lie close together."""
+    """Return vertical offsets of a swarm's dots, from -0.4 to 0.4, alternating up and down where dots are dense."""
     low, high = values.min(initial=0), values.max(initial=0)
     bins = ((values - low) / ((high - low) or 1) * N_HEIGHTS).astype(np.intp)
     order = np.argsort(bins, kind="stable")
@@ -350,13 +350,13 @@ def swarm_heights(values: Array) -> Array:
 
 
 def rank_shares(values: Array) -> Array:
-    """Values, none missing, as shares of the way from the lowest to the highest, by rank."""
+    """Return the ranks of values without missing ones, scaled to the interval from 0 to 1."""
     _, place = np.unique(values, return_inverse=True)
     return place / max(1, int(place.max(initial=0)))
 
 
 def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any) -> Any:
-    """Bars that lead from the expected prediction to the row's."""
+    """Plot bars that lead from the expected prediction to the prediction of the row."""
     parts, expected = explained.values[row, :, output], explained.base[row, output]
     top = _top(np.abs(parts), n_top if len(parts) <= n_top else n_top - 1)
     columns = [explained.columns[place] for place in top]
@@ -382,11 +382,11 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
     ax.set_ylim(-1.2, len(steps) + 0.2)
     _name_rows(ax, texts, limit=48)
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
-    # Beside the outermost bars there is room for what they add, in figures, and for half of what names the ends.
+    # Next to the outermost bars, space is left for their contributions as text, and for half of the end labels.
     needed = 0.06 + max(measured(ax, figures, SMALL, 0.0)[:, 0].max(), measured(ax, marks, SMALL, 0.0)[:, 0].max() / 2)
     room, place = ax.get_window_extent().width / ax.figure.dpi, ax.get_subplotspec()
     if place is not None and ax.figure.get_layout_engine() is not None:
-        # The layout will take the room of the names from the axes, and perhaps that of scales of other axes.
+        # The layout engine will shrink the axes to fit the names, and possibly the tick labels of other axes.
         n_columns = place.get_gridspec().ncols
         share = len(place.colspan) / n_columns * (1.0 if n_columns == 1 else 0.9)
         room = min(room, ax.figure.get_figwidth() * share - 0.2 - measured(ax, texts, 10, 0.0)[:, 0].max())
@@ -407,7 +407,7 @@ def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
 
 
 def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
-    """The position of the output that a model's label names; None for the default."""
+    """Return the index of the output that a model's label names; None for the default."""
     if label is None:
         return None
     shape = np.shape(explanation.values)
@@ -415,7 +415,7 @@ def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
     known = output_labels(estimator, n_outputs)
     if label not in known:
         raise ValueError(f"label must be one of {known}; got {label!r}.")
-    # Of two classes only the second has contributions; those of the first are their opposites.
+    # With two classes, only the second has contributions; those to the first are their negatives.
     if n_outputs == 1 and known.index(label) == 0 and len(known) == 2:
         raise ValueError(
             f"label must be {known[1]!r} with two classes: contributions to the other are their opposites."
@@ -424,7 +424,7 @@ def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
 
 
 def output_labels(estimator: Any, n_outputs: int) -> list[Any]:
-    """The labels of raw predictions: classes, targets, or pairs of a target and a class."""
+    """Return the labels of raw predictions: classes, targets, or pairs of a target and a class."""
     if not is_classifier(estimator):
         return list(range(n_outputs))
     if not isinstance(estimator.classes_, list):
@@ -436,13 +436,13 @@ def output_labels(estimator: Any, n_outputs: int) -> list[Any]:
     ]
 
 
-# By the loss of a regressor with a link.
+# Explained quantity, by the loss of a regressor with a link.
 _OF_LINKS = dict.fromkeys(("poisson", "gamma", "tweedie"), "logarithm of the prediction")
 _OF_LINKS["cross_entropy"] = "log odds of the prediction"
 
 
 def explained_quantity(estimator: Any, output: int) -> str:
-    """The name of what the contributions to one of the raw predictions sum to."""
+    """Return the name of the quantity that the contributions to a raw prediction sum to."""
     if is_outlier_detector(estimator):
         return "path length"
     if not is_classifier(estimator):

@@ -31,18 +31,18 @@ from fastens.table.spread import in_memory_only
 
 Array = NDArray[np.float64]
 N_PLACES = 160  # along each axis
-BLOCK_CELLS = 4_000_000  # of a table of rows to predict at a time
-FAINT, STRONG = 0.1, 0.5  # of a class's colour, where it is hardly more probable than others, and where it is sure
-NAMED = 3  # columns whose held values are in the title
+BLOCK_CELLS = 4_000_000  # maximum cells of a table that is predicted at once
+FAINT, STRONG = 0.1, 0.5  # strength of a class's colour for the lowest and the highest probability
+NAMED = 3  # maximum number of held columns listed in the title
 PREDICTS = Rule("a fitted estimator that predicts", lambda value: hasattr(value, "predict") and hasattr(value, "fit"))
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions at each place, (n_places, n_places), rows along the second axis; NaN between the parts."""
+    """Predictions on the grid, (n_places, n_places), with the second axis in rows; NaN in the gaps."""
 
-    values: Array  # positions of classes, or numbers
-    shares: Array | None  # how probable the class is
+    values: Array  # class indices, or numbers
+    shares: Array | None  # probability of the predicted class
     classes: list[Any] | None
     what: str
 
@@ -58,29 +58,29 @@ def plot_decision_boundary(
     n_points: int = 1000,
     ax: Any = None,
 ) -> Any:
-    """Draw how a model divides the plane of two columns, with the rows as points, and return the axes.
+    """Plot a model's predictions in the plane of two columns, with the rows as points, and return the axes.
 
-    A classifier's regions have the colour of the class that it predicts, the paler the less probable, with a line where
-    the prediction changes. A regressor's predictions are a surface of colours, and so are an outlier detector's scores.
-    A column of categories has a strip for each; missing values have one at the end.
+    A classifier's regions have the colour of the predicted class, paler for lower probabilities, with a line where the
+    prediction changes. A regressor's predictions, or an outlier detector's scores, are shown as a coloured surface.
+    Categorical columns have one strip for each category; missing values have a strip at the end.
 
     Parameters
     ----------
     estimator : fitted classifier, regressor or outlier detector
-        Of this package or any other with scikit-learn's interface.
+        Estimator from fastens or any library with scikit-learn's interface.
     X : array or frame of shape (n_samples, n_features)
-        Rows as those it was fitted on: they give the ranges of the axes, the points, and the values of other columns.
+        Rows like those in `fit`. They determine the ranges of the axes, the points, and the values of other columns.
     y : array of shape (n_samples,), optional
-        The targets, which colour the points.
+        Targets, which determine the colours of the points.
     features : pair of int or str, optional
-        The columns of the two axes, by position or name. Default: those of a table of two columns.
+        Columns of the two axes, by index or name. If None, X must have exactly two columns.
     held : dict, optional
-        Values at which the other columns are held, by position or name. Default: medians of numbers, of other columns
-        the most frequent value.
+        Values at which the other columns are held, by column index or name. By default, numeric columns are held at
+        their median and other columns at their most frequent value.
     n_points : int, default=1000
-        Most points drawn, evenly spaced among the rows; 0 for none. Infinite values are not drawn.
+        Maximum number of points, evenly spaced among the rows; 0 draws none. Infinite values are not drawn.
     ax : matplotlib Axes, optional
-        Where to draw; default: a new figure.
+        Axes to draw on. If None, a new figure is created.
 
     Returns
     -------
@@ -89,8 +89,8 @@ def plot_decision_boundary(
     Raises
     ------
     ValueError
-        If the columns are not two of X, a held value is not one of its column, y does not fit X or the model's classes,
-        or the model predicts several targets.
+        If `features` are not two columns of X, a held value is invalid for its column, y does not match X or the
+        model's classes, or the model predicts several targets.
     ImportError
         If matplotlib is not installed.
 
@@ -137,7 +137,7 @@ def plot_decision_boundary(
 
 
 def _predictions(estimator: Any, plane: Plane, x: Array, y: Array) -> Predictions:
-    """Predictions block by block, so that wide tables take little memory."""
+    """Return predictions computed in blocks, so that wide tables use little memory."""
     drawn = plane.axes[1].is_drawn(y)[:, None] & plane.axes[0].is_drawn(x)
     at_y, at_x = np.nonzero(drawn)
     size = max(1, BLOCK_CELLS // len(plane.names))
@@ -157,12 +157,12 @@ def _classes_of(estimator: Any) -> list[Any] | None:
         return None
     if isinstance(known, list) and any(np.ndim(found) for found in known):
         raise ValueError("the decision boundary is that of one target; the model predicts several.")
-    # An unfitted classifier has none, and raises when it predicts.
+    # An unfitted classifier has no classes, and raises when it predicts.
     return [] if known is None else list(np.asarray(known).tolist())
 
 
 def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Array, Array]:
-    """Numbers, or positions of classes and their probabilities, NaN where the model gives none."""
+    """Return numbers, or class indices and their probabilities, NaN if the model has no probabilities."""
     method = estimator.decision_function if is_outlier_detector(estimator) else estimator.predict
     found = np.asarray(method(rows))
     if found.ndim == 2 and found.shape[1] == 1:
@@ -201,7 +201,7 @@ def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[
 
 
 def class_colours(n: int) -> Array:
-    """A colour for each of n classes, (n, 4)."""
+    """Return a colour for each of n classes, (n, 4)."""
     from matplotlib import colormaps
 
     return np.array(colormaps["tab10"](np.arange(n)) if n <= 10 else colormaps["gist_rainbow"](np.linspace(0, 1, n)))
@@ -223,7 +223,7 @@ def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array,
 
 
 def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -> dict[str, Any]:
-    """Colours of numbers and their bar; returned is their scale, which points share."""
+    """Draw a coloured surface and its colour bar, and return the colour scale, which the points share."""
     known = [predicted.values[np.isfinite(predicted.values)], [] if targets is None else targets]
     together = np.concatenate(known)
     scale = {"cmap": "viridis", "vmin": together.min(initial=np.inf), "vmax": together.max(initial=-np.inf)}
@@ -251,7 +251,7 @@ def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: An
 
 
 def _spread(axis: Axis, places: Array, step: int) -> Array:
-    """Points of one category beside each other, not in one place; the same in every picture."""
+    """Return deterministic offsets that spread the points of a category or of missing values over its strip."""
     is_strip = np.full(len(places), axis.categories is not None)
     width = 0.7
     if axis.categories is None:

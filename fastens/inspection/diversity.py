@@ -1,4 +1,4 @@
-"""Diversity of ensemble members, error curves, and the formulas that explain why ensembles work."""
+"""Diversity of ensemble members, error curves, and formulas that explain why ensembles work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEMBERS = Rule(
 
 
 def _agreement(first: ArrayLike, second: ArrayLike) -> Array:
-    """The shares of rows that both, only the first, only the second, or none of two voters get right: 2 x 2."""
+    """Return the fractions of rows that both, only the first, only the second, or neither voter gets right: 2 x 2."""
     a, b = as_truths("first", first), as_truths("second", second)
     check_same_rows(first=a, second=b)
     counts = np.bincount(2 * ~a + ~b, minlength=4)
@@ -39,12 +39,12 @@ def _agreement(first: ArrayLike, second: ArrayLike) -> Array:
 
 
 def disagreement(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the share of rows that only one of two voters gets right.
+    """Return the fraction of rows that exactly one of two voters gets right.
 
     Parameters
     ----------
     first, second : bool arrays of shape (n_rows,)
-        Whether each voter is right.
+        True where each voter is right.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def disagreement(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def q_statistic(first: ArrayLike, second: ArrayLike) -> float:
-    """Return Yule's Q of two voters' correctness: 0 for independent ones, 1 where they err together, -1 in turn.
+    """Return Yule's Q of two voters' correctness: 0 if independent, 1 if they err together, -1 if on different rows.
 
     Parameters
     ----------
     first, second : bool arrays of shape (n_rows,)
-        Whether each voter is right. NaN where one of them is always right, or always wrong.
+        True where each voter is right. The result is NaN if one of them is always right, or always wrong.
 
     References
     ----------
@@ -80,12 +80,15 @@ def q_statistic(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def double_fault(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the share of rows that both of two voters get wrong; parameters as for `disagreement`."""
+    """Return the fraction of rows that both voters get wrong; parameters as in `disagreement`."""
     return float(_agreement(first, second)[1, 1])
 
 
 def error_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the correlation of two voters' mistakes, NaN where one has none; parameters as for `disagreement`."""
+    """Return the correlation of two voters' mistakes; NaN if one never, or always, errs.
+
+    The parameters are as in `disagreement`.
+    """
     both = _agreement(first, second)
     right = both.sum(axis=1)[0], both.sum(axis=0)[0]
     spread = np.sqrt(right[0] * (1 - right[0]) * right[1] * (1 - right[1]))
@@ -93,12 +96,12 @@ def error_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def kappa(first: ArrayLike, second: ArrayLike) -> float:
-    """Return Cohen's kappa of two voters' labels: 1 where they agree, 0 where they do so by chance.
+    """Return Cohen's kappa of two voters' labels: 1 for full agreement, 0 for agreement by chance.
 
     Parameters
     ----------
     first, second : arrays of shape (n_rows,)
-        The labels that each voter predicts. NaN where both predict one and the same label for all rows.
+        Labels that each voter predicts. The result is NaN if both predict a single label for all rows.
 
     References
     ----------
@@ -120,16 +123,16 @@ def kappa(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def ambiguity_decomposition(predictions: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> dict[str, float]:
-    """Decompose the squared error of an average: error of the average = average error - ambiguity.
+    """Decompose the squared error of an average: ensemble error = average error - ambiguity.
 
     Parameters
     ----------
     predictions : array of shape (n_members, n_rows)
-        What each member predicts.
+        Predictions of each member.
     y : array of shape (n_rows,)
         The true values.
     weights : array of shape (n_members,), optional
-        Weights of the members; they are made to sum to 1.
+        Weights of the members, which are normalised to sum to 1. If None, all members have equal weights.
 
     Returns
     -------
@@ -177,16 +180,16 @@ MEASURES = {
 
 
 def diversity(predictions: Mapping[str, ArrayLike], y: ArrayLike, measure: str = "disagreement") -> Array:
-    """Return a measure of every pair of members, (n_members, n_members).
+    """Return a diversity measure for every pair of members, shape (n_members, n_members).
 
     Parameters
     ----------
     predictions : dict of str to array of shape (n_rows,)
-        The labels that each member predicts.
+        Labels that each member predicts.
     y : array of shape (n_rows,)
         The true labels.
     measure : {"disagreement", "q_statistic", "double_fault", "error_correlation", "kappa"}, default="disagreement"
-        What to measure.
+        Diversity measure.
 
     Examples
     --------
@@ -202,7 +205,7 @@ def diversity(predictions: Mapping[str, ArrayLike], y: ArrayLike, measure: str =
 
 
 def _labels_of(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
-    """The labels that each member predicts and the true ones, of as many rows."""
+    """Return the checked labels of each member and the true labels, with equal numbers of rows."""
     MEMBERS.check("predictions", predictions)
     truth = as_labels("y", y)
     if truth.dtype.kind == "f" and (fractions := truth[truth % 1 != 0]).size:
@@ -220,7 +223,7 @@ def _labels_of(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict
 def plot_diversity(
     predictions: Mapping[str, ArrayLike], y: ArrayLike, measure: str = "disagreement", *, ax: Any = None
 ) -> Any:
-    """Draw a measure of every pair of members as a table of colours; parameters as for `diversity`.
+    """Plot a diversity measure of every pair of members as a heat map; parameters as in `diversity`.
 
     Returns
     -------
@@ -244,9 +247,9 @@ def plot_diversity(
 
 
 def plot_kappa_error(predictions: Mapping[str, ArrayLike], y: ArrayLike, *, ax: Any = None) -> Any:
-    """Draw each pair of members by how far they agree (kappa) and how often they err on average.
+    """Plot each pair of members by their agreement (kappa) and their mean error.
 
-    Good ensembles have their pairs at the lower left: few errors, little agreement (Margineantu & Dietterich 1997).
+    Pairs of good ensembles are at the lower left: few errors and little agreement (Margineantu & Dietterich 1997).
 
     Returns
     -------
@@ -305,15 +308,15 @@ def majority_error(n_voters: int, error: ArrayLike, correlation: float = 0.0, ti
     Parameters
     ----------
     n_voters : int
-        How many vote.
+        Number of voters.
     error : float or array of shape (n_voters,)
-        The probability that a voter is wrong, from 0 to 1; one for each where they differ, which must not be correlated
-        then.
+        Probability that a voter is wrong, from 0 to 1. An array gives one probability for each voter, and requires a
+        correlation of 0.
     correlation : float, default=0.0
-        Between the mistakes of any two voters, from 0 to 1. The number of mistakes is then beta-binomial: the voters
-        are alike, and their chance of a mistake on a row varies from row to row.
+        Correlation between the mistakes of any two voters, from 0 to 1. The number of mistakes is then beta-binomial:
+        all voters have the same error probability on a row, and it varies from row to row.
     ties : {"half", "wrong", "right"}, default="half"
-        What a tie of an even number of voters counts as.
+        How a tie of an even number of voters is counted.
 
     Returns
     -------
@@ -340,7 +343,7 @@ def majority_error(n_voters: int, error: ArrayLike, correlation: float = 0.0, ti
 
 
 def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 0.0) -> Array:
-    """Return the probabilities that 0, 1, ..., n voters are wrong; parameters as for `majority_error`.
+    """Return the probabilities that 0, 1, ..., n voters are wrong; parameters as in `majority_error`.
 
     Examples
     --------
@@ -366,10 +369,10 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
 
 
 def _correlated(n_voters: int, error: float, correlation: float) -> Array:
-    """Beta-binomial: the correlation of any two mistakes is 1 / (1 + a + b).
+    """Return beta-binomial probabilities, in which the correlation of any two mistakes is 1 / (1 + a + b).
 
-    As products over the voters, of a + i, b + i and a + b + i, each times 1 / (a + b): differences of log gammas lose
-    their digits where a and b are large.
+    They are computed as products over the voters of a + i, b + i and a + b + i, each divided by a + b, because
+    differences of log gammas lose precision if a and b are large.
     """
     if correlation == 1:
         return np.concatenate([[1 - error], np.zeros(n_voters - 1), [error]])
@@ -382,7 +385,7 @@ def _correlated(n_voters: int, error: float, correlation: float) -> Array:
 
 
 def _log_products(factors: NDArray[Any]) -> Array:
-    """Logarithms of the products of the first 0, 1, ..., n factors."""
+    """Return the logarithms of the products of the first 0, 1, ..., n factors."""
     return np.append(0.0, np.cumsum(np.log(factors)))
 
 
@@ -395,16 +398,17 @@ def average_variance(variance: float, n_members: int, correlation: float = 0.0) 
     Parameters
     ----------
     variance : float
-        Of a single member's prediction.
+        Variance of a single member's prediction.
     n_members : int
-        How many are averaged.
+        Number of members that are averaged.
     correlation : float, default=0.0
-        Between the predictions of any two; at least -1 / (n_members - 1), or there are no such members.
+        Correlation between the predictions of any two members; at least -1 / (n_members - 1), the lowest possible
+        value.
 
     Raises
     ------
     ValueError
-        For a negative variance, a number of members that is not whole, or a correlation that they cannot have.
+        If the variance is negative, the number of members is not a positive integer, or the correlation is impossible.
 
     References
     ----------
@@ -425,7 +429,7 @@ def average_variance(variance: float, n_members: int, correlation: float = 0.0) 
 
 
 def oob_share(n_rows: ArrayLike) -> Any:
-    """Return the expected share of rows outside a bootstrap sample, (1 - 1/n)^n, which tends to 1/e.
+    """Return the expected fraction of rows outside a bootstrap sample, (1 - 1/n)^n, which tends to 1/e.
 
     Parameters
     ----------
@@ -441,7 +445,7 @@ def oob_share(n_rows: ArrayLike) -> Any:
     n = as_numbers("n_rows", n_rows, np.ndim(n_rows))
     if not ((n >= 1) & (n % 1 == 0)).all():
         raise ValueError(f"n_rows must be at least 1, and whole; got {n_rows!r}.")
-    # The powers of numbers near 1 keep their digits as exponentials.
+    # Powers of numbers near 1 are computed as exponentials to keep precision.
     with np.errstate(divide="ignore"):
         share = np.exp(n * np.log1p(-1 / n))
     return float(share) if share.ndim == 0 else share
@@ -453,18 +457,18 @@ def oob_share(n_rows: ArrayLike) -> Any:
 def plot_majority_error(
     error: float = 0.3, correlations: Sequence[float] = (0.0, 0.1, 0.3, 0.6), n_voters: int = 51, *, ax: Any = None
 ) -> Any:
-    """Draw the error of a majority against the number of voters, a line for each correlation of their mistakes.
+    """Plot the error of a majority against the number of voters, with a line for each correlation of mistakes.
 
     Parameters
     ----------
     error : float, default=0.3
-        Of a single voter.
+        Error probability of a single voter.
     correlations : sequence of float
-        Between the mistakes of any two.
+        Correlations between the mistakes of any two voters.
     n_voters : int, default=51
-        Most voters; odd numbers are drawn, which have no ties.
+        Maximum number of voters. Only odd numbers are plotted, which have no ties.
     ax : matplotlib Axes, optional
-        Where to draw.
+        Axes to draw on. If None, a new figure is created.
 
     Returns
     -------
@@ -488,18 +492,18 @@ def plot_majority_error(
 def plot_average_variance(
     variance: float = 1.0, correlations: Sequence[float] = (0.0, 0.1, 0.3, 0.6), n_members: int = 50, *, ax: Any = None
 ) -> Any:
-    """Draw the variance of an average against the number of members, a line for each correlation.
+    """Plot the variance of an average against the number of members, with a line for each correlation.
 
     Parameters
     ----------
     variance : float, default=1.0
-        Of a single member.
+        Variance of a single member.
     correlations : sequence of float
-        Between any two members.
+        Correlations between any two members.
     n_members : int, default=50
-        Most members.
+        Maximum number of members.
     ax : matplotlib Axes, optional
-        Where to draw.
+        Axes to draw on. If None, a new figure is created.
 
     Returns
     -------
@@ -524,7 +528,7 @@ def plot_average_variance(
 
 
 def plot_oob_share(n_rows: int = 1000, *, ax: Any = None) -> Any:
-    """Draw the share of rows outside a bootstrap sample against the number of rows, up to `n_rows`.
+    """Plot the fraction of rows outside a bootstrap sample against the number of rows, up to `n_rows`.
 
     Returns
     -------
@@ -544,7 +548,7 @@ def plot_oob_share(n_rows: int = 1000, *, ax: Any = None) -> Any:
 def staged_errors(
     estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> NDArray[np.float64]:
-    """The share of rows that are classified wrongly after each round, (n_rounds,), from `staged_score`."""
+    """Return the misclassification rate after each round, (n_rounds,), from `staged_score`."""
     return 1 - np.fromiter(estimator.staged_score(X, y, sample_weight), dtype=np.float64)
 
 
@@ -557,9 +561,9 @@ def plot_errors(
     y_val: ArrayLike | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw the error after each round, from `staged_score`, and the bound of the training error where there is one.
+    """Plot the error after each round, and the bound on the training error if the estimator has one.
 
-    ValueError if only one of `X_val` and `y_val` is given.
+    Raises ValueError if only one of `X_val` and `y_val` is given.
 
     Examples
     --------
@@ -593,7 +597,7 @@ def plot_errors(
 
 
 def _bound(estimator: Any) -> NDArray[np.float64] | None:
-    """The bound of the training error, if there is one."""
+    """Return the bound on the training error, or None."""
     try:
         return np.asarray(estimator.training_error_bound()[: estimator.n_estimators_])
     except (AttributeError, ValueError):

@@ -1,4 +1,4 @@
-"""Plots of a fitted model: importances, training curves, dependence on columns."""
+"""Plots of a fitted model: importances, training curves and partial dependence."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ KINDS = {
     "permutation": "decrease of the score when shuffled",
 }
 GRID = 50
-FLAT = 1e-13  # what predictions differ by, as a share of them, where they do not depend on a column
+FLAT = 1e-13  # relative difference below which predictions are treated as constant in a column
 
 
 def column_names(estimator: Any) -> list[str]:
-    """The names of the columns of a fitted estimator's table as texts, or ``x0``, ``x1``, ..."""
+    """Return the column names of a fitted estimator as strings, or ``x0``, ``x1``, ..."""
     if (encoder := getattr(estimator, "_encoder", None)) is not None:
         return encoder.texts
     names = getattr(estimator, "feature_names_in_", None)
@@ -45,10 +45,10 @@ def plot_importance(
     n_top: int = 20,
     ax: Any = None,
 ) -> Any:
-    """Draw the most important columns as bars, at most `n_top`: `TreeModel.plot_importance`.
+    """Plot the most important columns as bars, at most `n_top`; see `TreeModel.plot_importance`.
 
-    "permutation" has the standard deviation over the repeats. ValueError for an unknown `kind`, and for "permutation"
-    without rows.
+    "permutation" shows the standard deviation over the repeats. Raises ValueError for an unknown `kind`, and for
+    "permutation" without rows.
     """
     COUNT.check("n_top", n_top)
     values, spread = _importances(estimator, kind, X, y)
@@ -80,7 +80,7 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
 
 
 def plot_training(estimator: Any, ax: Any = None) -> Any:
-    """Draw the loss after each round, or the error out of bag after each tree: `TreeModel.plot_training`."""
+    """Plot the loss after each round, or the out-of-bag error after each tree; see `TreeModel.plot_training`."""
     curves = {
         "training rows": getattr(estimator, "train_score_", ()),
         "validation rows": getattr(estimator, "validation_score_", ()),
@@ -116,10 +116,10 @@ def plot_dependence(
     n_rows: int = 500,
     ax: Any = None,
 ) -> NDArray[Any]:
-    """Draw how the mean prediction depends on columns: `TreeModel.plot_dependence` (Friedman 2001, section 8.2).
+    """Plot the partial dependence of predictions on columns; see `TreeModel.plot_dependence` (Friedman 2001, 8.2).
 
-    scikit-learn's `PartialDependenceDisplay` draws it. The mean is over at most `n_rows` rows, evenly spaced, without
-    those in which a column that is drawn is missing or infinite.
+    scikit-learn's `PartialDependenceDisplay` draws the plot. The mean is over at most `n_rows` evenly spaced rows,
+    without rows in which a plotted column is missing or infinite.
     """
     COUNT.check("n_rows", n_rows)
     is_one = isinstance(features, str | tuple) or not np.iterable(features)
@@ -160,14 +160,14 @@ def plot_dependence(
             if (names.index(column) if isinstance(column, str) else column) in dates:
                 date_ticks(drawn, letter)
         if isinstance(features[place - place % 3], tuple | list) and not isinstance(part, tuple | list):
-            # scikit-learn leaves the numbers to the first picture of a line, which here is one of two columns.
+            # scikit-learn labels only the first plot of each row, which here shows a pair of columns.
             drawn.yaxis.set_major_formatter(ScalarFormatter())
             drawn.set_ylabel("Partial dependence")
     return np.array(pictures, dtype=object)
 
 
 def _display() -> Any:
-    """scikit-learn's display, which by itself draws no pairs of columns that change no prediction."""
+    """Return scikit-learn's display with explicit limits; by default, it omits pairs that change no prediction."""
     from sklearn.inspection import PartialDependenceDisplay
 
     class Display(PartialDependenceDisplay):
@@ -178,7 +178,7 @@ def _display() -> Any:
 
 
 def _limits(results: list[Any], target: int) -> dict[int, tuple[float, float]]:
-    """The least and the largest mean that is drawn, of columns alone and of pairs, with room beyond them."""
+    """Return padded minimum and maximum means, for single columns and for pairs."""
     limits: dict[int, tuple[float, float]] = {}
     for found in results:
         means, n_columns = found.average[target], len(found.grid_values)
@@ -192,7 +192,7 @@ def _limits(results: list[Any], target: int) -> dict[int, tuple[float, float]]:
 
 
 def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.intp]:
-    """Which rows the mean is over."""
+    """Return the indices of the rows to average over."""
     missing = np.zeros(len(table), dtype=bool)
     for column in columns:
         missing |= _is_missing(table, column)
@@ -203,7 +203,7 @@ def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.
 
 
 def _tidy(ax: Any, are_categorical: list[bool]) -> None:
-    """Give names of columns and categories the room there is, and show what one value alone predicts."""
+    """Fit column and category names into the available space, and mark predictions of single values."""
     ax.set(xlabel=plain(shortened(ax.get_xlabel(), 36)), ylabel=plain(shortened(ax.get_ylabel(), 36)))
     for letter, is_categorical in zip("xy", are_categorical, strict=False):
         if is_categorical:
@@ -211,7 +211,7 @@ def _tidy(ax: Any, are_categorical: list[bool]) -> None:
     if are_categorical == [True, True]:
         ax.set_aspect("auto")
         if max(np.diff(ax.get_xlim())[0] / 8, abs(np.diff(ax.get_ylim())[0]) / 12) > 1:
-            for text in list(ax.texts):  # numbers in cells too small for them
+            for text in list(ax.texts):  # numbers that do not fit into their cells
                 text.remove()
     for line in ax.lines:
         if len(line.get_xdata()) == 1:
@@ -219,7 +219,7 @@ def _tidy(ax: Any, are_categorical: list[bool]) -> None:
 
 
 class _Scores(RegressorMixin, BaseEstimator):
-    """A regressor of one target to scikit-learn, made of one of several, a ranker or a survival model."""
+    """Single-target regressor for scikit-learn, wrapping a multi-target model, a ranker or a survival model."""
 
     def __init__(self, estimator: Any, output: int = 0) -> None:
         self.estimator, self.output = estimator, output
@@ -236,7 +236,7 @@ class _Scores(RegressorMixin, BaseEstimator):
 
 
 def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
-    """Raise ValueError unless it is a class of three or more, one of several numbers predicted, or none is needed."""
+    """Raise ValueError unless `label` is a valid class or output, or None if none is needed."""
     if n_outputs > 1:
         if not (isinstance(label, int | np.integer) and 0 <= label < n_outputs):
             raise ValueError(
@@ -255,7 +255,7 @@ def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
 
 
 class _OfPlainFrame(BaseEstimator):
-    """An estimator as scikit-learn's pictures need it: columns are named by texts, and dates are days since 1970."""
+    """Wrapper for scikit-learn's displays, which need string column names and dates as days since 1970."""
 
     def __init__(self, estimator: Any, labels: Any, dates: list[int]) -> None:
         self.estimator, self.labels, self.dates = estimator, labels, dates
@@ -287,7 +287,7 @@ class _OfPlainFrame(BaseEstimator):
 
 
 def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, list[Any], list[int]]:
-    """An estimator, table and features as scikit-learn's pictures need them, and the columns of dates."""
+    """Return estimator, table and features in the form that scikit-learn's displays need, and the date columns."""
     encoder = getattr(estimator, "_encoder", None)
     if encoder is None or not hasattr(table, "iloc"):
         return estimator, table, features, []
@@ -315,7 +315,7 @@ def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, l
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
-    """An array, or a pandas table, which partial dependence can change a column of."""
+    """Return an array or a pandas frame, in which partial dependence can replace a column."""
     if hasattr(X, "iloc"):
         return X
     if is_frame(X):
@@ -327,7 +327,7 @@ def _as_scikit_learn_reads(X: Any) -> Any:
 
 
 def _with_points(rows: Any, columns: list[Any]) -> Any:
-    """The rows with whole numbers in the columns as numbers with a point, between which there are others to try."""
+    """Return the rows with integer columns converted to float, so that the grid can have values in between."""
     if isinstance(rows, np.ndarray):
         return rows.astype(np.float64) if rows.dtype.kind in "iu" else rows
     places = [rows.columns.get_loc(column) if isinstance(column, str) else column for column in columns]
@@ -347,7 +347,7 @@ def _check_columns(columns: list[Any], table: Any) -> None:
 
 
 def _drawn(features: list[Any]) -> list[Any]:
-    """Every column of a list of columns and pairs."""
+    """Return all columns of a list of columns and pairs."""
     pairs = [part for part in features if isinstance(part, tuple | list)]
     wrong = [pair for pair in pairs if len(pair) != 2 or pair[0] == pair[1]]
     if wrong or not features:
@@ -356,7 +356,7 @@ def _drawn(features: list[Any]) -> list[Any]:
 
 
 def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
-    """Missing or infinite values, which have no place on an axis."""
+    """Return a mask of missing or infinite values, which cannot be placed on an axis."""
     if isinstance(table, np.ndarray):
         values = table[:, column]
         if values.dtype.kind == "O":
@@ -368,7 +368,7 @@ def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
 
 
 def _categorical(estimator: Any, table: Any, columns: list[Any]) -> list[Any]:
-    """Those that hold categories."""
+    """Return the columns that are categorical."""
     encoder = getattr(estimator, "_encoder", None)
     if encoder is None:
         return []

@@ -1,4 +1,4 @@
-"""Pictures of Bayesian networks and of version spaces in layers."""
+"""Layered plots of Bayesian networks and version spaces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fastens.inspection.plotting import axes, draw_box, measured, set_inches, shortened
 
-SWEEPS = 12  # over the layers, down and up
-THIN = 0.3  # inches of the place of an edge that passes through a layer
+SWEEPS = 12  # passes over the layers, alternating down and up
+THIN = 0.3  # width in inches of an edge that passes through a layer
 
 Layers = list[list[int]]
 Parents = Sequence[Sequence[int]]
@@ -22,10 +22,10 @@ Bends = dict[tuple[int, int], list[int]]
 
 
 def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Layers, Neighbours, Bends]:
-    """Return layers of variables and of the bends of long edges, what is above each, and each edge's bends.
+    """Return layers of variables and of bends of long edges, the nodes above each node, and the bends of each edge.
 
-    Few edges cross. `levels` are the layers of the variables, below those of their parents, none empty; by default as
-    high as can be.
+    The order reduces edge crossings. `levels` are the layers of the variables, each below its parents, with no empty
+    layer; by default, variables are placed as high as possible.
     """
     depth = _depths(parents) if levels is None else levels
     layers: Layers = [[] for _ in range(max(depth) + 1)]
@@ -47,7 +47,7 @@ def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Laye
 
 
 def _depths(parents: Parents) -> list[int]:
-    """The layer of each variable: below all of its parents, and no higher above its children than it must be."""
+    """Return the layer of each variable: below all its parents, and close to its children if it has no parents."""
     depth = [0] * len(parents)
     for _ in parents:
         deeper = [max((depth[parent] + 1 for parent in found), default=0) for found in parents]
@@ -73,7 +73,7 @@ def _turned(above: Neighbours) -> Neighbours:
 
 
 def _uncrossed(layers: Layers, above: Neighbours) -> Layers:
-    """The order within layers with the fewest crossings found, each node at the mean place of its neighbours."""
+    """Return the order with the fewest crossings found, by placing nodes at the mean position of their neighbours."""
     below = _turned(above)
     best, fewest = layers, _crossings(layers, above)
     for sweep in range(SWEEPS):
@@ -95,7 +95,7 @@ def _uncrossed(layers: Layers, above: Neighbours) -> Layers:
 
 
 def _crossings(layers: Layers, above: Neighbours) -> int:
-    """Pairs of edges that cross."""
+    """Return the number of pairs of edges that cross."""
     total = 0
     for upper, lower in itertools.pairwise(layers):
         place = {node: index for index, node in enumerate(upper)}
@@ -105,9 +105,9 @@ def _crossings(layers: Layers, above: Neighbours) -> int:
 
 
 def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
-    """Return where variables and bends stand: near the mean of their neighbours, none closer than they are wide.
+    """Return positions of variables and bends, near the mean of their neighbours and without overlap.
 
-    `layers` and `above` are from `layered`; `widths` are those of the variables, with the space beside them.
+    `layers` and `above` are from `layered`; `widths` are the widths of the variables, including spacing.
     """
     below = _turned(above)
     width = np.array(widths + [THIN] * (len(above) - len(widths)))
@@ -127,7 +127,7 @@ def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np
 
 
 def _nearest_rising(values: np.ndarray) -> np.ndarray:
-    """The sequence that does not fall and is closest to the values in squares: neighbours that fall are averaged."""
+    """Return the nondecreasing sequence closest in squared error, by pooling adjacent violators."""
     means: list[float] = []
     counts: list[int] = []
     for value in values.tolist():
@@ -142,11 +142,11 @@ def _nearest_rising(values: np.ndarray) -> np.ndarray:
 
 
 BESIDE, BETWEEN = 0.25, 0.55  # inches between the boxes of a layer, and between layers
-FONT, SMALL, PAD = 9.0, 7.0, 0.5  # points, and their share between a text and its box
+FONT, SMALL, PAD = 9.0, 7.0, 0.5  # font sizes in points, and padding of a box relative to the font size
 MONOSPACE = {"family": "monospace"}
-ROUNDED = 1.08  # letters of one width are rounded to whole pixels, of which fewer are larger
-HEAD = 0.045, 0.11  # inches of an arrow's head: half its width, its length
-SPREAD = 0.35  # how far from the middle of a box arrows end, of its width
+ROUNDED = 1.08  # monospace letters are rounded to whole pixels, which has a larger effect at low resolution
+HEAD = 0.045, 0.11  # half width and length of an arrow head in inches
+SPREAD = 0.35  # maximum distance of arrow ends from the middle of a box, relative to its width
 
 Point = tuple[float, float]
 
@@ -158,10 +158,10 @@ def plot_network(
     ax: Any = None,
     tables: Sequence[str] | None = None,
 ) -> Any:
-    """Draw a directed acyclic graph, given by the parents of each variable, and return the axes.
+    """Plot a directed acyclic graph, given by the parents of each variable, and return the axes.
 
-    `highlighted` is a variable in another colour, such as the class; `tables` are texts below the names, as of
-    `table_text`.
+    `highlighted` is a variable drawn in another colour, such as the class; `tables` are texts below the names, as
+    returned by `table_text`.
     """
     colours = ["#fde3c0" if node == highlighted else "#dfe9f5" for node in range(len(names))]
     return draw_layers(ax, names, parents, colours, tables=tables)
@@ -178,8 +178,8 @@ def draw_layers(
 ) -> Any:
     """Draw boxes in layers and the edges between them, and return the axes.
 
-    `parents` are the boxes that edges lead from; `tables` are texts below the names. With `levels`, the layer of each
-    box, edges are straight lines; by default boxes stand as high as can be, and edges are arrows.
+    `parents` are the boxes at which edges start, and `tables` are texts below the names. With `levels`, the layer of
+    each box, edges are straight lines; by default, boxes are placed as high as possible, and edges are arrows.
     """
     is_new, has_arrows = ax is None, levels is None
     ax = axes(ax, figsize=(3, 3))
@@ -204,7 +204,7 @@ def draw_layers(
 
 
 class _Layout:
-    """Places of boxes in inches, and the ways of edges: down through a layer, aslant between layers alone."""
+    """Positions of boxes in inches, and edge paths that are vertical within layers and slanted only between them."""
 
     def __init__(self, parents: Parents, widths: np.ndarray, heights: np.ndarray, levels: Any) -> None:
         layers, above, self._bends = layered(parents, levels)
@@ -226,7 +226,7 @@ class _Layout:
             self.top[layer], self._bottom[layer] = tops[level], tops[level] - tall[level]
 
     def ways(self, child: int, parents: Sequence[int], are_spread: bool) -> list[list[Point]]:
-        """For each parent the points at the ends of the upright parts of its edge."""
+        """Return, for each parent, the end points of the vertical segments of its edge."""
         if not parents:
             return []
         bends: Bends = self._bends
@@ -246,7 +246,7 @@ class _Layout:
 
 
 def _draw_edge(ax: Any, way: list[Point], label: str, is_arrow: bool) -> None:
-    """A line that leaves each layer upright, and its head; or straight parts without one."""
+    """Draw an edge: a curve with vertical ends at each layer and an arrow head, or straight segments."""
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
@@ -270,17 +270,17 @@ def _draw_edge(ax: Any, way: list[Point], label: str, is_arrow: bool) -> None:
 LINE = 36  # characters
 LONGEST = 240
 MOST_GENERAL = 8
-LATTICE_FONT, LATTICE_GAP = 8.0, 0.2  # points of the title; inches of the room round it
+LATTICE_FONT, LATTICE_GAP = 8.0, 0.2  # font size of the title in points; its margin in inches
 COLOURS = {"S": "#d5ecd4", "G": "#dfe9f5", "S = G": "#fde3c0", "": "white"}
 
 
 def plot_lattice(
     specific: Sequence[Any], general: Sequence[Any], between: Sequence[Any], *, title: str = "", ax: Any = None
 ) -> Any:
-    """Draw S, G and the hypotheses between them in the order of generality, and return the axes.
+    """Plot S, G and the hypotheses between them in the order of generality, and return the axes.
 
-    A line joins two hypotheses of which the upper one is more general, with none between them. Hypotheses compare by
-    ``>=``, more general than or equal to, and their length is the number of their constraints.
+    A line joins two hypotheses if the upper one is more general and none lies between them. Hypotheses are compared
+    with ``>=``, more general than or equal to, and their length is the number of their constraints.
     """
     members = list(dict.fromkeys([*general, *between, *specific]))
     roles = [_role(member in specific, member in general) for member in members]
@@ -298,9 +298,9 @@ def plot_lattice(
 def plot_boundaries(
     specific: Sequence[Any], general: Sequence[Any], n_between: int, *, title: str = "", ax: Any = None
 ) -> Any:
-    """Draw S and G alone, with a box for the `n_between` other members, and return the axes.
+    """Plot only S and G, with a box for the `n_between` other hypotheses, and return the axes.
 
-    Of a large G, `general` holds the first ones; `title` and `ax` as for `plot_lattice`.
+    If G is large, `general` holds its first hypotheses; `title` and `ax` are as in `plot_lattice`.
     """
     shown = general[:MOST_GENERAL]
     names = [_named(member, "G") for member in shown]
@@ -323,7 +323,7 @@ def plot_boundaries(
 
 
 def _titled(ax: Any, title: str, is_new: bool) -> Any:
-    """The axes with a title, for which a new figure gets room."""
+    """Add a title to the axes, enlarge a new figure for it, and return the axes."""
     (size,) = measured(ax, [title], LATTICE_FONT, 0.0)
     if is_new:
         width, height = ax.figure.get_size_inches()
@@ -342,7 +342,7 @@ def _named(member: Any, role: str) -> str:
 
 
 def _uppers(members: Sequence[Any]) -> list[list[int]]:
-    """For each hypothesis the least general ones above it."""
+    """Return, for each hypothesis, the least general hypotheses above it."""
     found = []
     for member in members:
         above = [place for place, other in enumerate(members) if other > member]
@@ -351,7 +351,7 @@ def _uppers(members: Sequence[Any]) -> list[list[int]]:
 
 
 def _levels(members: Sequence[Any]) -> list[int]:
-    """Hypotheses with as many constraints beside each other; the one that covers nothing below all others."""
+    """Return layers by the number of constraints, with the hypothesis that covers nothing below all others."""
     lowest = max(map(len, members)) + 1
     sizes = [lowest if member.values is None else len(member) for member in members]
     order = {size: level for level, size in enumerate(sorted(set(sizes)))}

@@ -1,4 +1,4 @@
-"""Shared parts of all plots: axes, ticks, checks of arguments, text boxes and grids of predictions."""
+"""Utilities shared by all plots: axes, ticks, argument checks, text boxes and grids of predictions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.parts import with_rows_to_take
 from fastens.table.tables import dense, is_frame
 
-CHARACTER, LINE, SMALLEST = 0.6, 1.1, 6.0  # sizes of a font that a letter is wide and a line is high; points
+# Width of a letter and height of a line, relative to the font size; smallest font size in points.
+CHARACTER, LINE, SMALLEST = 0.6, 1.1, 6.0
 
 
 def axes(ax: Any = None, **size: Any) -> Any:
-    """The axes given, or those of a new figure of a size that `matplotlib.pyplot.subplots` takes.
+    """Return the given axes, or the axes of a new figure; `size` is passed to `matplotlib.pyplot.subplots`.
 
-    ImportError names the extra where matplotlib is not installed; ValueError where `ax` is no Axes.
+    Raises ImportError, which names the extra, if matplotlib is not installed, and ValueError if `ax` is not Axes.
     """
     try:
         from matplotlib import pyplot
@@ -44,27 +45,27 @@ def axes(ax: Any = None, **size: Any) -> Any:
 
 
 def plain(text: str) -> str:
-    """A text that matplotlib draws as it is, also with dollar signs, which otherwise enclose mathematics."""
+    """Escape dollar signs, which matplotlib would interpret as delimiters of mathematics."""
     return text.replace("$", r"\$")
 
 
 def shortened(text: str, limit: int = 28) -> str:
-    """A text of at most `limit` characters, its middle left out where it is long."""
+    """Return a text shortened to at most `limit` characters by omitting its middle."""
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-(limit // 2 - 1) :]}"
 
 
 def number_text(value: float) -> str:
-    """A number with four digits, or all of those before the point: 0.1235, 20150 (and not 2.015e+04)."""
+    """Return a number with four significant digits, or all integer digits: 0.1235, 20150 (not 2.015e+04)."""
     if 1e7 <= abs(value) < 1e15:
         return f"{value:.0f}"
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.7g}"
 
 
 def name_ticks(ax: Any, letter: str, names: Sequence[str], *, limit: int = 16, room: float = 1.0) -> None:
-    """Write names, shortened to `limit` letters, at the whole numbers of the axis "x" or "y", clear of each other.
+    """Label integer positions of the axis "x" or "y" with names of at most `limit` letters that do not overlap.
 
-    Along x they are turned where they would touch, along both smaller and some left out where there are too many.
-    `room` is the share of the axes that a legend beside them leaves.
+    Along x, labels are rotated if they would overlap. Along both axes, they are reduced in size, and some are omitted
+    if there are too many. `room` is the fraction of the axes that remains next to a legend.
     """
     extent, size = ax.get_window_extent(), 10.0
     step = room * (extent.width if letter == "x" else extent.height) / ax.figure.dpi * 72 / max(1, len(names))
@@ -81,11 +82,11 @@ def name_ticks(ax: Any, letter: str, names: Sequence[str], *, limit: int = 16, r
 
 
 def number_ticks(side: Any, low: float, high: float, missing: float, text: str) -> None:
-    """Ticks of an axis at its numbers from low to high, and one for missing values, all clear of each other."""
+    """Set ticks at numbers from low to high, and one for missing values, without overlapping labels."""
     from matplotlib.ticker import MaxNLocator
 
     is_x = side.axis_name == "x"
-    # Points; labels of the other axis may take a fifth of the room.
+    # In points; labels of the other axis may use a fifth of the width.
     room = 0.8 * side.axes.get_window_extent().width / side.axes.figure.dpi * 72
     for n_steps in range(9, 0, -1):
         found = MaxNLocator(n_steps, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
@@ -102,12 +103,12 @@ def number_ticks(side: Any, low: float, high: float, missing: float, text: str) 
 
 
 def whole_ticks(ax: Any) -> None:
-    """Ticks of the x axis, which counts, at whole numbers alone."""
+    """Restrict the ticks of the x axis to integers."""
     ax.xaxis.get_major_locator().set_params(integer=True)
 
 
 def date_ticks(ax: Any, letter: str) -> None:
-    """Write dates at an axis of days since 1970, and times of day too where it is of few days."""
+    """Label an axis of days since 1970 with dates, and with times if it spans less than five days."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low, high = getattr(ax, f"get_{letter}lim")()
@@ -128,7 +129,7 @@ DECIMALS = whole(0, 17)
 
 
 def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
-    """Finite numbers, at least one, in an array of `ndim` axes; ValueError names the argument otherwise."""
+    """Return finite numbers in a nonempty array of `ndim` axes; raise ValueError that names the argument."""
     found = numbers_in(values, name)
     _check_shape(name, found, ndim)
     if not np.isfinite(found).all():
@@ -138,7 +139,7 @@ def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
 
 
 def as_labels(name: str, values: Any) -> NDArray[Any]:
-    """Labels of rows, none missing, at least one; parameters as for `as_numbers`."""
+    """Return nonempty labels without missing values; parameters as in `as_numbers`."""
     found = _as_array(name, values)
     _check_shape(name, found, 1)
     missing = [row for row, value in enumerate(found.tolist()) if is_missing(value)]
@@ -148,7 +149,7 @@ def as_labels(name: str, values: Any) -> NDArray[Any]:
 
 
 def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
-    """Truth values, at least one: booleans, or the numbers 0 and 1; parameters as for `as_numbers`."""
+    """Return nonempty truth values from booleans or from 0 and 1; parameters as in `as_numbers`."""
     found = _as_array(name, values)
     _check_shape(name, found, 1)
     wrong = [value for value in found.tolist() if isinstance(value, str | bytes) or value not in (0, 1)]
@@ -172,7 +173,7 @@ def _check_shape(name: str, found: NDArray[Any], ndim: int) -> None:
 
 
 def check_same_rows(**arrays: NDArray[Any]) -> None:
-    """Raise ValueError unless all arrays, given by the names of the arguments, have as many rows as the first."""
+    """Raise ValueError unless all arrays, passed by argument name, have equal numbers of rows."""
     (first, values), *others = arrays.items()
     for name, other in others:
         if len(other) != len(values):
@@ -182,7 +183,7 @@ def check_same_rows(**arrays: NDArray[Any]) -> None:
 
 
 def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
-    """Raise ValueError where one of two arguments holds texts and the other numbers."""
+    """Raise ValueError if one argument holds strings and the other numbers."""
     kinds = [{isinstance(value, str | bytes) for value in np.unique(found).tolist()} for found in (values, other)]
     if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
         raise ValueError(
@@ -192,13 +193,13 @@ def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDA
 
 
 def check_position(name: str, value: Any, length: int) -> int:
-    """Check a position among `length` things; `name` is that of the argument."""
+    """Return a valid index into `length` items; `name` is the name of the argument."""
     whole(0, length - 1).check(name, value)
     return int(value)
 
 
 def each(rule: Rule) -> Rule:
-    """A rule for several values, at least one: each keeps a rule."""
+    """Return a rule for a nonempty sequence whose values each satisfy a rule."""
 
     def holds(values: Any) -> bool:
         return np.ndim(values) == 1 and len(values) > 0 and all(map(rule.holds, values))
@@ -207,16 +208,16 @@ def each(rule: Rule) -> Rule:
 
 
 Array = NDArray[np.float64]
-BOX_MARGIN = 0.04  # inches, for the lines of boxes at the sides
-MAX_FIGURE_INCHES = 150.0  # inches of a new figure; matplotlib draws at most 65 536 pixels
-MOST_GROWN = 1.25  # times the size of text, where axes have room to spare
+BOX_MARGIN = 0.04  # inches, for the outlines of boxes at the sides
+MAX_FIGURE_INCHES = 150.0  # maximum size of a new figure; matplotlib draws at most 65 536 pixels
+MOST_GROWN = 1.25  # maximum enlargement of text if axes have spare space
 ROUNDING = 0.05  # inches
 
 
 def measured(ax: Any, texts: list[str], fontsize: float, pad: float, **style: Any) -> Array:
-    """Widths and heights in inches of boxes round texts, (n, 2).
+    """Return the widths and heights in inches of boxes around texts, (n, 2).
 
-    `fontsize` is in points, `pad`, between a text and its box, in sizes of the font; `style` is as of
+    `fontsize` is in points, and `pad`, between a text and its box, is relative to the font size. `style` is passed to
     `matplotlib.text.Text`.
     """
     from matplotlib.text import Text
@@ -232,9 +233,9 @@ def measured(ax: Any, texts: list[str], fontsize: float, pad: float, **style: An
 
 
 def set_inches(ax: Any, width: float, height: float, is_new: bool) -> None:
-    """Make one unit of the axes an inch, or less where they have less room: from 0 to `width`, down from 0 to `height`.
+    """Scale the axes to one unit per inch, or less if needed: right to `width`, and down from 0 to `height`.
 
-    A new figure takes the size of what is drawn; the frame of the axes is removed.
+    A new figure is resized to its contents, and the frame of the axes is removed.
     """
     if is_new:
         ax.figure.set_size_inches(
@@ -255,9 +256,9 @@ def set_inches(ax: Any, width: float, height: float, is_new: bool) -> None:
 def draw_box(
     ax: Any, middle: tuple[float, float], size: Any, text: str, fontsize: float, *, zorder: float = 2.0, **style: Any
 ) -> Any:
-    """Draw a text in a box, in axes from `set_inches`, and return the box; `measured` gives its size.
+    """Draw text in a box, on axes prepared by `set_inches`, and return the box; `measured` returns its size.
 
-    Of the style, ``facecolor`` and ``edgecolor`` are of the box, the rest is of the text.
+    In `style`, ``facecolor`` and ``edgecolor`` apply to the box, all other options to the text.
     """
     from matplotlib.patches import FancyBboxPatch
 
@@ -278,9 +279,9 @@ def draw_box(
     return box
 
 
-MOST_CATEGORIES = 30  # along an axis; the most frequent
-MARGIN = 0.06  # of an axis beyond the lowest and the highest number
-BAND = 0.08  # of an axis, for missing values
+MOST_CATEGORIES = 30  # maximum number of categories along an axis; the most frequent ones
+MARGIN = 0.06  # fraction of an axis beyond the lowest and the highest number
+BAND = 0.08  # fraction of an axis for missing values
 LARGEST = 1e300  # so that differences are finite
 MISSING = "missing"
 DRAWN = str | bool | int | float
@@ -288,33 +289,33 @@ DRAWN = str | bool | int | float
 
 @dataclass(frozen=True)
 class Axis:
-    """Positions along one axis: numbers from `low` to `high`, or categories at 0, 1, ...; missing values beyond."""
+    """Positions along an axis: numbers from `low` to `high`, or categories at 0, 1, ..., then missing values."""
 
-    name: str  # of the column
-    column: int  # its position in the table
-    low: float  # categories have half a place on each side
+    name: str  # name of the column
+    column: int  # index of the column
+    low: float  # categories extend half a unit to each side
     high: float
     categories: list[Any] | None  # None for numbers
-    examples: NDArray[np.intp]  # a row of the table with each category
-    missing: float | None  # where missing values stand; None where there are none
-    missing_row: int = -1  # a row in which the column is missing
+    examples: NDArray[np.intp]  # index of a row with each category
+    missing: float | None  # position of missing values, or None
+    missing_row: int = -1  # index of a row in which the column is missing
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where the axis begins and ends, with the place of missing values."""
+        """The limits of the axis, including missing values."""
         if self.missing is None:
             return self.low, self.high
         half = 0.5 if self.categories is not None else BAND / 2 * (self.high - self.low)
         return self.low, self.missing + half
 
     def is_drawn(self, places: Array) -> NDArray[np.bool_]:
-        """Whether something stands there: not between the numbers and the missing ones."""
+        """Return True for positions outside the gap between numbers and missing values."""
         if self.missing is None or self.categories is not None:
             return np.ones(len(places), dtype=bool)
         return (places <= self.high) | (places >= 2 * self.missing - self.ends[1])
 
     def places_of(self, values: list[Any]) -> Array:
-        """Where values stand; NaN for those that the axis leaves out."""
+        """Return the positions of values; NaN for values that the axis omits."""
         if self.categories is None:
             found = [np.nan if is_missing(value) else float(value) for value in values]
         else:
@@ -327,10 +328,10 @@ class Axis:
 
 
 class Plane:
-    """A table, two of its columns as axes, and the values that the other columns are held at.
+    """A table, two columns that are its axes, and the values at which the other columns are held.
 
-    Columns are given by position or name. A column that is not in `held` is held at the median of its numbers or its
-    most frequent category. `names` and `categorical` describe the columns of an array.
+    Columns are given by index or name. A column that is not in `held` is held at its median or its most frequent
+    category. `names` and `categorical` describe the columns of an array.
     """
 
     def __init__(
@@ -342,7 +343,7 @@ class Plane:
         own = [f"x{column}" for column in range(n_columns)] if self._is_array else [*map(str, self._table.columns)]
         self.names = names if self._is_array and names is not None and len(names) == n_columns else own
         self._columns = Columns(n_columns, None if self._is_array else plain_names(self._table.columns))
-        # Names that are no texts, which pandas may have, and narwhals does not take.
+        # pandas allows names that are not strings, which narwhals does not support.
         self._other_names = None
         if not self._is_array and not all(isinstance(name, str) for name in self._table.columns):
             frame = nw.to_native(self._table)
@@ -387,7 +388,7 @@ class Plane:
     # Columns --------------------------------------------------
 
     def values(self, column: int) -> list[Any]:
-        """The values of a column, as plain objects; None where missing."""
+        """Return the values of a column as Python objects; None if missing."""
         if self._is_array:
             found = self._table[:, column].tolist()
         else:
@@ -433,7 +434,7 @@ class Plane:
         return Axis(name, column, -0.5, len(categories) - 0.5, categories, examples, missing, missing_row)
 
     def _source(self, column: int, given: Mapping[int, Any]) -> tuple[Any, int | float]:
-        """The value a column is held at: the row (int) that has it, or a number (float)."""
+        """Return the value at which a column is held, and its source: a row index (int) or a number (float)."""
         values = self.values(column)
         present = [value for value in values if not is_missing(value)]
         if column in given:
@@ -470,7 +471,7 @@ class Plane:
     # Rows --------------------------------------------------
 
     def rows(self, x: Array, y: Array) -> Any:
-        """The rows at these places, as a table of the kind of X."""
+        """Return the rows at these positions, as a table of the type of X."""
         sources: dict[int, Any] = {column: np.full(len(x), source) for column, (_, source) in self._held.items()}
         for axis, places in zip(self.axes, (x, y), strict=True):
             sources[axis.column] = _sources_along(axis, places)
@@ -499,7 +500,7 @@ class Plane:
 
 
 def _sources_along(axis: Axis, places: Array) -> NDArray[Any]:
-    """The values along an axis: numbers, or rows of the table that have them."""
+    """Return the values along an axis: numbers, or indices of rows that contain them."""
     if axis.categories is None:
         is_number = np.ones(len(places), dtype=bool) if axis.missing is None else places <= axis.high
         return np.where(is_number, places, np.nan)
@@ -508,12 +509,12 @@ def _sources_along(axis: Axis, places: Array) -> NDArray[Any]:
 
 
 def _order(value: Any) -> tuple[str, Any]:
-    """Sort key of values of several types."""
+    """Return a sort key for values of mixed types."""
     return ("number", float(value)) if isinstance(value, bool | int | float) else ("string", str(value))
 
 
 def as_table(X: Any) -> Any:
-    """A two-dimensional array with rows, or a frame as narwhals has it; ValueError for anything else."""
+    """Return a nonempty two-dimensional array, or a narwhals frame; raise ValueError for anything else."""
     if is_frame(X):
         found = nw.from_native(with_rows_to_take(X), eager_only=True)
     else:
@@ -528,13 +529,13 @@ def as_table(X: Any) -> Any:
     return found
 
 
-LEAST = 1.0  # points; matplotlib knows no smaller ones
+LEAST = 1.0  # points; the smallest size that matplotlib supports
 
 
 class FittingText(Text):
-    """Text of a size in points in axes whose unit is an inch; it shrinks and grows with the unit.
+    """Text that scales with axes whose unit is an inch.
 
-    `full_size` is that of the font where the unit is an inch; `style` is what `matplotlib.text.Text` takes.
+    `full_size` is the font size when one unit is an inch; `style` is passed to `matplotlib.text.Text`.
     """
 
     def __init__(self, x: float, y: float, text: str, full_size: float, **style: Any) -> None:
@@ -542,7 +543,7 @@ class FittingText(Text):
         self._full_size = full_size
 
     def _fits(self) -> bool:
-        """Take the size that the axes have room for now; whether there is one."""
+        """Set the font size to the current scale of the axes; return False if it is too small to draw."""
         axes: Any = self.axes
         (left, low), (right, high) = axes.transData.transform([(0, 0), (1, 1)])
         size = self._full_size * min(right - left, high - low) / axes.figure.dpi
@@ -550,12 +551,12 @@ class FittingText(Text):
         return bool(size >= LEAST)
 
     def draw(self, renderer: Any) -> None:
-        """Draw it, as large as the axes are now; not at all where it would be a dot."""
+        """Draw the text at the current scale of the axes, unless it is too small."""
         if self._fits():
             super().draw(renderer)
 
     def get_window_extent(self, renderer: Any = None, dpi: float | None = None) -> Any:
-        """Return the text's extent, as large as the axes are now."""
+        """Return the extent of the text at the current scale of the axes."""
         if self._fits():
             return super().get_window_extent(renderer, dpi)
         x, y = self.get_transform().transform(self.get_position())

@@ -1,4 +1,4 @@
-"""Trees and probability tables as text, tables and pictures."""
+"""Export of trees and probability tables as text, data frames and plots."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ MOST_CATEGORIES = 8
 class Names:
     """Names of columns, categories and classes."""
 
-    columns: Sequence[str] | None = None  # None: ``x0``, ``x1``, ...
-    categories: Sequence[Sequence[Any] | None] | None = None  # by position; None for numbers
-    classes: Sequence[Any] | None = None  # whose shares are a node's values
+    columns: Sequence[str] | None = None  # if None, ``x0``, ``x1``, ...
+    categories: Sequence[Sequence[Any] | None] | None = None  # by column index; None for numeric columns
+    classes: Sequence[Any] | None = None  # classes whose proportions are the values of a node
 
     def column(self, feature: int) -> str:
-        """The name of a feature."""
+        """Return the name of a feature."""
         return f"x{feature}" if self.columns is None else str(self.columns[feature])
 
     def category(self, feature: int, position: int) -> Any:
-        """The name of a category."""
+        """Return the name of a category."""
         categories = None if self.categories is None else self.categories[feature]
         return position if categories is None else categories[position]
 
     def is_missing(self, feature: int, position: int) -> bool:
-        """Whether a position among the categories is that of missing values, which stands after them all."""
+        """Return True if a category index stands for missing values, which follow all categories."""
         categories = None if self.categories is None else self.categories[feature]
         return categories is not None and position == len(categories)
 
 
 @dataclass(frozen=True)
 class Split:
-    """The split of a node: the threshold of a number, or the categories of each side."""
+    """Split of a node: a threshold, or the categories of each side."""
 
     column: str
     threshold: float
@@ -55,7 +55,7 @@ class Split:
     missing_left: bool
 
     def side(self, is_left: bool, decimals: int = 2) -> str:
-        """The condition of a side, in words."""
+        """Return the condition of a side as text."""
         missing = " or missing" if self.missing_left == is_left else ""
         if self.left is not None and self.right is not None:
             return f"{self.column} in {_listed(self.left if is_left else self.right)}{missing}"
@@ -70,7 +70,7 @@ def _listed(categories: Sequence[Any]) -> str:
 
 
 def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
-    """Return the split of a node that has children; nodes are counted over all trees."""
+    """Return the split of an inner node; node indices count over all trees."""
     feature = int(trees.feature[node])
     first = int(trees.category_set[node])
     if first < 0:
@@ -91,7 +91,7 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
 
 
 def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
-    """Return a node's values in words: the class, if they are shares of classes, and the numbers."""
+    """Return a node's values as text, with the class if the values are class proportions."""
     shares = np.array([1 - value[0], value[0]]) if len(value) == 1 and names.classes is not None else value
     numbers = ", ".join(f"{round(float(number), decimals) + 0.0:.{decimals}f}" for number in shares)  # -0 is 0
     if names.classes is not None and len(shares) == len(names.classes):
@@ -100,9 +100,9 @@ def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
 
 
 def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
-    """Return a leaf in words: its values, and its linear model, if it has one; nodes are counted over all trees.
+    """Return a leaf as text: its values, and its linear model if it has one; node indices count over all trees.
 
-    Slopes and ranges have as many significant digits as `decimals`, and one more.
+    Slopes and ranges have `decimals` + 1 significant digits.
     """
     text = value_text(trees.value[node], names, decimals)
     if trees.has_constant_leaves or trees.linear.starts[node] == trees.linear.starts[node + 1]:
@@ -124,9 +124,9 @@ def to_text(
     max_depth: int | None = 10,
     decimals: int = 2,
 ) -> str:
-    """Return a tree as indented text like that of scikit-learn's `export_text`, with the side of missing values.
+    """Return a tree as indented text like scikit-learn's `export_text`, with the side of missing values.
 
-    Nodes deeper than `max_depth` are only counted.
+    Branches below `max_depth` are summarised by their depth.
     """
     DEPTH.check("max_depth", max_depth)
     DECIMALS.check("decimals", decimals)
@@ -159,23 +159,23 @@ def _depth_below(trees: TreeEnsemble, node: int, root: int) -> int:
 
 
 def to_dataframe(trees: TreeEnsemble, names: Names = Names()) -> pd.DataFrame:
-    """Return a row for each node of each tree, as a pandas table.
+    """Return a pandas data frame with one row for each node of each tree.
 
     Parameters
     ----------
     trees : TreeEnsemble
         The trees.
     names : Names
-        Of columns and categories.
+        Names of columns and categories.
 
     Returns
     -------
     pandas.DataFrame
-        ``tree``, ``node`` (inside the tree), ``depth``, ``parent``, ``left_child`` and ``right_child`` (-1 where there
-        is none), ``feature`` (its name, None at a leaf), ``threshold`` (NaN for categories), ``left_categories``
-        (a tuple, None for numbers), ``missing`` ("left", "right", None at a leaf), ``gain``, ``n_samples``,
-        ``weight``, and ``value`` or, where there are several, ``value_0``, ``value_1``, ... Where leaves are linear
-        models, also ``intercept``, and ``slopes``, a mapping of column names.
+        Columns ``tree``, ``node`` (index in the tree), ``depth``, ``parent``, ``left_child`` and ``right_child`` (-1 if
+        there is none), ``feature`` (its name, None for a leaf), ``threshold`` (NaN for categories), ``left_categories``
+        (a tuple, None for numbers), ``missing`` ("left", "right", or None for a leaf), ``gain``, ``n_samples``,
+        ``weight``, and ``value`` or, with several outputs, ``value_0``, ``value_1``, ... If leaves are linear models,
+        there are also ``intercept`` and ``slopes``, a dict by column name.
     """
     try:
         import pandas
@@ -216,7 +216,7 @@ def to_dataframe(trees: TreeEnsemble, names: Names = Names()) -> pd.DataFrame:
 
 
 def _lines(trees: Any, column: NDArray[np.object_]) -> dict[str, Any]:
-    """The linear models of nodes, as columns of a table."""
+    """Return the linear models of nodes as columns of a data frame."""
     linear = trees.linear
     slopes: list[dict[str, float]] = [{} for _ in range(linear.n_nodes)]
     for node, feature, slope in zip(linear.nodes, column[linear.features], linear.slopes.tolist(), strict=True):
@@ -225,8 +225,8 @@ def _lines(trees: Any, column: NDArray[np.object_]) -> dict[str, Any]:
 
 
 BESIDE, BETWEEN = 0.16, 0.4  # inches between boxes of one level, and between levels
-FONT, PAD = 8, 0.35  # points, and their share between a text and its box
-LABEL = 0.22, 0.13  # inches of "yes" and "no"
+FONT, PAD = 8, 0.35  # font size in points, and padding of a box relative to the font size
+LABEL = 0.22, 0.13  # size in inches of "yes" and "no"
 LINE = 30  # characters
 LONGEST_WORD = 48
 
@@ -239,13 +239,13 @@ def plot_tree(
     decimals: int = 2,
     ax: Any = None,
 ) -> Any:
-    """Draw a tree, down to `max_depth`, and return the axes; a new figure is large enough for its boxes."""
+    """Plot a tree down to `max_depth`, and return the axes; a new figure is large enough for all boxes."""
     DEPTH.check("max_depth", max_depth)
     DECIMALS.check("decimals", decimals)
     root = int(trees.node_offsets[tree])
     children = _drawn_children(trees, root, max_depth)
     nodes = np.array(list(children))
-    # Boosting with a loss that renews leaves has values at leaves alone.
+    # Boosting with a loss that refits leaf values has values only at leaves.
     has_inner_values = bool(trees.value[nodes[trees.left_child[nodes] > 0]].any())
     texts = [_box_text(trees, node, names, decimals, bool(children[node]), has_inner_values) for node in children]
     is_new = ax is None
@@ -262,7 +262,7 @@ def plot_tree(
 
 
 def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, label: str) -> None:
-    """A line that is slanted between the levels alone, where no box is."""
+    """Draw an edge that is slanted only between levels, where there are no boxes."""
     (x, top), (end, low) = layout.middle(node), layout.middle(child)
     bottom = -layout.tops[layout.depth[child]]
     ax.plot([x, x, end, end], [top, bottom + BETWEEN, bottom, low], color="0.55", linewidth=0.9, zorder=1)
@@ -271,10 +271,10 @@ def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, label: str) ->
 
 
 class _Layout:
-    """Places in inches: a parent above the middle of its children, boxes of a level as close as they can be.
+    """Layout in inches that centres parents above their children and packs the boxes of a level closely.
 
-    Subtrees are moved apart until on every level the right side of the one is left of the left side of the other
-    (Reingold & Tilford 1981, "Tidier drawings of trees").
+    Subtrees are moved apart until, on every level, the right edge of the left one is left of the left edge of the right
+    one (Reingold & Tilford 1981, "Tidier drawings of trees").
     """
 
     def __init__(self, children: dict[int, list[int]], sizes: dict[int, NDArray[np.float64]]) -> None:
@@ -299,9 +299,9 @@ class _Layout:
         self.width = float(max(self._x[node] + sizes[node][0] / 2 for node in order))
 
     def _shifts(self, order: list[int], children: dict[int, list[int]]) -> dict[int, float]:
-        """How far each child is to the right of its parent."""
+        """Return the horizontal offset of each child from its parent."""
         shift: dict[int, float] = {}
-        sides: dict[int, NDArray[np.float64]] = {}  # left and right ends of each level below a node, seen from it
+        sides: dict[int, NDArray[np.float64]] = {}  # left and right ends of each level below a node, relative to it
         for node in reversed(order):
             half = self._sizes[node][0] / 2
             below = np.empty((2, 0))
@@ -317,12 +317,12 @@ class _Layout:
         return shift
 
     def middle(self, node: int) -> tuple[float, float]:
-        """Where a box stands: at the top of its level."""
+        """Return the centre of a box, which is aligned to the top of its level."""
         return self._x[node], float(-self.tops[self.depth[node]] - self._sizes[node][1] / 2)
 
 
 def _drawn_children(trees: TreeEnsemble, root: int, max_depth: int | None) -> dict[int, list[int]]:
-    """The nodes that are drawn, level by level, and the children of each."""
+    """Return the drawn nodes, level by level, and the children of each."""
     children: dict[int, list[int]] = {}
     level, depth = [root], 0
     while level:
@@ -358,7 +358,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _colours(trees: TreeEnsemble, nodes: np.ndarray) -> dict[int, Any]:
-    """By the value, from low to high; by the largest of several, the stronger the larger it is."""
+    """Return node colours: by value with one output, otherwise by the largest output and its proportion."""
     from matplotlib import colormaps
 
     value = trees.value[nodes].astype(np.float64)
@@ -376,7 +376,7 @@ def _colours(trees: TreeEnsemble, nodes: np.ndarray) -> dict[int, Any]:
     return {int(node): tuple(colour) for node, colour in zip(nodes, found, strict=True)}
 
 
-LONGEST = 14  # characters of a name or a value
+LONGEST = 14  # maximum number of characters of a name or a value
 MOST_VALUES = 6
 CUT = "..."
 
@@ -388,10 +388,10 @@ def table_text(
     table: NDArray[np.float64],
     max_rows: int = 8,
 ) -> str:
-    """Return P(variable | parents) as text in columns: a line for each combination of the parents' values.
+    """Return P(variable | parents) as an aligned text table, with a line for each combination of parent values.
 
-    `table` has axes for the parents and for the variable. Of more than `max_rows` lines, and of many values, "..."
-    stands for the others.
+    `table` has axes for the parents and the variable. If there are more than `max_rows` lines, or many values, "..."
+    stands for the rest.
     """
     header = [*parent_names, *states[:MOST_VALUES]] + [CUT] * (len(states) > MOST_VALUES)
     lines = [[_cell(found) for found in header]]
@@ -410,7 +410,7 @@ def table_text(
 
 
 def _aligned(lines: list[list[str]], n_parents: int) -> list[str]:
-    """Cells below each other: those of the parents to the left of a stroke, of the variable to its right."""
+    """Return aligned cells, with parents to the left of a vertical bar and the variable to its right."""
     width = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = []
     for line in lines:
@@ -428,7 +428,7 @@ def _cell(value: Any) -> str:
 
 
 def _share(share: float) -> str:
-    """Two decimals, but a small probability is not none, and a large one not all."""
+    """Return a probability with two decimals, in which small values do not become 0, nor large values 1."""
     if 0 < share < 0.005:
         return "<.01"
     return ">.99" if 0.995 <= share < 1 else f"{share:.2f}"

@@ -1,4 +1,4 @@
-"""Callbacks of boosting: records, progress bar, log messages, Optuna's pruning, scikit-learn's protocol."""
+"""Callbacks of boosting: checkpoints, progress bar, log messages, Optuna pruning and scikit-learn's protocol."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from fastens.table.training_data import rows_to_score
 logger = logging.getLogger("fastens")
 
 
-class StopTraining(Exception):  # noqa: N818 - no error, as StopIteration is none
-    """Raised by a callback to end the training; the rounds so far are the model.
+class StopTraining(Exception):  # noqa: N818 - like StopIteration, it is not an error
+    """Raised by a callback to stop training; the model keeps the rounds so far.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class StopTraining(Exception):  # noqa: N818 - no error, as StopIteration is non
 
 
 class Evaluation(NamedTuple):
-    """A number that a round was measured by, with the names of LightGBM's `EvalResult`."""
+    """Evaluation result of a round, with the field names of LightGBM."""
 
     dataset_name: str
     metric_name: str
@@ -51,28 +51,28 @@ class Evaluation(NamedTuple):
 
     @property
     def metric_std_dev(self) -> None:
-        """None: no mean over folds."""
+        """None, because the value is not a mean over folds."""
         return None
 
     def is_cv_result(self) -> bool:
-        """False: no mean over folds."""
+        """Return False, because the value is not a mean over folds."""
         return False
 
 
 @dataclass(frozen=True)
 class CallbackEnv:
-    """The argument of a callback, with the names of LightGBM's.
+    """Argument of a callback, with the attribute names of LightGBM's `CallbackEnv`.
 
     Attributes
     ----------
     params : dict
-        The parameters of the estimator.
+        Parameters of the estimator.
     iteration : int
-        The round just finished, counted from 0.
+        Index of the round that has just finished, starting at 0.
     begin_iteration, end_iteration : int
-        The first round of this fit, and the one after the last.
+        Index of the first round of this fit, and the index after the last round.
     evaluation_result_list : list of (dataset_name, metric_name, metric_value, maximize)
-        The training loss, under "training"; with rows to validate on also what was measured there, under "validation".
+        The training loss, named "training". With a validation set, also the validation metrics, named "validation".
 
     Examples
     --------
@@ -94,7 +94,7 @@ class CallbackEnv:
 
     @property
     def model(self) -> Any:
-        """The estimator, fitted with the rounds so far. Built on access, which takes time; after the fit, as it is."""
+        """The estimator with the rounds so far, which is built on access; after the fit, the final estimator."""
         return self._model()
 
 
@@ -102,21 +102,21 @@ Callback = Callable[[CallbackEnv], Any]
 
 
 class Checkpoint:
-    """A callback that saves the model every so many rounds; ``fit(..., resume=path)`` goes on from the file.
+    """Callback that saves the model periodically; ``fit(..., resume=path)`` continues from the file.
 
-    Where a fit is on several ranks, the first of them writes, and all go on from the file.
+    In distributed training, only the coordinator writes the file, and all processes resume from it.
 
     Parameters
     ----------
     path : path
-        The file, in a folder that is there. Each save replaces it as a whole.
+        File to write, in an existing folder. Each save replaces the whole file atomically.
     every : int, default=10
-        Rounds between saves.
+        Number of rounds between saves.
 
     Raises
     ------
     ValueError
-        For a folder that is not there.
+        If the folder does not exist.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class Checkpoint:
         self.path, self.every = path, every
 
     def __call__(self, env: CallbackEnv) -> None:
-        """Save the model after the rounds that are due."""
+        """Save the model every `every` rounds."""
         if (env.iteration + 1) % self.every:
             return
         model = env.model
@@ -149,25 +149,26 @@ class Checkpoint:
 
 
 class OptunaPruning:
-    """A callback that reports the validation score after each round to an Optuna trial, and prunes the trial.
+    """Callback that reports the validation score after each round to an Optuna trial, and prunes the trial.
 
-    A trial takes each round once: of `EarlyStopping(folds=...)` the first fold is reported, and the first fit of the
-    copies that `cross_val_score` and ensembles make. `cross_val_score` prunes a trial with error_score="raise" alone.
+    A trial accepts each round only once. With `EarlyStopping(folds=...)`, only the first fold is reported, and if
+    `cross_val_score` or an ensemble fits copies, only the first fit is reported. `cross_val_score` prunes trials only
+    with error_score="raise".
 
     Parameters
     ----------
     trial : optuna.Trial
-        The trial. Whatever has its methods `report` and `should_prune` will do.
+        The trial, or any object with the methods `report` and `should_prune`.
     metric : str, optional
-        The metric to report; default: the first one measured on the rows to validate on.
+        Metric to report. If None, the first metric measured on the validation set is reported.
 
     Raises
     ------
     ValueError
-        From `fit`, after the first round: without rows to validate on, for a metric that was not measured, and if the
-        study maximizes a metric where smaller values are better, or the other way round.
+        Raised by `fit` after the first round if there is no validation set, if the metric was not measured, or if the
+        direction of the study does not match the metric.
     optuna.TrialPruned
-        From `fit`, where the trial is to be pruned.
+        Raised by `fit` if the trial should be pruned.
 
     Examples
     --------
@@ -182,11 +183,11 @@ class OptunaPruning:
         self._last, self._is_over = -1, False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OptunaPruning:
-        """Return itself: what a copy of the study is told is lost."""
+        """Return itself, because reports to a copy of the study would be lost."""
         return self
 
     def __call__(self, env: CallbackEnv) -> None:
-        """Report, and prune."""
+        """Report the metric, and prune the trial if necessary."""
         measured = [each for each in env.evaluation_result_list if each.dataset_name == "validation"]
         found = [each for each in measured if self.metric in (None, each.metric_name)]
         if not measured:
@@ -194,7 +195,7 @@ class OptunaPruning:
         if not found:
             names = [each.metric_name for each in measured]
             raise ValueError(f"metric must be one measured on rows to validate on, {names}; got {self.metric!r}.")
-        # Copies that are fitted at once are told by their threads.
+        # Copies that are fitted simultaneously are identified by their threads.
         is_first = vars(self).setdefault("_thread", threading.get_ident()) == threading.get_ident()
         self._is_over = self._is_over or (is_first and env.iteration <= self._last)
         if self._is_over or not is_first:
@@ -209,7 +210,7 @@ class OptunaPruning:
             raise optuna.TrialPruned(f"pruned after round {env.iteration + 1}")
 
     def _check_direction(self, measured: Evaluation) -> None:
-        """Raise ValueError if the study would prune the better trials, because it ranks them the other way round."""
+        """Raise ValueError if the study's direction does not match the metric, which would prune better trials."""
         study = getattr(self.trial, "study", None)  # trials with fixed parameters belong to no study
         direction = "minimize" if study is None else study.direction.name.lower()
         wanted = "maximize" if measured.maximize else "minimize"
@@ -230,16 +231,16 @@ class OptunaPruning:
 
 
 class _Console(logging.Handler):
-    """Standard output, wherever that leads at the moment; what its encoding lacks shows as question marks."""
+    """Handler for the current standard output; characters that its encoding lacks become question marks."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if sys.stdout is not None:  # as it is in programs of Windows without a console
+        if sys.stdout is not None:  # None in Windows programs without a console
             encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
             sys.stdout.write(self.format(record).encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def announce(message: str) -> None:
-    """Log a message; to standard output where logging is not set up."""
+    """Log a message, to standard output if logging is not configured."""
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
     if not logger.hasHandlers():
@@ -248,18 +249,18 @@ def announce(message: str) -> None:
 
 
 def losses_text(evaluations: Sequence[Evaluation]) -> str:
-    """Numbers of a round for the user to read."""
+    """Return the evaluation results of a round as text."""
     return ", ".join(f"{each.dataset_name} {each.metric_name} {each.metric_value:.6g}" for each in evaluations)
 
 
 class Announcer:
-    """A callback that logs the losses every so many rounds."""
+    """Callback that logs the losses periodically."""
 
     def __init__(self, every: int) -> None:
         self.every = every
 
     def __call__(self, env: CallbackEnv) -> None:
-        """Log, after every so many rounds and the last."""
+        """Log every `every` rounds, and after the last round."""
         number = env.iteration + 1
         if number % self.every == 0 or number == env.end_iteration:
             announce(f"[{number}/{env.end_iteration}] {losses_text(env.evaluation_result_list)}")
@@ -267,7 +268,7 @@ class Announcer:
 
 @contextmanager
 def progress_bar() -> Iterator[Callback]:
-    """A bar while the context lasts, its value a callback that moves it; a tenth of the rounds logged without rich."""
+    """Show a progress bar and yield a callback that updates it; without rich, log ten times per fit."""
     try:
         from rich import progress
     except ImportError:
@@ -289,10 +290,10 @@ try:
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
+        """Placeholder for versions of scikit-learn without callbacks."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """The method as it is."""
+        """Return the method unchanged."""
         return method
 
 
@@ -300,7 +301,7 @@ __all__ = ["CallbackSupportMixin", "Tasks", "tear_down_callbacks"]
 
 
 class Tasks:
-    """The rounds of a fit, at most `n_rounds`, as tasks of scikit-learn's callbacks."""
+    """Rounds of a fit, at most `n_rounds`, as tasks of scikit-learn's callbacks."""
 
     def __init__(self, model: Any, n_rounds: int) -> None:
         self.are_watched = bool(getattr(model, "_skl_callbacks", None))
@@ -316,12 +317,12 @@ class Tasks:
         self._round.call_on_fit_task_begin(estimator=self._model)
 
     def end_round(self, partial: Callable[[], Any]) -> bool:
-        """Call the callbacks; return whether one wants to stop."""
+        """Call the callbacks, and return True if one of them requests to stop."""
         if not self.are_watched:
             return False
 
         def attributes() -> dict[str, Any]:
-            """What makes a copy of the estimator ready to predict."""
+            """Return the attributes that make a copy of the estimator ready to predict."""
             given = self._model.get_params(deep=False)
             return {name: value for name, value in vars(partial()).items() if name not in given}
 
@@ -338,13 +339,13 @@ class Tasks:
 
 
 def tear_down_callbacks(model: Any) -> None:
-    """End the callbacks that a fit has set up, whether it failed or not."""
+    """Tear down the callbacks that a fit has set up, including after a failed fit."""
     if getattr(model, "_skl_callbacks", None):
         with_callbacks(lambda _: None)(model)
 
 
 def score_of(model: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
-    """The accuracy of an estimator's predictions, or R2; of several quantiles or expectiles the mean of their D2."""
+    """Return the accuracy, R2, or for several quantiles or expectiles the mean D2, of an estimator's predictions."""
     from sklearn.metrics import d2_pinball_score, r2_score
 
     y, predicted, weight = rows_to_score(y, predicted, sample_weight)
@@ -363,7 +364,7 @@ def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLi
 
 
 def levels_of(model: Any) -> list[float] | None:
-    """The levels of the quantiles that an estimator predicts, where it has them as its parameter `quantile`."""
+    """Return the levels of an estimator that predicts several quantiles, from its parameter `quantile`, or None."""
     of_fit = getattr(model, "_parameters_of_fit", {})
     levels = of_fit.get("quantile", getattr(model, "quantile", None))
     return None if levels is None or np.ndim(levels) != 1 else list(levels)
@@ -372,10 +373,10 @@ def levels_of(model: Any) -> list[float] | None:
 def d2_expectile_score(
     y: ArrayLike, predicted: ArrayLike, *, alpha: float, sample_weight: ArrayLike | None = None
 ) -> float:
-    """The share of the loss of an expectile of level `alpha` that predictions save over the best constant.
+    """Return the fraction of the expectile loss at level `alpha` that predictions save over the best constant.
 
-    Of several targets the mean. As `sklearn.metrics.d2_pinball_score` for quantiles: 1 for a perfect prediction, 0 for
-    that constant.
+    Several targets are averaged. Like `sklearn.metrics.d2_pinball_score` for quantiles, the score is 1 for perfect
+    predictions and 0 for the best constant.
     """
     loss, saved = Expectile(alpha), []
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

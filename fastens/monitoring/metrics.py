@@ -26,39 +26,39 @@ Array = NDArray[np.float64]
 
 @dataclass
 class Rows:
-    """Some rows with their targets, weights and raw predictions (n_outputs, n_rows)."""
+    """Targets, weights and raw predictions (n_outputs, n_rows) of some rows."""
 
     y: Array
     weight: Array | None
     raw: Array
 
     def loss(self, loss: Loss, n_threads: int) -> float:
-        """Mean loss."""
+        """Return the mean loss."""
         return loss.loss(self.y, self.raw, self.weight, n_threads)
 
     def take(self, rows: Any) -> Rows:
-        """Some of the rows."""
+        """Return a subset of the rows."""
         weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
         return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
 
 
 @dataclass
 class History:
-    """What was measured after each round."""
+    """Metrics measured after each round."""
 
-    train: list[float] = field(default_factory=list)  # loss of the training rows
-    validation: list[float] = field(default_factory=list)  # the metric that decides when to stop
-    rises: bool = False  # whether larger is better there
-    # Of the rounds looked at: how many, the best loss, rounds since.
+    train: list[float] = field(default_factory=list)  # training loss
+    validation: list[float] = field(default_factory=list)  # the metric that early stopping uses
+    rises: bool = False  # True if larger values of the validation metric are better
+    # Number of rounds examined, their best loss, and the number of rounds since the best one.
     _progress: tuple[int, float, int] = (0, np.inf, 0)
 
     @property
     def last_validation(self) -> float | None:
-        """The latest validation loss, if there is one."""
+        """The latest validation loss, or None."""
         return self.validation[-1] if self.validation else None
 
     def rounds_since_best(self, tol: float) -> int:
-        """Rounds since the validation loss last went down (or the score up) by more than `tol`."""
+        """Return the number of rounds since the validation metric last improved by more than `tol`."""
         seen, best, since = self._progress if self._progress[0] <= len(self.validation) else (0, np.inf, 0)
         for score in self.validation[seen:]:
             loss = -score if self.rises else score
@@ -67,17 +67,17 @@ class History:
         return since
 
     def least_improvement(self, tol: float) -> float:
-        """What counts as an improvement of a loss: `tol`, or that share of the first one where this is below 1."""
+        """Return the minimum improvement of a loss: `tol`, times the first loss if that is below 1."""
         return tol * min(1.0, abs(self.validation[0])) if self.validation else tol
 
     @property
     def best_round(self) -> int:
-        """The number of rounds with the best validation, at least 1."""
+        """The number of rounds with the best validation metric, at least 1."""
         return int(np.argmin(self._falling)) + 1
 
     @property
     def best_loss(self) -> float:
-        """The best validation, less what rises; infinite where there is none."""
+        """The best validation loss, negated if larger is better; infinite without validation."""
         return min(self._falling, default=np.inf)
 
     @property
@@ -88,21 +88,21 @@ class History:
 LOSS = "loss"
 
 
-# A metric that an estimator knows by name, such as "ndcg", of the rows of one rank and all others; larger is better.
+# A metric that an estimator provides by name, such as "ndcg", reduced over all processes; larger is better.
 OwnMetric = Callable[[Rows], float]
 
 
 def metrics_rule(
     words: str, is_name: Callable[[str], bool], elsewhere: Mapping[str, str] = MappingProxyType({})
 ) -> Rule:
-    """The rule of `eval_metric` for these names; `words` describes them in errors, `elsewhere` has those of others."""
+    """Return the rule of `eval_metric`; `words` describes valid names, `elsewhere` maps names of other libraries."""
 
     def is_metric(value: Any) -> bool:
         return value == LOSS or is_name(value) if isinstance(value, str) else callable(value)
 
     def holds(value: Any) -> bool:
         if isinstance(value, list | tuple):
-            # The names of functions are known when they are called.
+            # The names that functions return are known only when they are called.
             names = [metric_name(each) for each in value if isinstance(each, str) or _is_scorer(each)]
             return len(value) > 0 and all(map(is_metric, value)) and len(set(names)) == len(names)
         return is_metric(value)
@@ -120,7 +120,7 @@ METRICS = metrics_rule("the name of a scorer", _names_a_scorer, SCORERS)
 
 
 def metric_name(metric: Any) -> str:
-    """The name of a metric in `validation_scores_`, unless it returns another."""
+    """Return the name of a metric in `validation_scores_`, unless the metric returns another."""
     if isinstance(metric, str):
         return metric
     function = getattr(metric, "_score_func", metric)
@@ -128,7 +128,7 @@ def metric_name(metric: Any) -> str:
 
 
 class FixedPredictions(BaseEstimator):
-    """A model with fixed raw predictions, (n_outputs, n_rows), for scorers to call."""
+    """Model with fixed raw predictions, (n_outputs, n_rows), for calls by scorers."""
 
     def __init__(self, model: Any, raw: Array) -> None:
         self.model, self.raw = model, raw
@@ -141,21 +141,21 @@ class FixedPredictions(BaseEstimator):
 
     @property
     def classes_(self) -> Any:
-        """Those of the model, if it has any."""
+        """The classes of the model, if it has any."""
         return self.model.classes_
 
     def predict(self, X: Any) -> Any:
-        """The predictions, whatever X is."""
+        """Return the predictions, independent of X."""
         return self._from_raw("predict")
 
     @available_if(lambda fixed: hasattr(fixed.model, "predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """The probabilities, whatever X is."""
+        """Return the probabilities, independent of X."""
         return self._from_raw("predict_proba")
 
     @available_if(lambda fixed: hasattr(fixed.model, "decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """The raw predictions, whatever X is."""
+        """Return the decision function, independent of X."""
         return self._from_raw("decision_function")
 
     def _from_raw(self, name: str) -> Any:
@@ -163,16 +163,16 @@ class FixedPredictions(BaseEstimator):
 
 
 class Metrics:
-    """Several metrics on the same rows; the first one decides when to stop.
+    """Metrics on the same rows, of which the first decides when to stop.
 
-    `given` is the parameter `eval_metric`; `model` turns raw predictions into predictions; `labels` are the targets as
-    the user gave them. Where the rows are on several ranks, as `loss` knows, scorers and functions get those of all.
+    `given` is the parameter `eval_metric`, `model` turns raw predictions into predictions, and `labels` are the targets
+    as the user passed them. In distributed training, scorers and functions receive the rows of all processes.
     """
 
     def __init__(self, given: Any, model: Any, rows: Rows, loss: Loss, labels: NDArray[Any]) -> None:
         self._metrics = list(given) if isinstance(given, list | tuple) else [given]
         self._model, self._rows, self._loss = model, rows, loss
-        # The loss is reduced over the ranks; only what others need is gathered.
+        # The loss is reduced over all processes; only other metrics require gathering the rows.
         self._comm = LOCAL if self._metrics == [LOSS] else loss.comm
         self._labels, self._weight = gathered(self._comm, [labels, rows.weight])
         learned = [self._learn(metric) for metric in self._metrics]
@@ -182,7 +182,7 @@ class Metrics:
         self.scores: dict[str, list[float]] = {name: [] for name in self.names}
 
     def _learn(self, metric: Any) -> tuple[str, bool]:
-        """The name of a metric, and whether larger is better; functions may return both."""
+        """Return the name of a metric, and True if larger is better; functions may return both."""
         if callable(metric) and not _is_scorer(metric):
             result = self._call(metric, self._raw_of_all())
             if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], str):
@@ -191,19 +191,20 @@ class Metrics:
 
     @property
     def decide_by_loss(self) -> bool:
-        """Whether the loss is what decides when to stop."""
+        """True if the loss decides when to stop."""
         return isinstance(self._metrics[0], str) and self._metrics[0] == LOSS
 
     def continue_from(self, scores: Mapping[str, Any]) -> None:
-        """Start with the scores of earlier rounds."""
+        """Continue with the scores of earlier rounds."""
         for name in self.names:
             self.scores[name] = list(map(float, scores.get(name, [])))
 
     def measure(self) -> float:
-        """Measure and store all metrics; return the first one's value."""
+        """Measure and store all metrics, and return the value of the first one."""
         raw = self._raw_of_all()
         values = [self._number(name, metric, raw) for name, metric in zip(self.names, self._metrics, strict=True)]
-        # All ranks decide by the same bits, wherever a user's function was called.
+        # All processes use the coordinator's values, so that they decide identically even if a user's function does
+        # not.
         for name, value in zip(self.names, self._comm.gather(values)[0], strict=True):
             if np.isnan(value):
                 raise ValueError(f"eval_metric must give numbers; {name!r} gave {value}.")
@@ -211,7 +212,7 @@ class Metrics:
         return self.scores[self.names[0]][-1]
 
     def _raw_of_all(self) -> Array:
-        """The raw predictions of the rows of all ranks."""
+        """Return the raw predictions of the rows of all processes."""
         raw: Array = gathered(self._comm, [self._rows.raw], axis=1)[0]
         return raw
 
@@ -237,7 +238,7 @@ class Metrics:
             raise ValueError(f"eval_metric must give numbers for these targets; {name!r} failed: {error}") from error
 
     def _call(self, metric: Callable[[Any, Any], Any], raw: Array) -> Any:
-        """A user's function of targets and predictions, which it may write over: for classes, their probabilities."""
+        """Call a user's function with copies of targets and predictions, which are probabilities for classification."""
         is_classifier = hasattr(self._model, "predict_proba")
         name = "predict_proba" if is_classifier else "predict"
         predicted = self._model._response(name, np.array(raw.T, order="C"))
@@ -247,7 +248,7 @@ class Metrics:
 
 
 def _number_of(result: Any) -> float:
-    """The number in a result of a user's function: a number, or (name, number, whether larger is better)."""
+    """Return the value from a user's function, which returns a number or (name, number, larger_is_better)."""
     if not isinstance(result, tuple):
         return float(result)
     if len(result) != 3 or not isinstance(result[0], str) or not FLAG.holds(result[2]):
@@ -256,7 +257,7 @@ def _number_of(result: Any) -> float:
 
 
 def _is_score(metric: Any) -> bool:
-    """True for functions that scikit-learn names `..._score`, by its convention for larger is better."""
+    """Return True for scikit-learn functions named `..._score`, for which larger is better by convention."""
     module, name = getattr(metric, "__module__", None) or "", getattr(metric, "__name__", "")
     return module.startswith("sklearn.metrics.") and name.endswith("_score")
 

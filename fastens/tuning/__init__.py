@@ -1,1 +1,1 @@
-"""Random search of models for a table, within a time."""
+"""Random search for models of a table within a time limit."""

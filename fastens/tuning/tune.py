@@ -45,23 +45,23 @@ BOOSTING, EXTRA_TREES = "boosting", "extra-trees"
 
 
 def uniform(low: float, high: float) -> Draw:
-    """Any number between two."""
+    """Return a function that draws a uniform number from an interval."""
     return lambda generator: float(generator.uniform(low, high))
 
 
 def log_uniform(low: float, high: float) -> Draw:
-    """Any number between two, each order of magnitude alike."""
+    """Return a function that draws a log-uniform number from an interval."""
     return lambda generator: float(exp(generator.uniform(log(low), log(high))))
 
 
 def log_whole(low: int, high: int) -> Draw:
-    """The same for whole numbers."""
+    """Return a function that draws a log-uniform integer from a range, both ends included."""
     return lambda generator: int(exp(generator.uniform(log(low), log(high + 1))))
 
 
 @dataclass(frozen=True)
 class Space:
-    """A kind of model: its estimators, its share of the draws, what all of its models have, and what is drawn."""
+    """Search space of a model family: its estimators, share of draws, fixed parameters and drawn parameters."""
 
     classifier: Callable[..., Any]
     regressor: Callable[..., Any]
@@ -70,7 +70,7 @@ class Space:
     drawn: Mapping[str, Draw]
 
 
-# LightGBM's and forests' spaces of TabArena (Erickson et al. 2025), as far as fastens has the parameters.
+# TabArena's search spaces of LightGBM and forests (Erickson et al. 2025), for parameters that fastens has.
 _OF_FORESTS = {
     "max_features": uniform(0.4, 1.0),
     "max_samples": uniform(0.5, 1.0),
@@ -101,9 +101,9 @@ SPACES = {
 
 
 def drawn(index: int, families: tuple[str, ...], random_state: int) -> tuple[str, dict[str, Any]]:
-    """The kind and the parameters of a trial: first each kind with its defaults, then at random.
+    """Return the family and the parameters of a trial: first each family's defaults, then random draws.
 
-    A trial depends on its index alone, so that a search that is taken up again goes on as it would have.
+    A trial depends only on its index, so a resumed search continues with the same trials.
     """
     if index < len(families):
         return families[index], {}
@@ -119,24 +119,25 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Trial:
-    """A model that was tried.
+    """A model that `tune` has evaluated.
 
     Attributes
     ----------
     index : int
-        Its number, from 0.
+        Index of the trial, starting at 0.
     family : str
-        The kind of model.
+        The model family: "boosting", "forest" or "extra-trees".
     params : dict
-        The parameters that are not the defaults.
+        The parameters that differ from the defaults.
     losses : list of float
-        The loss on each fold; fewer than there are folds where the model was given up as worse than most.
+        The loss on each fold. There are fewer losses than folds if the model was pruned for being worse than the
+        median.
     n_estimators : list of int
-        Of each fold, the rounds or trees.
+        Number of rounds or trees in each fold.
     seconds : float
-        Of all fits and predictions.
+        Time of all fits and predictions.
     is_complete : bool
-        Whether it was fitted on all folds.
+        True if the model was fitted on all folds.
 
     Examples
     --------
@@ -160,17 +161,17 @@ class Trial:
 
     @property
     def standard_error(self) -> float:
-        """The standard error of that mean; NaN where there are fewer than two folds."""
+        """The standard error of the mean loss; NaN with fewer than two folds."""
         n_folds = len(self.losses)
         return float(np.std(self.losses, ddof=1) / np.sqrt(n_folds)) if n_folds > 1 else float("nan")
 
 
 class SearchStateError(ValueError):
-    """The file of a search is of another search, or is none."""
+    """Raised if a state file belongs to another search, or is not a state file."""
 
 
 def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Mapping[str, Any]) -> str:
-    """What tells searches apart: the target, the shape and columns of the table, and what is searched how."""
+    """Return a hash that identifies a search: the target, the table's shape and columns, and the settings."""
     found = hashlib.sha256(json.dumps([settings, _columns_of(X), len(y)], sort_keys=True).encode())
     for values in (y, sample_weight):
         if values is not None:
@@ -180,7 +181,7 @@ def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Map
 
 
 def _columns_of(X: Any) -> list[Any]:
-    """The names of columns, their types where they have their own, and how many cells an Arrow table lacks in each."""
+    """Return column names, column types if the table has them, and the null counts of Arrow columns."""
     if hasattr(X, "column_names"):
         columns = zip(X.column_names, X.columns, strict=True)
         return [(name, str(column.type), column.null_count) for name, column in columns]
@@ -189,7 +190,7 @@ def _columns_of(X: Any) -> list[Any]:
 
 
 class SearchFile:
-    """Trials in a file, those of an earlier run first; without a path, nowhere."""
+    """Trials stored in a file, after the trials of an earlier run; kept only in memory if `path` is None."""
 
     def __init__(self, path: str | os.PathLike[str] | None, of: str) -> None:
         self.path, self.trials = path, list[Trial]()
@@ -202,7 +203,7 @@ class SearchFile:
             file.writelines(f"{line}\n" for line in (header, *map(_line, self.trials)))
 
     def append(self, trial: Trial) -> None:
-        """Keep a trial."""
+        """Append a trial and write it to the file."""
         self.trials.append(trial)
         if self.path is not None:
             with open(self.path, "a", encoding="utf-8") as file:
@@ -218,7 +219,7 @@ def _line(trial: Trial) -> str:
 def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
     name = os.fspath(path)
     with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().split("\n")[:-1]  # what follows the last line end is cut
+        lines = file.read().split("\n")[:-1]  # an incomplete last line is dropped
     try:
         header = json.loads(lines[0])
         is_ours, known = header["fastens search"] == VERSION, header["of"]
@@ -226,7 +227,7 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
         is_ours, known = False, ""
     if not is_ours:
         raise SearchStateError(f"state must be the file of a search, or a new one; {name} holds something else.")
-    if known != of and any(lines[1:]):  # one that failed before its first trial stands in nobody's way
+    if known != of and any(lines[1:]):  # a search that failed before its first trial is replaced
         raise SearchStateError(
             f"state must be of a search of the same rows and settings; {name} is of another one: choose another file, "
             "or remove it."
@@ -239,38 +240,39 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
 
 CLASSIFICATION = "classification"
 LOSS = "loss"
-# Rounds of boosting, which early stopping ends; one in so many trees is grown first to see how long all take.
+# Maximum number of boosting rounds, which early stopping limits; fraction of the trees grown first to estimate the
+# time.
 MOST_ROUNDS, PROBE = 10_000, 10
-# A trial is given up once its mean loss is worse than the median of so many others on the same folds
-# (the median stopping rule of Golovin et al. 2017).
+# A trial is pruned once its mean loss is worse than the median of at least this many others on the same folds (the
+# median stopping rule of Golovin et al. 2017).
 FEWEST_FOR_MEDIAN = 5
 
 
 class TimeIsUpError(Exception):
-    """A fit would have gone beyond the time."""
+    """Raised if a fit would exceed the time limit."""
 
 
 class Deadline:
-    """A callback of boosting that ends the training at a moment, and remembers that it did."""
+    """Boosting callback that stops training at a deadline, and records that it did."""
 
     def __init__(self, moment: float) -> None:
         self.moment, self.has_ended = moment, False
 
     def __call__(self, env: CallbackEnv) -> None:
-        """End the training once the moment has come."""
+        """Stop training once the deadline has passed."""
         if time.monotonic() >= self.moment:
             self.has_ended = True
             raise StopTraining
 
     @property
     def left(self) -> float:
-        """Seconds until then."""
+        """Seconds until the deadline."""
         return self.moment - time.monotonic()
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows, targets and weights, and how models of them are judged and made."""
+    """Rows, targets and weights, with the settings that models are built and scored with."""
 
     X: Any
     y: NDArray[Any]
@@ -282,19 +284,19 @@ class Data:
     n_jobs: int | None
 
     def model(self, family: str, params: dict[str, Any]) -> Any:
-        """The estimator of a trial."""
+        """Return the estimator of a trial."""
         space = SPACES[family]
         kind = space.classifier if self.task == CLASSIFICATION else space.regressor
         model = kind(random_state=self.random_state, n_jobs=self.n_jobs).set_params(**params)
         return model if self.weight is None else with_weight_type(model, self.weight)
 
     def rows(self, rows: NDArray[np.intp]) -> dict[str, Any]:
-        """Some rows as arguments of `fit`."""
+        """Return some rows as arguments of `fit`."""
         weight = None if self.weight is None else self.weight[rows]
         return {"X": take_rows(self.X, rows), "y": self.y[rows], "sample_weight": weight}
 
     def loss(self, model: Any, rows: dict[str, Any]) -> float:
-        """How wrong a model is on rows: log loss, root mean squared error, or a score with its sign turned."""
+        """Return the loss of a model: log loss, root mean squared error, or a negated score."""
         X, y, weight = rows["X"], rows["y"], rows["sample_weight"]
         if self.metric != LOSS:
             return -self._score(model, X, y, weight)
@@ -302,7 +304,7 @@ class Data:
             return float(np.sqrt(np.average((model.predict(X) - y) ** 2, weights=weight)))
         places = np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
         chances = model.predict_proba(X)[np.arange(len(y)), places]
-        chances = np.where(model.classes_[places] == y, chances, 0.0)  # of a class that the fold did not have
+        chances = np.where(model.classes_[places] == y, chances, 0.0)  # the training rows of the fold lack the class
         return float(np.average(-np.log(np.clip(chances, np.finfo(float).eps, None)), weights=weight))
 
     def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
@@ -318,7 +320,7 @@ class Data:
 
 
 def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows to fit on and to judge by, the same for every trial; of each class the same share."""
+    """Return training and test rows of each fold, the same for every trial; stratified for classification."""
     if data.task != CLASSIFICATION:
         return shuffled_folds(data.y, n_folds, data.random_state, stratified=False)
     if np.unique(data.y, return_counts=True)[1].max() < n_folds:
@@ -330,7 +332,7 @@ def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[
 
 
 def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], moment: float) -> Trial:
-    """Fit a model on every fold, or until it is worse than most; TimeIsUpError once the moment has come."""
+    """Fit a model on every fold, or until it is pruned; raise TimeIsUpError at the deadline."""
     losses, rounds = list[float](), list[int]()
     start = time.monotonic()
     for train, test in folds:
@@ -346,7 +348,7 @@ def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], m
 
 
 def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[str, Any]], deadline: Deadline) -> None:
-    """Fit on the rows of a fold; boosting stops early by the other rows."""
+    """Fit on the training rows of a fold; boosting uses the held-out rows for early stopping."""
     train, held_out = parts
     if deadline.left <= 0:
         raise TimeIsUpError
@@ -364,7 +366,7 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
 
 
 def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
-    """The rows whose classes a model can know; a rare class may be in one fold only."""
+    """Return the rows whose classes are in the training rows, because a rare class may be in one fold only."""
     known = np.flatnonzero(np.isin(held_out["y"], y))
     weight = held_out["sample_weight"]
     return {
@@ -375,7 +377,7 @@ def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, An
 
 
 def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:
-    """Grow a tenth of a forest, to see whether all of it can be grown in time."""
+    """Grow a tenth of a forest to estimate the time; raise TimeIsUpError if the whole forest would take too long."""
     n_trees, start = model.n_estimators, time.monotonic()
     model.set_params(n_estimators=max(1, n_trees // PROBE)).fit(**train)
     seconds = (time.monotonic() - start) * n_trees / model.n_estimators
@@ -404,48 +406,51 @@ PAIRS = Rule(
     lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(len(pair) == 2 for pair in value),
 )
 PATH = Rule("a path", lambda value: isinstance(value, str | os.PathLike))
-# Time kept for the last fit: as long as those of the best trial's folds, and as much again as they differ by.
+# Time reserved for the final fit, relative to its estimate from the best trial, as a margin for variation.
 REFIT_FACTOR = 1.5
-# Until a trial is done: the share of the time after which a model is fitted as it is.
+# Until the first trial is complete, this fraction of the time is reserved for a fit with default parameters.
 FIRST_SHARE = 0.5
-# How a search ended.
+# Reasons why a search ends.
 BY_TIME, BY_TRIALS, BY_INTERRUPT = "time", "trials", "interrupt"
 
 
 @dataclass(frozen=True)
 class RandomSearch:
-    """How `tune` searches.
+    """Settings of the random search of `tune`.
 
     Parameters
     ----------
     families : tuple of {"boosting", "forest", "extra-trees"}, default=all of them
-        The kinds of models. Each is tried with its defaults first; then two draws in three are boosting.
+        The model families. Each is tried with its defaults first; then two thirds of the draws are boosting.
     metric : str, default="loss"
-        What models are judged by: the log loss or the root mean squared error, or the name of a scorer of scikit-learn.
+        The metric that ranks models: "loss", which is the log loss or the root mean squared error, or the name of a
+        scikit-learn scorer.
     n_folds : int, default=5
-        Folds of the cross-validation, the same for all models.
+        Number of cross-validation folds, the same for all models.
     folds : sequence of pairs of int arrays or None, default=None
-        The rows to fit on and those to judge by, fold by fold, as the splitters of scikit-learn yield them: by time, or
-        by group. If None, `n_folds` folds are drawn at random, with the same share of each class.
+        Training and test rows of each fold, as yielded by scikit-learn splitters, for example by time or by group. If
+        None, `n_folds` random folds are used, stratified for classification.
     n_trials : int or None, default=None
-        Most models, those of an earlier search from `state` included.
+        Maximum number of models, including models of an earlier search from `state`. If None, only time limits the
+        search.
     n_iter_no_change : int, default=50
-        Rounds without progress on the rows of a fold after which boosting stops.
+        Number of rounds without improvement on the held-out rows of a fold after which boosting stops.
     state : path or None, default=None
-        A file that keeps every trial. If it is there, of the same rows and settings, the search goes on from it.
+        File that stores every trial. If it exists and has the same rows and settings, the search continues from it. If
+        None, trials are not stored.
     random_state : int, default=0
-        Seed of folds, draws and models.
+        Seed of the folds, the draws and the models.
     weight_type : {"auto", "frequency", "importance"}, default="auto"
-        What `sample_weight` means: see the parameter of the estimators.
+        Interpretation of `sample_weight`; see the parameter of the estimators.
     n_jobs : int or None, default=None
-        Threads of each fit. None: all.
+        Number of threads of each fit. If None, all threads are used.
     on_trial : function or None, default=None
-        Called with the list of trials after each.
+        Called with the list of trials after each trial.
 
     Raises
     ------
     ValueError
-        For an option that breaks its rule.
+        If a setting is invalid.
 
     Examples
     --------
@@ -473,20 +478,21 @@ class RandomSearch:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What `tune` returns.
+    """Result of `tune`.
 
     Attributes
     ----------
     best_estimator : estimator
         The best model, fitted on all rows.
     best : Trial or None
-        Its trial; None where the time was too short for any, and the model is boosting with its defaults.
+        Trial of the best model. None if time ran out before any trial was complete; the model is then boosting with its
+        defaults.
     trials : list of Trial
         All models in the order in which they were tried.
     stopped_by : {"time", "trials", "interrupt"}
-        Why the search ended.
+        The reason why the search ended.
     seconds : float
-        The time of it all.
+        Total time.
 
     Examples
     --------
@@ -506,12 +512,12 @@ class Tuned:
 
     @property
     def leaderboard(self) -> list[Trial]:
-        """The models that were fitted on all folds, best first."""
+        """The trials that were fitted on all folds, best first."""
         return ranked(self.trials)
 
 
 def ranked(trials: list[Trial]) -> list[Trial]:
-    """The trials that are complete, best first."""
+    """Return the complete trials, best first."""
     return sorted((trial for trial in trials if trial.is_complete), key=lambda trial: trial.loss)
 
 
@@ -525,38 +531,38 @@ def tune(
     time_limit: float = 600.0,
     search: RandomSearch | None = None,
 ) -> Tuned:
-    """Try models at random for a time, and return the best, fitted on all rows.
+    """Search models at random within a time limit, and return the best model, fitted on all rows.
 
-    Kinds of models and their parameters are drawn from the spaces of TabArena. All are judged on the same folds;
-    boosting stops early by the rows of each fold that are held out, and is then fitted with the mean number of rounds.
-    A model that is worse than half of the others after some folds is given up. Ctrl-C ends the search, not the call:
-    the best model so far is fitted; a second one ends the call too.
+    Model families and their parameters are drawn from TabArena's search spaces, and all models are scored on the same
+    folds. Boosting uses the held-out rows of each fold for early stopping, and the final fit uses the mean number of
+    rounds. A model is pruned after some folds if it is worse than the median of the others. The first Ctrl-C ends the
+    search and fits the best model so far; the second one also ends the call.
 
     Parameters
     ----------
     X : table of shape (n_samples, n_features)
-        An array, a data frame, an Arrow table, or a `BinnedTable`, which is read and binned no more; of one without
-        values, `search.families` must leave out "extra-trees".
+        An array, a data frame, an Arrow table, or a `BinnedTable`, which is not read or binned again. For a
+        `BinnedTable` without values, `search.families` must not contain "extra-trees".
     y : array of shape (n_samples,), or the name of a column
-        Classes, or numbers; None for those of a `BinnedTable`, as for `sample_weight`.
+        Class labels or numbers. If None, the target of a `BinnedTable` is used; the same holds for `sample_weight`.
     task : {"classification", "regression"}
-        What y is.
+        The type of the prediction task.
     sample_weight : array of shape (n_samples,), or the name of a column, optional
         Weights of the rows.
     time_limit : float, default=600
-        Seconds for everything, the last fit included.
+        Time limit in seconds, including the final fit.
     search : RandomSearch, optional
-        What is searched and how, and the file that keeps the trials.
+        Search settings, including the file that stores the trials. If None, the defaults of `RandomSearch` are used.
 
     Returns
     -------
     Tuned
-        The model, the trials, and why the search ended.
+        The model, the trials, and the reason why the search ended.
 
     Raises
     ------
     ValueError
-        If a parameter or the table breaks a rule; if `search.state` is the file of another search.
+        If a parameter or the table is invalid, or if `search.state` belongs to another search.
 
     References
     ----------
@@ -597,7 +603,7 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
     if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
     check_places(X)
-    X = X.tocsr() if issparse(X) else X  # whose rows can be taken
+    X = X.tocsr() if issparse(X) else X  # CSR supports taking rows
     if not hasattr(X, "shape") or is_source(X):
         raise ValueError(
             "X must be a table in memory, or a BinnedTable, which can be of a table in files; got "
@@ -617,7 +623,7 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
         raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
     weight = check_weights(sample_weight, len(y))
     X = settled(X)
-    if weight is not None and not weight.all():  # rows without weight are in no fold
+    if weight is not None and not weight.all():  # rows of zero weight are excluded from the folds
         kept = np.flatnonzero(weight)
         X, y, weight = take_rows(X, kept), y[kept], weight[kept]
     weight = weights_to_count(weight, search.weight_type)
@@ -631,13 +637,13 @@ def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
         numbers = numbers_in(y, "y", "real numbers")
         assert_all_finite(numbers, input_name="y")
         return numbers
-    classes, index = learn_labels(y)  # or the error says what is wrong with them
-    # scikit-learn takes no numbers among objects.
+    classes, index = learn_labels(y)  # raises for invalid labels
+    # scikit-learn does not accept numbers in object arrays.
     return classes[index.astype(np.intp)] if y.dtype.kind == "O" and classes.dtype.kind != "U" else y
 
 
 def _folds(data: Data, search: RandomSearch) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """The rows to fit on and to judge by."""
+    """Return training and test rows of each fold."""
     if search.folds is None:
         whole(2, len(data.y)).check("n_folds", search.n_folds)
         return fold_rows(data, search.n_folds)
@@ -649,7 +655,7 @@ def _folds(data: Data, search: RandomSearch) -> list[tuple[NDArray[np.intp], NDA
 
 
 def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any], clock: tuple[float, float]) -> str:
-    """Try models until the time that is left is that of the last fit; why it ended."""
+    """Run trials until only the time for the final fit remains, and return the reason why the search ended."""
     start, limit = clock
     index = 1 + max((trial.index for trial in file.trials), default=-1)
     try:
@@ -665,7 +671,7 @@ def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any]
             except TimeIsUpError:
                 if family == BOOSTING or time.monotonic() >= moment:
                     return BY_TIME
-                continue  # a forest that is too large for the time
+                continue  # the forest would exceed the time limit
             if search.on_trial is not None:
                 search.on_trial(file.trials)
     except KeyboardInterrupt:
@@ -676,7 +682,7 @@ def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any]
 
 
 def _reserve(trials: list[Trial], n_folds: int, limit: float) -> float:
-    """Seconds for the last fit: that of the best trial, on all rows."""
+    """Return the seconds reserved for the final fit of the best trial on all rows."""
     best = next(iter(ranked(trials)), None)
     if best is None:
         return FIRST_SHARE * limit
@@ -684,7 +690,7 @@ def _reserve(trials: list[Trial], n_folds: int, limit: float) -> float:
 
 
 def _fitted(data: Data, best: Trial | None, moment: float) -> Any:
-    """The best model on all rows; boosting with the mean number of rounds, and no longer than until the moment."""
+    """Return the best model fitted on all rows; boosting uses the mean number of rounds, until the deadline."""
     rows = data.rows(np.arange(len(data.y)))
     if best is None:
         return _boosted(data.model(BOOSTING, {}), rows, moment)
@@ -696,6 +702,6 @@ def _fitted(data: Data, best: Trial | None, moment: float) -> Any:
 
 
 def _boosted(model: Any, rows: dict[str, Any], moment: float) -> Any:
-    """A model of as many rounds as there is time for, one at least."""
+    """Return a boosting model with as many rounds as time allows, at least one."""
     model.set_params(callbacks=[Deadline(moment)]).fit(**rows)
     return model.set_params(callbacks=None)
