@@ -36,7 +36,7 @@ _limit = _Limit()
 def limited_threads(n_threads: int | None) -> Iterator[None]:
     """Use at most `n_threads` threads inside the context and the current Python thread, whatever `n_jobs` is.
 
-    If None, the context adds no limit. It serves callers that run several fits concurrently or pass on their limit.
+    If None, the context adds no limit. Use it to run several fits concurrently or to pass on a limit.
     """
     outer = _limit.n_threads
     limits = [limit for limit in (outer, n_threads) if limit is not None]

@@ -147,7 +147,7 @@ class RowWeights:
     factors : float64 array of shape (n_rows,) or None
         Weights divided by the numbers of copies. If None, all factors are 1 on all ranks.
     comm : Comm
-        The ranks.
+        Communicator of the ranks.
     n_copies, total : float
         Sums of the copies and of the weights over all ranks.
     most_copies : float
@@ -486,6 +486,6 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
 
 
 def _links(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
-    """Return the alpha and gain of each node's branch, per unit of weight, and the nodes with their own alpha."""
+    """Return the alpha and gain of each branch, per unit of weight, and the nodes that are pruned by themselves."""
     gain = np.ascontiguousarray(tree.gain, dtype=np.float64) / np.float64(tree.weight[0])
     return weakest_links(np.ascontiguousarray(tree.left_child), gain)

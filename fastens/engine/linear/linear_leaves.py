@@ -239,7 +239,7 @@ class LinearLeaves:
         return self.of_terms(pairs[0], pairs[1].astype(np.int32), terms, self.n_nodes)
 
     def intercepts(self, value: Array) -> Array:
-        """Return the intercepts of nodes with these values, that is, the predictions where all features are 0."""
+        """Return the intercepts of nodes with these values, that is, the linear models at features of 0."""
         reckoned = value - np.bincount(self.nodes, self.at_means, self.n_nodes)
         return reckoned if self.rests is None else reckoned + self.rests
 

@@ -31,7 +31,7 @@ def smallest_reaching(comm: Comm, values: Array, weights: Whole, group: NDArray[
     Parameters
     ----------
     comm : Comm
-        The ranks.
+        Communicator of the ranks.
     values : float64 array of shape (n_rows,)
         Values of this rank's rows.
     weights : int64 array of shape (n_rows,)
@@ -202,7 +202,7 @@ class Loss:
     bounds : pair of numbers
         Lower and upper bound of the targets.
     comm : Comm
-        The ranks.
+        Communicator of the ranks.
     """
 
     name = ""

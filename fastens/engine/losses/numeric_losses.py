@@ -141,7 +141,7 @@ class LogCosh(NumericLoss):
 
     @property
     def measures_noise(self) -> bool:
-        """True: small gradients equal the residuals, so their variance decreases to the noise variance."""
+        """True, because small gradients equal the residuals, so that their variance decreases to the noise variance."""
         return True
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
