@@ -1,4 +1,4 @@
-"""Communication between the processes of one fit, each of which holds some rows of the table."""
+"""Communication between the processes of a distributed fit, each of which holds a shard of the rows."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 _LIMB_BITS = 31
-# Whole numbers below 2**154: those of a table's sums have at most 62 + 31 + 32 bits.
+# Integers are below 2**154; sums over a table have at most 62 + 31 + 32 bits.
 _N_LIMBS = 5
 _MAGNITUDE = np.int64(2**63 - 1)
 
 
 class Comm:
-    """The ranks of a fit. This one is of a single rank and does nothing; others override all that it has.
+    """Communicator of a single process, for which all operations are trivial; subclasses override everything.
 
     All ranks call the same methods in the same order.
 
     Attributes
     ----------
     rank : int
-        The number of this rank; the rows of rank 0 come first in the table.
+        Index of this rank. The table starts with the rows of rank 0.
     size : int
-        How many ranks there are.
+        Number of ranks.
     sums_travel : bool
-        Whether ranks can do other work between `begin_sum` and its result.
+        True if ranks can do other work between `begin_sum` and its result.
     """
 
     rank: int = 0
@@ -41,23 +41,24 @@ class Comm:
     sums_travel: bool = False
 
     def sum(self, *arrays: NDArray[np.int64]) -> None:
-        """Add up arrays over the ranks, in place."""
+        """Sum arrays over all ranks in place (allreduce)."""
 
     def begin_sum(self, *arrays: NDArray[np.int64]) -> Callable[[], None]:
-        """Begin to do so; return what waits for the sums, which is to be called in the order of the beginnings."""
+        """Start a sum over all ranks and return a function that waits for it; wait in the order of the starts."""
         return partial(self.sum, *arrays)
 
     def max(self, *arrays: NDArray[np.int64]) -> None:
-        """Replace arrays by their elementwise maxima over the ranks."""
+        """Replace arrays by their elementwise maxima over all ranks."""
 
     def gather(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, in their order: anything that can be pickled."""
+        """Return the values of all ranks, ordered by rank (allgather). Values can be any picklable objects."""
         return [value]
 
     def exchange(self, values: list[Any]) -> list[Any]:
-        """Give each rank its value; return what the ranks have for this one, in their order.
+        """Send one value to each rank; return the values that the ranks sent to this one, ordered by rank.
 
-        Here all ranks see all values; a comm of messages sends each to its rank alone.
+        This implementation gathers all values on all ranks; communicators with point-to-point messages send each value
+        only to its rank.
         """
         return [of_rank[self.rank] for of_rank in self.gather(values)]
 
@@ -66,13 +67,13 @@ LOCAL = Comm()
 
 
 def sum_over(comm: Comm, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sums over the ranks of an array, which may change."""
+    """Return the sums of an array over all ranks; the array may be overwritten."""
     comm.sum(numbers)
     return numbers
 
 
 def sum_ints(comm: Comm, *numbers: int) -> list[int]:
-    """Return the sums over the ranks of whole numbers of up to 154 bits.
+    """Return the sums of integers of up to 154 bits over all ranks.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def sum_ints(comm: Comm, *numbers: int) -> list[int]:
 
 
 def max_floats(comm: Comm, *numbers: float) -> list[float]:
-    """Return the maxima over the ranks of floats; NaN of a positive sign is the largest.
+    """Return the maxima of floats over all ranks; NaN with a positive sign is the largest value.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def max_floats(comm: Comm, *numbers: float) -> list[float]:
 
 
 def is_any(comm: Comm, answer: bool) -> bool:
-    """Whether the answer is yes on any rank."""
+    """Return True if the argument is true on any rank."""
     if comm.size == 1:
         return answer
     votes = np.array([answer], dtype=np.int64)
@@ -116,13 +117,13 @@ def is_any(comm: Comm, answer: bool) -> bool:
 
 
 def first_row(comm: Comm, n_rows: int) -> tuple[int, int]:
-    """Return the number, in the whole table, of this rank's first row, and the number of rows of all ranks."""
+    """Return the index of this rank's first row in the whole table, and the total number of rows."""
     sizes = comm.gather(n_rows)
     return sum(sizes[: comm.rank]), sum(sizes)
 
 
 def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Return which of the rows that rank 0 numbers in the whole table are of this rank: their numbers here, sorted.
+    """Return the local indices, sorted, of the rows that rank 0 selects by their indices in the whole table.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArra
 
 
 def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
-    """Return arrays of rows of the whole table; None where a rank's is None, as it is then on all of them."""
+    """Return the arrays of all ranks, concatenated; None stays None and must be None on every rank."""
     if comm.size == 1:
         return list(arrays)
     parts = zip(*comm.gather(list(arrays)), strict=True)
@@ -144,7 +145,7 @@ def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
 
 
 def of_whole(comm: Comm, function: Callable[..., Any], *arrays: Any) -> Any:
-    """Return this rank's part of a function of arrays of the whole table; rows are the last axis of all of them.
+    """Return this rank's part of a function of whole-table arrays, whose last axis must be the rows.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def of_whole(comm: Comm, function: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def in_turn(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.float64]], None]) -> NDArray[np.float64]:
-    """Let each rank add its rows to sums, after the rank before; return them: floats added in the order of the table.
+    """Let the ranks add their rows to `sums` one after another, so that floats are added in table order.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def in_turn(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.flo
 
 
 def relayed(comm: Comm, state: T, change: Callable[[T], T]) -> T:
-    """Let each rank change what the rank before has left, anything that can be pickled; return what the last leaves.
+    """Pass a picklable state from rank to rank, let each rank change it, and return the final state on all ranks.
 
     Examples
     --------
@@ -196,7 +197,7 @@ def relayed(comm: Comm, state: T, change: Callable[[T], T]) -> T:
 
 
 def counted(comm: Comm, sums: NDArray[Any], add: Callable[[Any], None]) -> Any:
-    """Let each rank add its rows to sums, which are 0; return those of all: floats added in the order of the table.
+    """Add the rows of all ranks to `sums`, initially 0, and return the totals; floats are added in table order.
 
     Examples
     --------
@@ -211,7 +212,7 @@ def counted(comm: Comm, sums: NDArray[Any], add: Callable[[Any], None]) -> Any:
 
 
 def ordered_bits(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return whole numbers in the order of floats; 0.0 and -0.0 have the same.
+    """Return integers that have the same order as the floats; 0.0 and -0.0 map to the same integer.
 
     Examples
     --------
@@ -224,20 +225,20 @@ def ordered_bits(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def floats_of_bits(keys: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the floats of which `ordered_bits` made whole numbers."""
+    """Invert `ordered_bits`."""
     return np.where(keys < 0, keys ^ _MAGNITUDE, keys).view(np.float64)
 
 
 _Result = TypeVar("_Result")
-# Seconds between two looks whether the user pressed Ctrl-C.
+# Seconds between two checks for KeyboardInterrupt.
 _LOOK_EVERY = 0.1
 
 
 class CommPool:
-    """Runs functions side by side that reduce over the same ranks, which run the same functions in the same order.
+    """Runs functions concurrently that share the same ranks; every rank runs the same functions in the same order.
 
-    When all that still run wait for a reduction, all sums are made by one, and all maxima by another. No more than
-    `n_threads` of them work at any time.
+    When all functions that still run wait for a reduction, all of their sums are combined into one reduction, and all
+    maxima into another. At most `n_threads` functions work at any time.
 
     Examples
     --------
@@ -262,7 +263,7 @@ class CommPool:
         self._results: dict[int, Any] = {}
 
     def run(self, function: Callable[[Comm, Any], _Result], arguments: Sequence[Any]) -> list[_Result]:
-        """Return what the function returns of each argument; it gets a comm of its own with it."""
+        """Return the results of the function for each argument; each call gets its own communicator."""
         self._n_running = len(arguments)
         with ThreadPoolExecutor(max(len(arguments), 1)) as threads:
             try:
@@ -295,13 +296,13 @@ class CommPool:
             self._changed.notify_all()
 
     def _taken_error(self) -> BaseException:
-        """The first error, which is kept no longer: one that is raised holds the frames that hold this."""
+        """Return the first error and forget it: keeping it would create a reference cycle through its traceback."""
         error, self._error = self._error, None
         assert error is not None
         return error
 
     def reduce(self, place: int, kind: str, arrays: Sequence[NDArray[np.int64]]) -> None:
-        """Wait until the others wait, too, and for what the ranks have then."""
+        """Wait until all other running functions wait as well, then reduce the arrays of all of them together."""
         with self._changed:
             n_rounds = self._n_rounds
             self._waiting[place] = kind, arrays
@@ -335,22 +336,22 @@ class CommPool:
 
 
 class _Member(Comm):
-    """What one of the functions sees."""
+    """Communicator of one of the concurrent functions."""
 
     def __init__(self, pool: CommPool, place: int) -> None:
         self.rank, self.size = pool.comm.rank, pool.comm.size
         self._pool, self._place = pool, place
 
     def sum(self, *arrays: NDArray[np.int64]) -> None:
-        """Add up arrays over the ranks, in place."""
+        """Sum arrays over all ranks in place."""
         self._pool.reduce(self._place, "sum", arrays)
 
     def max(self, *arrays: NDArray[np.int64]) -> None:
-        """Replace arrays by their elementwise maxima over the ranks."""
+        """Replace arrays by their elementwise maxima over all ranks."""
         self._pool.reduce(self._place, "max", arrays)
 
     def gather(self, value: Any) -> list[Any]:
-        """Raise NotImplementedError: only numbers are reduced together."""
+        """Raise NotImplementedError, because only numbers are reduced together."""
         raise NotImplementedError("functions side by side have sums and maxima in common, and nothing else")
 
 
@@ -359,8 +360,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _State(threading.local):
-    # What was made so far, by what it was made from; None where nothing is shared. Other threads share nothing with
-    # this one: a binned matrix has one grower at a time.
+    # Cached results by key; None outside `shared_work`. Each thread has its own cache because a binned matrix can have
+    # only one grower at a time.
     made: dict[Hashable, tuple[Any, Any]] | None = None
 
 
@@ -369,9 +370,9 @@ _state = _State()
 
 @contextmanager
 def shared_work() -> Iterator[None]:
-    """Within it, in this thread, functions marked by `shared` give the same object for the same arguments.
+    """Cache the results of functions decorated with `shared` inside the context, for the current thread.
 
-    What they were given must not be changed meanwhile. A context within another one uses that of the outer.
+    Arguments of these functions must not be changed inside the context. Nested contexts use the cache of the outermost.
     """
     if _state.made is not None:
         yield
@@ -384,10 +385,10 @@ def shared_work() -> Iterator[None]:
 
 
 def shared(function: Function) -> Function:
-    """Mark a function whose result follows from its arguments, and is never changed by those who get it.
+    """Decorate a function whose result depends only on its arguments and is never modified by its callers.
 
-    Its arguments are compared by value where they are short, by identity where they are tables or other objects. An
-    argument named `n_threads` does not count, nor does one named `owner`, which words errors.
+    Short arguments are compared by value; tables and other objects are compared by identity. The arguments `n_threads`
+    and `owner` (used only in error messages) are not part of the key.
     """
 
     @functools.wraps(function)
@@ -398,7 +399,7 @@ def shared(function: Function) -> Function:
         counted = sorted(given.keys() - _NOT_COUNTED)
         key = (function.__qualname__, *((name, _key(given[name])) for name in counted))
         if key not in _state.made:
-            # The arguments are kept with the result, so that nothing else can take their identity.
+            # The arguments are kept with the result, so that their ids cannot be reused by other objects.
             _state.made[key] = (function(*args, **kwargs), (args, kwargs))
         return _state.made[key][0]
 

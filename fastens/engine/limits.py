@@ -1,4 +1,4 @@
-"""What limits the shape of any tree, boosted or of a forest, and the size of tables that kernels number."""
+"""Limits on the shape of trees, for boosting and forests, and on the table sizes that kernels can index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_INT32 = 2**31 - 1
 
 
 def check_shape(X: Any) -> None:
-    """Raise ValueError if a table has more rows or columns than kernels number with 32 bits.
+    """Raise ValueError if a table has more rows or columns than 32-bit kernel indices can address.
 
     Examples
     --------
@@ -31,35 +31,36 @@ def check_shape(X: Any) -> None:
 
 
 def check_count(name: str, what: str, n: int, most: int = MAX_INT32, *, advice: str) -> None:
-    """Raise ValueError if there are more of something than kernels number."""
+    """Raise ValueError if there are more items than kernels can index."""
     if n > most:
         raise ValueError(f"{name} must have at most {most:,} {what}; got {n:,}. {advice}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits that every grower of trees keeps to; growers add their own in records that extend this one.
+    """Limits that every tree grower respects; growers add their own limits in dataclasses that extend this one.
 
     Attributes
     ----------
     max_leaf_nodes : int or None
-        Grow best-first up to this many leaves; None grows without that limit.
+        Maximum number of leaves. If set, trees grow best-first. If None, the number of leaves is unlimited.
     max_depth : int or None
-        Largest number of splits between the root and a leaf.
+        Maximum number of splits between the root and a leaf. If None, the depth is unlimited.
     min_samples_leaf : int
-        Smallest number of rows in a leaf, exactly; where a grower takes whole weights for copies of rows, of copies.
+        Exact minimum number of rows in a leaf. Growers that treat integer weights as copies of rows count the copies.
     min_weight_leaf : float
-        Smallest sum of sample weights in a leaf.
+        Minimum sum of sample weights in a leaf.
     features_per_split : int or None
-        How many features, drawn at random, a node may split on; None for all.
+        Number of candidate features that are drawn at random for each node. If None, all features are candidates.
     feature_weights : float64 array of shape (n_features,) or None
-        Chances of the features where some are drawn; None for equal ones. A feature of weight 0 is in no tree.
+        Sampling weights of the features, used if only some of them are drawn. If None, all features are equally
+        likely. Features with weight 0 are never split on.
     monotone : int8 array of shape (n_features,) or None
-        1 where values must not fall with the feature, -1 where they must not rise, 0 elsewhere.
+        1 if predictions must not decrease with the feature, -1 if they must not increase, 0 if unconstrained.
     max_features_on_path : int or None
-        How many different features may stand between the root and a leaf.
+        Maximum number of distinct features on the path from the root to a leaf.
     feature_groups : uint8 array of shape (n_groups, n_features) or None
-        The features between the root and a leaf are all in one of these groups.
+        Interaction constraints: all features on the path from the root to a leaf must belong to one of these groups.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class Limits:
                 object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
 
     def check_nodes(self, n_rows: int) -> None:
-        """Raise ValueError if a tree on so many rows might have more nodes than 32 bits number."""
+        """Raise ValueError if a tree on `n_rows` rows might have more nodes than 32-bit indices can address."""
         most = (MAX_INT32 + 1) // 2
         n_leaves = min(
             n_rows // max(1, self.min_samples_leaf),
@@ -96,7 +97,7 @@ class Limits:
 
     @cached_property
     def group_masks(self) -> NDArray[np.uint64]:
-        """The groups with a bit for each feature, (n_groups, n_words)."""
+        """Feature groups as bit masks, one bit per feature; shape (n_groups, n_words)."""
         assert self.feature_groups is not None
         n_groups, n_features = self.feature_groups.shape
         bits = np.zeros((n_groups, -(-n_features // 64) * 64), dtype=bool)

@@ -1,4 +1,4 @@
-"""Names of columns: any hashable label, as a value that compares like the label and that JSON holds."""
+"""Column names: any hashable label, normalized to a value that compares like the label and can be stored in JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# A text, a number, None, a tuple of names or an `OtherName`.
+# A string, a number, None, a tuple of names or an `OtherName`.
 Name = Hashable
 _NAT = ("NaTType", "NaT")
 _MISSING = {"NaTType": _NAT, "datetime64": _NAT, "timedelta64": _NAT, "NAType": ("NAType", "NA")}
@@ -20,24 +20,24 @@ _LABELS = (str, bool, int, float, np.generic, tuple, datetime.date, datetime.tim
 
 @dataclass(frozen=True)
 class OtherName:
-    """The name of a column that is neither text nor number: its kind and its text, such as a timestamp's ISO format.
+    """A column name that is neither a string nor a number, stored as its type and text (ISO format for timestamps).
 
-    Missing names such as NaN and NaT are of this class as well, since they do not equal themselves.
+    Missing names such as NaN and NaT also belong to this class because they do not compare equal to themselves.
     """
 
     kind: str
     text: str
 
     def __repr__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
 def plain_name(label: Any) -> Name:
-    """Return the label of a column as names of columns are kept and compared.
+    """Return the normalized column name for a label.
 
-    Labels that Python holds for equal, such as 1, 1.0, ``np.int64(1)`` and True, are one name, as in pandas. A
-    timestamp is one name however it is given; with time zones, the instant counts.
+    Labels that compare equal in Python, such as 1, 1.0, ``np.int64(1)`` and True, are the same name, as in pandas.
+    Timestamps are the same name regardless of their type; with time zones, the instant counts.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def _other_name(label: Any) -> Name:
 
 
 def plain_names(labels: Iterable[Any]) -> list[Any]:
-    """Return the names of a table's columns; ValueError where two are equal."""
+    """Return the normalized column names of a table; raise ValueError if two of them are equal."""
     found = list(labels)
     if all(type(label) is str for label in found):
         return found
@@ -89,27 +89,27 @@ def plain_names(labels: Iterable[Any]) -> list[Any]:
 
 
 def same_names(name: Any) -> ValueError:
-    """The error where columns have equal names."""
+    """Return the error for duplicate column names."""
     return ValueError(f"X must have columns of different names; more than one is called {name!r}.")
 
 
 def are_texts(names: Sequence[Any] | None) -> bool:
-    """Whether all columns are named by texts."""
+    """Return True if all column names are strings."""
     return names is not None and all(type(name) is str for name in names)
 
 
 def are_positions(names: Sequence[Any] | None) -> bool:
-    """Whether the names are 0, 1, 2, ..., which pandas gives to columns without names."""
+    """Return True if the names are 0, 1, 2, ..., the default column labels of pandas."""
     return names is not None and all(type(name) is int and name == place for place, name in enumerate(names))
 
 
 def have_numbers(names: Sequence[Any] | None) -> bool:
-    """Whether any column is named by a number, so that numbers are names rather than positions."""
+    """Return True if any column name is a number, so that integers refer to names rather than positions."""
     return names is not None and any(isinstance(name, bool | int | float) for name in names)
 
 
 def texts_of(names: Sequence[Any] | None) -> list[str] | None:
-    """Return the names as distinct texts, for what is shown and exported; None where they are only positions."""
+    """Return the names as distinct strings for display and export, or None if they are only positions."""
     if names is None or are_positions(names):
         return None
     texts = list(map(str, names))
@@ -117,12 +117,12 @@ def texts_of(names: Sequence[Any] | None) -> list[str] | None:
 
 
 def is_label(value: Any) -> bool:
-    """Whether an argument may be the name of one column: a text, a number, a tuple, a date, a time or an interval."""
+    """Return True if an argument can be one column name: a string, number, tuple, date, time or interval."""
     return isinstance(value, _LABELS) or type(value).__name__ in ("Period", "Interval")
 
 
 def to_state(names: Sequence[Any] | None) -> list[Any] | None:
-    """Return names as JSON holds them."""
+    """Return the names as JSON-serializable values."""
     return None if names is None else [_state_of(name) for name in names]
 
 
@@ -133,7 +133,7 @@ def _state_of(name: Any) -> Any:
 
 
 def from_state(state: Any) -> list[Any] | None:
-    """Return the names from `to_state`; ValueError for anything else."""
+    """Return the names from the output of `to_state`; raise ValueError if it is malformed."""
     if state is None:
         return None
     if not isinstance(state, list):

@@ -1,8 +1,8 @@
-"""Row sources: what is behind the input encoder, whichever kind of table came in.
+"""Row sources: the common interface of all kinds of tables behind the input encoder.
 
-A row source has `shape` and `dtype`, gives some of its rows for ascending row numbers (``X[rows]``), and is read in
-parts with `parts_of`, any number of times. Float arrays and CSR matrices are row sources as they are; others derive
-from `RowSource` and never become one array.
+A row source has `shape` and `dtype`, supports row selection with ascending indices (``X[rows]``), and can be read in
+parts with `parts_of` any number of times. Float arrays and CSR matrices already are row sources. All others derive
+from `RowSource` and are never held as one array.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-# What kernels read; other types of numbers are converted to float64.
+# Dtypes that kernels read; other numeric dtypes are converted.
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 MAX_FLOAT32_INTEGER = 1 << 24  # all integers up to here are exact in float32
-# Values of a sparse table that are made dense at a time.
+# Number of values of a sparse table that are converted to dense at a time.
 _BLOCK = 1 << 20
-# Values that `ConvertedRows` converts at a time, 1 MB as floats. Smaller tables are converted as a whole.
+# Number of values that `ConvertedRows` converts at a time, 1 MB in float64. Smaller tables are converted at once.
 CONVERTED_BLOCK = 1 << 17
 
 
 class RowSource:
-    """Rows that are read in parts.
+    """A table whose rows are read in parts.
 
     Attributes
     ----------
     shape : tuple of int
-        Rows and columns.
+        Number of rows and columns.
     dtype : dtype or None
-        Of the parts; None where they are tables of any kind, which only the input encoder reads.
+        Dtype of the parts. If None, the parts are tables of any kind that only the input encoder can read.
     place : Place or None
-        Where their codes go (see `fastens.engine.bins.binned`); None for memory.
+        Storage for the bin codes (see `fastens.engine.bins.binned`). If None, they are stored in memory.
     limits : MemoryLimits or None
-        How much memory a fit may take.
+        Memory limits of a fit.
     kind : {"files", "frame", "array"}
-        What the parts are made of: batches of Arrow, parts of a frame, or of an array.
+        Kind of the parts: Arrow batches, slices of a dataframe, or slices of an array.
     value_bytes : int
-        Bytes of a value as a float, as far as that is known before it is read.
+        Bytes per value as a float, as far as this is known before the values are read.
     is_coded : bool
-        Whether there are codes in the place of values: see `fastens.table.binned_table`.
+        True if the parts contain bin codes instead of values; see `fastens.table.binned_table`.
     stays : bool
-        Whether the parts are arrays that are held while the source is.
+        True if the parts are arrays that stay in memory as long as the source.
     """
 
     shape: tuple[int, int]
@@ -57,36 +57,36 @@ class RowSource:
     stays: bool = False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Not given: other libraries, which read tables whole, get an error that says so."""
+        """Raise ValueError: other libraries would read the whole table into memory."""
         raise ValueError(
             "X must be a table in memory for models of other libraries; got one that is read in parts. Give the table "
             "itself, not a Source of it."
         )
 
     def _like(self, source: Any) -> None:
-        """Take over what is known of another table that this one is made of."""
+        """Copy the attributes of the table that this one is derived from."""
         for name in ("place", "limits", "kind", "value_bytes"):
             setattr(self, name, getattr(source, name, getattr(self, name)))
 
     def parts(self) -> Iterator[Any]:
-        """Yield the rows part by part, the same at every call."""
+        """Yield the rows part by part; every call yields the same parts."""
         raise NotImplementedError
 
     def let_go(self, n_passes: int) -> None:
-        """See the function of this name."""
+        """Release rows in the last pass; see the function `let_go`."""
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> RowSource:
-        """Return some of the rows: ascending row numbers, a mask or a slice."""
+        """Return a subset of the rows, selected by ascending indices, a mask or a slice."""
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
             rows = np.arange(len(self))[rows]
         return SelectedRows(self, np.asarray(rows, dtype=np.intp))
 
 
 class SelectedRows(RowSource):
-    """Some of the rows of a source, in their order there."""
+    """A subset of the rows of a source, in their original order."""
 
     def __init__(self, source: RowSource, rows: NDArray[np.intp]) -> None:
         if len(rows) and (np.diff(rows) < 0).any():
@@ -96,7 +96,7 @@ class SelectedRows(RowSource):
         self._like(source)
 
     def parts(self) -> Iterator[Any]:
-        """Yield what is left of each part."""
+        """Yield the selected rows of each part."""
         for start, part in parts_of(self._source):
             first, last = np.searchsorted(self._rows, [start, start + part.shape[0]])
             if first < last:
@@ -106,12 +106,12 @@ class SelectedRows(RowSource):
         return part[rows]
 
     def let_go(self, n_passes: int) -> None:
-        """Drop the rows of the source, the others among them."""
+        """Release all rows of the source, selected or not."""
         self._source.let_go(n_passes)
 
 
 class MappedRows(RowSource):
-    """The rows of a source after a function of its parts, and of the number of their first row."""
+    """The rows of a source, transformed by a function of each part and the index of its first row."""
 
     def __init__(self, source: Any, function: Callable[[int, Any], NDArray[np.floating]], n_columns: int) -> None:
         self._source, self._function = source, function
@@ -119,28 +119,28 @@ class MappedRows(RowSource):
         self._like(source)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
-        """Yield the function of each part."""
+        """Yield the transformed parts."""
         for start, part in parts_of(self._source):
             yield self._function(start, part)
 
     def let_go(self, n_passes: int) -> None:
-        """Drop the rows of the source."""
+        """Release the rows of the source."""
         let_go(self._source, n_passes)
 
 
 class ConvertedRows(RowSource):
-    """Rows in memory whose values are converted to floats block by block, so that no copy of the table is held.
+    """In-memory rows whose values are converted to floats block by block, so that no copy of the table is held.
 
-    Rows may be taken in any order and more than once.
+    Rows may be selected in any order and more than once.
 
     Parameters
     ----------
     read : callable
-        Returns a float array of some rows and columns, each given by a slice or an array of positions.
+        Function that returns a float array of the rows and columns selected by two slices or index arrays.
     shape : tuple of int
-        Rows and columns.
+        Number of rows and columns.
     rows : int array, optional
-        The rows of `read` that these are; by default all of them.
+        Indices of the rows to select from `read`. By default, all rows are selected.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class ConvertedRows(RowSource):
 
     @classmethod
     def of_array(cls, array: NDArray[Any]) -> ConvertedRows:
-        """Return the rows of an array of numbers of any type."""
+        """Return the rows of a numeric array of any dtype."""
         return cls(lambda rows, columns: array[:, columns][rows].astype(np.float64), array.shape)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
@@ -173,12 +173,12 @@ class ConvertedRows(RowSource):
             yield block
 
     def blocks(self, n_rows: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
-        """Yield blocks of as many rows, each with the number of its first row."""
+        """Yield blocks of `n_rows` rows, each with the index of its first row."""
         for start in range(0, len(self), n_rows):
             yield start, self._read(self._places(slice(start, min(start + n_rows, len(self)))), slice(None))
 
     def whole(self) -> NDArray[np.floating]:
-        """Return all rows as one array, float32 where that loses nothing."""
+        """Return all rows as one array, in float32 if the conversion is lossless."""
         out = np.empty(self.shape, np.float32)
         start = 0
         for part in self.parts():
@@ -191,11 +191,11 @@ class ConvertedRows(RowSource):
         return out
 
     def columns(self, chosen: Any) -> NDArray[np.floating]:
-        """Return some columns as an array of shape (n_columns, n_rows)."""
+        """Return the selected columns as an array of shape (n_columns, n_rows)."""
         return self._read(self._places(slice(0, len(self))), chosen).T
 
     def __getitem__(self, rows: Any) -> ConvertedRows:
-        """Return some of the rows: row numbers, a mask or a slice."""
+        """Return a subset of the rows, selected by indices, a mask or a slice."""
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
             rows = np.arange(len(self))[rows]
         found = ConvertedRows(self._read, self.shape, self._places(np.asarray(rows, dtype=np.intp)))
@@ -207,12 +207,12 @@ class ConvertedRows(RowSource):
 
 
 def in_blocks(rows: ConvertedRows) -> Any:
-    """Return rows that are converted block by block, a small table as one array."""
+    """Return a small table as one array; larger tables are returned unchanged and converted block by block."""
     return rows if rows.shape[0] * rows.shape[1] > CONVERTED_BLOCK else in_memory(rows)
 
 
 def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the parts of a row source, each with the number of its first row; an array is one part."""
+    """Yield the parts of a row source, each with the index of its first row; an array is one part."""
     if isinstance(X, np.ndarray):
         if len(X):
             yield 0, X
@@ -228,12 +228,12 @@ def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
 
 
 def origin(X: Any) -> Any:
-    """Return the source whose rows a row source selects or maps; any other is its own."""
+    """Return the source that a row source selects or transforms rows of; other tables are returned unchanged."""
     return origin(X._source) if isinstance(X, SelectedRows | MappedRows) else X
 
 
 def let_go(X: Any, n_passes: int = 1) -> None:
-    """Drop rows that a row source alone holds, as they are read in the last of so many passes."""
+    """Release the rows that only the row source holds while the last of `n_passes` passes reads them."""
     if isinstance(X, RowSource):
         X.let_go(n_passes)
 
@@ -246,14 +246,14 @@ def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:
 
 
 def _as_array(rows: Any) -> NDArray[np.floating]:
-    """Return some rows of an array or a CSR matrix as an array of floats."""
+    """Return rows of an array or a CSR matrix as a dense float array."""
     if isinstance(rows, np.ndarray):
         return as_floats(rows)
     return type(rows)((as_floats(rows.data), rows.indices, rows.indptr), shape=rows.shape).toarray()
 
 
 def as_floats(values: NDArray[Any]) -> NDArray[np.floating]:
-    """Return numbers of any type as floats, float32 if that loses nothing."""
+    """Convert numbers of any dtype to floats, to float32 if the conversion is lossless."""
     if values.dtype in FLOATS:
         return values
     is_exact = np.can_cast(values.dtype, np.float32)
@@ -263,19 +263,19 @@ def as_floats(values: NDArray[Any]) -> NDArray[np.floating]:
 
 
 def is_coded(X: Any) -> bool:
-    """Whether a row source has codes in the place of values."""
+    """Return True if a row source contains bin codes instead of values."""
     return isinstance(X, RowSource) and X.is_coded
 
 
 def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
-    """Return a function of the rows, called with one part after the other; of an array it is called once."""
+    """Apply a function to each part of a row source and concatenate the results; arrays are passed in one call."""
     if isinstance(X, np.ndarray):
         return function(X)
     return np.concatenate([function(part) for _, part in parts_of(X)] or [function(np.empty(X.shape))])
 
 
 def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, NDArray[np.floating]]]:
-    """Blocks of as many rows of a table as arrays, each with the number of its first row; the last may have fewer."""
+    """Yield dense blocks of `block_rows` rows, each with the index of its first row; the last may be shorter."""
     if isinstance(X, RowSource):
         yield from X.blocks(block_rows) if isinstance(X, ConvertedRows) else _regrouped(X, block_rows)
         return
@@ -284,7 +284,7 @@ def dense_blocks(X: Any, block_rows: int = 4096) -> Iterator[tuple[int, NDArray[
 
 
 def _regrouped(X: RowSource, block_rows: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
-    """The same blocks of rows that are read in parts of any size."""
+    """Yield blocks of equal size from a row source whose parts have any size."""
     first, rest = 0, None
     for _, part in parts_of(X):
         rows = part if rest is None else np.concatenate([rest, part])
@@ -297,12 +297,12 @@ def _regrouped(X: RowSource, block_rows: int) -> Iterator[tuple[int, NDArray[np.
 
 
 def column_of(X: Any, index: int) -> NDArray[np.floating]:
-    """Return one column of a row source, in C order."""
+    """Return one column of a row source as a contiguous array."""
     return np.ascontiguousarray(map_parts(lambda part: part[:, index], X))
 
 
 def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
-    """Return a row source with other values in one column."""
+    """Return a row source in which one column is replaced."""
 
     def change(start: int, part: NDArray[np.floating]) -> NDArray[np.floating]:
         changed = part.copy()
@@ -313,7 +313,7 @@ def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
 
 
 def as_array(X: Any) -> NDArray[np.floating]:
-    """Return all rows as one array: linear leaves read rows in any order."""
+    """Return all rows as one array, because linear leaves access rows in any order."""
     if is_coded(X):
         return X.values()
     if isinstance(X, ConvertedRows):
@@ -322,7 +322,7 @@ def as_array(X: Any) -> NDArray[np.floating]:
 
 
 def in_memory(X: Any) -> Any:
-    """Return a row source as estimators of other libraries take it: an array, or a CSR matrix."""
+    """Return a row source as the array or CSR matrix that estimators of other libraries expect."""
     if isinstance(X, ConvertedRows):
-        return X.columns(slice(None)).T  # float64: their results may depend on the type
+        return X.columns(slice(None)).T  # float64, because the results of other libraries may depend on the dtype
     return as_array(X) if isinstance(X, RowSource) else X

@@ -1,4 +1,4 @@
-"""How many threads to use: the only place that asks."""
+"""The number of threads: `n_jobs`, environment variables and limits are resolved only here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastens.engine.team import forget_helpers
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_helpers)
 
-# More than a kernel's int may hold are as many as it may.
+# Kernels take the number of threads as a C int, so larger values of `n_jobs` are clipped to this.
 _MOST_THREADS = 2**31 - 1
 
 
@@ -34,9 +34,9 @@ _limit = _Limit()
 
 @contextmanager
 def limited_threads(n_threads: int | None) -> Iterator[None]:
-    """Within it, in this thread of Python, no more than `n_threads` are used, whatever `n_jobs` says; None: no limit.
+    """Use at most `n_threads` threads inside the context and the current Python thread, whatever `n_jobs` is.
 
-    For those who run several fits at once, or pass on a limit of their own.
+    If None, the context adds no limit. Use it to run several fits concurrently or to pass on a limit.
     """
     outer = _limit.n_threads
     limits = [limit for limit in (outer, n_threads) if limit is not None]
@@ -49,18 +49,18 @@ def limited_threads(n_threads: int | None) -> Iterator[None]:
 
 @functools.cache
 def _cpu_count() -> int:
-    """Physical cores this process may use: affinity and container limits count."""
+    """Return the number of physical cores that this process may use, given its CPU affinity and container limits."""
     return joblib.cpu_count(only_physical_cores=True)
 
 
 def thread_limit() -> int | None:
-    """The least limit of `limited_threads` here, which a new thread of Python does not have by itself; None: none."""
+    """Return the lowest active limit of `limited_threads`, which new Python threads do not inherit, or None."""
     return _limit.n_threads
 
 
 @functools.cache
 def _openmp_runtimes() -> list[Any]:
-    """Those of other libraries (scikit-learn has one): limits that are set for them hold here too."""
+    """Return the OpenMP runtimes of other libraries such as scikit-learn; fastens respects the limits set for them."""
     return ThreadpoolController().select(user_api="openmp").lib_controllers
 
 
@@ -72,19 +72,19 @@ def _default_n_threads() -> int:
 
 
 def resolve_n_jobs(n_jobs: Any = None) -> int:
-    """Turn the parameter `n_jobs` into a number of threads.
+    """Resolve the parameter `n_jobs` to a number of threads.
 
     Parameters
     ----------
     n_jobs : int or None
-        None: OMP_NUM_THREADS where it is set, otherwise the physical cores this process may use; limits set by
-        threadpoolctl for OpenMP hold in both cases. Negative: counted back from that number, -1 is all of them.
-        Positive: as given.
+        If None, OMP_NUM_THREADS is used if it is set, and otherwise the number of physical cores that this process may
+        use. Limits that threadpoolctl sets for OpenMP apply in both cases. Negative values count back from this number,
+        so -1 uses all of them. Positive values are used unchanged.
 
     Returns
     -------
     int
-        At least 1.
+        The number of threads, at least 1.
 
     Examples
     --------
@@ -103,9 +103,9 @@ def resolve_n_jobs(n_jobs: Any = None) -> int:
 
 
 def threads_for(work: float, n_threads: int, grain: float) -> int:
-    """Choose threads for an amount of work: at most `n_threads`, and none with less than `grain` to do.
+    """Choose the number of threads: at most `n_threads`, each with at least `grain` units of work.
 
-    To call another thread costs some microseconds: the caller's `grain` is the work that takes longer.
+    Waking another thread costs some microseconds, so callers choose a `grain` that takes longer.
     """
     if n_threads <= 1 or work < 2 * grain:
         return 1
@@ -113,13 +113,14 @@ def threads_for(work: float, n_threads: int, grain: float) -> int:
 
 
 class ThreadPool(ThreadPoolExecutor):
-    """Threads for work that none of the rest of it waits for.
+    """Thread pool for work that nothing else waits for.
 
-    Once the main thread of Python has ended, there are no more of them: the thread that hands in work does it.
+    After the main Python thread has ended, no new threads can start, so `submit` runs the function in the calling
+    thread.
     """
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Let another thread call a function, in a context like this one: NumPy's errors, for one, are as here."""
+        """Run a function in another thread with a copy of the current context, for example of NumPy's error state."""
         try:
             return super().submit(copy_context().run, function, *args, **kwargs)
         except RuntimeError as error:
@@ -134,9 +135,10 @@ class ThreadPool(ThreadPoolExecutor):
 
 
 def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads: int) -> None:
-    """Call a function, which gives the interpreter's lock away for most of its time, for each item.
+    """Call a function for each item in several threads; the function should release the GIL most of the time.
 
-    The first error in the items' order is raised. After Ctrl-C, the items that are begun are not waited for.
+    If several calls fail, the error of the first item in order is raised. After Ctrl-C, calls that have already started
+    are not waited for.
     """
     n_others = min(n_threads, len(items)) - 1
     if n_others < 1:
@@ -158,18 +160,18 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
 
 
 def _taken_from(errors: dict[int, Exception]) -> Exception:
-    """The first of them, which are kept no longer: one that is raised holds the frames that hold them."""
+    """Return the first error and clear the dict: keeping it would create a reference cycle through its traceback."""
     first = errors[min(errors)]
     errors.clear()
     return first
 
 
 def _do_items(function: Callable[[Any], None], waiting: deque[tuple[int, Any]], errors: dict[int, Exception]) -> None:
-    """One thread's share: until there are no more, or one fails."""
+    """Process waiting items in one thread until none are left or one call fails."""
     while waiting:
         try:
             index, item = waiting.popleft()
-        except IndexError:  # another thread was faster
+        except IndexError:  # another thread took the last item
             return
         try:
             function(item)

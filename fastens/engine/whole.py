@@ -1,4 +1,4 @@
-"""Whether numbers are whole: where weights are, each is the same as so many copies of its row."""
+"""Checks for integer-valued arrays; integer weights count as copies of rows (frequency weights)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Sums of more whole numbers than this are not exact: such weights are no numbers of copies.
+# Sums of integers above this are not exact in float64, so such weights cannot count as copies.
 MOST_COPIES = 2.0**53
-# Whole weights with a sum below this are what they are to growers of forests' trees, which round others.
+# Forest growers use integer weights with a sum below this unchanged; they round all other weights.
 MOST_EXACT = 2.0**40
-# No table has more rows, and no tree more leaves or levels, so that a larger limit means the same.
+# No table has more rows, and no tree has more leaves or levels, so larger limits are equivalent to this one.
 LARGEST_LIMIT = 2**31 - 1
 
 
 def are_whole(numbers: NDArray[Any]) -> bool:
-    """Whether all numbers are whole.
+    """Return True if all values are integers.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def are_whole(numbers: NDArray[Any]) -> bool:
 
 
 def are_copies(weight: NDArray[np.float64] | None) -> bool:
-    """Whether weights are numbers of copies of their rows: whole, with a sum of at most 2**53, or None for ones.
+    """Return True if weights count as copies of rows: None, or integers with a sum of at most 2**53.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def are_copies(weight: NDArray[np.float64] | None) -> bool:
 
 
 def cap_limits(rules: Any) -> None:
-    """Give the whole numbers of a frozen record of limits that are larger than kernels count the largest they do.
+    """Clip the integer limits of a frozen dataclass to the largest value that kernels can represent.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A representative value for every bin, and codes that several fits share."""
+"""Representative values of bins, and bin codes shared by several fits."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.rows.sampling import columns_of as sparse_columns
 from fastens.engine.threads import threads_for
 
-# Values that keep a thread busy for some tens of microseconds.
+# Number of values that keep a thread busy for some tens of microseconds.
 _GRAIN = 20_000
 _LARGEST = np.finfo(np.float64).max
 
 
 def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArray[np.float64]]:
-    """Return the value of each bin by its code, of every feature; the first, of missing values, is NaN.
+    """Return the representative value of each bin of every feature, indexed by code; the first is NaN (missing).
 
-    A bin of one value has that, others the middle between their smallest and their largest; one that no row is in has
-    that of the bin before it, or the smallest there is. Infinite values count as the largest finite number with
-    their sign.
+    If all rows of a bin have the same value, this is the representative; otherwise it is the midpoint of minimum and
+    maximum. An empty bin takes the value of the previous bin, or the smallest float if there is none. Infinite values
+    count as the largest finite number of the same sign.
 
     Parameters
     ----------
     matrix : BinnedMatrix or SparseMatrix
-        The rows; those of all its ranks count.
+        The rows. With several ranks, the rows of all ranks are used.
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
-        Their values.
+        Values of the rows.
     n_threads : int
-        Most threads to use; the result does not depend on it.
+        Maximum number of threads. The result does not depend on it.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArra
 def _note_stored(
     matrix: SparseMatrix, X: Any, first: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> None:
-    """What `note_extremes` does, of a sparse matrix."""
+    """Update the extremes like `note_extremes`, for a sparse matrix."""
     values, _, starts = sparse_columns(X)
     n_stored = np.diff(starts)
     codes = np.empty(len(values), matrix.columns.codes.dtype)
@@ -87,14 +87,14 @@ def _note_stored(
 
 
 class CodedRows(RowSource):
-    """The codes of rows, by column, and the binning that they are of.
+    """Column-major bin codes of rows with their binning.
 
     Parameters
     ----------
     binning : Binning
-        The bins.
+        The binning.
     columns : array of shape (n_features, n_rows)
-        The codes.
+        The bin codes.
     """
 
     is_coded = True
@@ -105,25 +105,25 @@ class CodedRows(RowSource):
         self.shape = (columns.shape[1], columns.shape[0])
 
     def parts(self) -> Iterator[Any]:
-        """Raise ValueError: there are codes and no values."""
+        """Raise ValueError, because there are only bin codes and no values."""
         raise ValueError("there are codes of these rows and no values.")
 
     def __getitem__(self, rows: Any) -> CodedRows:
-        """Return some of the rows, in any order."""
+        """Return a subset of the rows in any order."""
         return CodedRows(self._binning, np.ascontiguousarray(self._columns[:, rows]))
 
     def learned(self, max_bins: int) -> Binning:
-        """Return the bins."""
+        """Return the binning."""
         return self._binning
 
     def has_codes_of(self, binning: Binning) -> bool:
-        """Return whether these are the bins: always, since all that is fitted on the rows takes theirs."""
+        """Return True if this is the binning of the codes; all models that are fitted to the rows share it."""
         return binning is self._binning
 
     def codes(self) -> NDArray[np.unsignedinteger]:
-        """Return the codes by column."""
+        """Return the column-major codes."""
         return self._columns
 
     def records(self) -> None:
-        """Return None: those by row are made of the others."""
+        """Return None, because row-major codes are derived from the column-major ones."""
         return

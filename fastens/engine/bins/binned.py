@@ -1,4 +1,4 @@
-"""The matrix of bin codes that trees are grown on, in memory or in mapped files."""
+"""The matrix of bin codes that trees are grown on, in memory or in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from fastens.engine.bins.pages import MappedPages
 from fastens.engine.comm import LOCAL, Comm
 
 _ALIGNMENT = 64
-# Bytes of files that are held at the least: a fit has room for so many.
+# Minimum number of resident bytes of mapped files; every fit must have room for them.
 WINDOW = 1 << 25
-# What is written at a time where the system cannot set the room of a file aside.
+# Number of bytes written at a time if the system cannot preallocate files.
 _BLOCK = 1 << 24
-# The same of what is read in one go, row by row.
+# Number of resident bytes of codes that are read once, row by row.
 _READ = 1 << 23
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 class Place:
-    """Memory: arrays of zeros that start at a multiple of 64 bytes.
+    """Storage of arrays in memory, aligned to 64 bytes.
 
     Attributes
     ----------
     is_file : bool
-        Whether arrays are pages of a file, which the system may drop from memory and read again: what changes all the
-        time belongs elsewhere.
+        True if arrays are pages of memory-mapped files, which the system may evict and read again. Data that changes
+        all the time should not be stored there.
     most_held : int
-        How many bytes of its files a process may hold, besides what it is reading.
+        Maximum number of resident bytes of its files, in addition to the pages that are being read.
     """
 
     is_file = False
@@ -48,9 +48,9 @@ class Place:
         Parameters
         ----------
         shape : tuple of int
-            Its shape.
+            Shape of the array.
         dtype : dtype
-            Of its items.
+            Data type of the array.
         """
         dtype = np.dtype(dtype)
         n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -59,23 +59,23 @@ class Place:
         return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
     def named(self, name: str) -> Place:
-        """Return the place of the array of this name."""
+        """Return the storage for the array of this name."""
         return self
 
     def pages(self, *arrays: np.ndarray) -> MappedPages | None:
-        """Return what the process may hold of arrays of this place; None for memory."""
+        """Return the limit on resident pages of arrays in this storage, or None for memory."""
         return MappedPages(list(arrays), self.most_held) if self.is_file else None
 
 
 class TemporaryFiles(Place):
-    """Files without a name in a folder: nothing of them is left when the arrays are gone, however the process ends.
+    """Storage in unnamed files, which are removed with the arrays, however the process ends.
 
     Parameters
     ----------
     folder : str or None
-        Where; None for the system's folder of temporary files.
+        Folder of the files. If None, the system's folder for temporary files is used.
     most_held : int
-        How many bytes of the files the process may hold.
+        Maximum number of resident bytes of the files.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class TemporaryFiles(Place):
         self.most_held = most_held
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return a new array of zeros, the pages of a file."""
+        """Return a new array of zeros that is mapped from a file."""
         n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if n_bytes == 0:
             return np.zeros(shape, dtype)
@@ -101,16 +101,16 @@ class TemporaryFiles(Place):
 
 
 class NamedFiles(Place):
-    """NumPy files in a folder.
+    """Storage in NumPy files in a folder.
 
     Parameters
     ----------
     folder : path
-        Where.
+        Folder of the files.
     ending : str
-        The end of their names.
+        Suffix of the file names.
     name : str
-        The beginning of the name of the next.
+        Prefix of the next file name.
     """
 
     is_file = True
@@ -119,11 +119,11 @@ class NamedFiles(Place):
         self.folder, self.ending, self.name = folder, ending, name
 
     def named(self, name: str) -> Place:
-        """Return the place of the array of this name."""
+        """Return the storage for the array of this name."""
         return NamedFiles(self.folder, self.ending, name)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return a new array of zeros, the pages of a new file."""
+        """Return a new array of zeros that is mapped from a new file."""
         dtype = np.dtype(dtype)
         n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         with _full_disk_named(str(self.folder), n_bytes), open(self.folder / (self.name + self.ending), "x+b") as file:
@@ -138,18 +138,18 @@ MEMORY = Place()
 
 
 def place_of(X: Any) -> Place:
-    """Return where what is made of a table goes: memory, unless its row source says otherwise."""
+    """Return the storage for data derived from a table: memory, unless its row source specifies another one."""
     return getattr(X, "place", None) or MEMORY
 
 
 def pages_held(codes: Any, X: Any) -> MappedPages | None:
-    """Return what the process may hold of the codes of a table that are read in one go; None for those in memory."""
+    """Return the limit on resident pages of codes that are read once from start to end, or None for memory."""
     place = place_of(X)
     return MappedPages([codes], min(_READ, place.most_held)) if place.is_file else None
 
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:
-    """Make a file so long, with room on the disk for all of it: a page without room would end the process."""
+    """Preallocate disk space for a file: writing to a mapped page without disk space would kill the process."""
     file.flush()
     start = file.tell()
     if hasattr(os, "posix_fallocate"):
@@ -172,27 +172,27 @@ def _full_disk_named(folder: str, n_bytes: int) -> Iterator[None]:
 
 
 _PAYLOAD_BYTES = 4
-# Bytes of codes by column that boosting holds besides those by row.
+# Maximum bytes of column-major codes that boosting keeps in addition to the row-major codes.
 MOST_COLUMNS = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
 class Bundles:
-    """Which columns the records have: one for each feature, or one for several, numbering their combinations of codes.
+    """Columns of the records: one per feature, or one per bundle of features, which enumerates combinations of codes.
 
     Attributes
     ----------
     column_of : int32 array of shape (n_features,)
-        The column of a feature.
+        Column of each feature.
     n_codes : int32 array of shape (n_columns,)
-        How many codes a column has: those of its feature, or the combinations of its bundle.
+        Number of codes of each column: the codes of its feature, or the combinations of its bundle.
     members : uint8 array
-        Of the features in bundles, one after another: for each code how many combinations have it, and which; none for
-        the most frequent bin. There is at least one byte.
+        For the features in bundles, one after another: for each code, the number of combinations that contain it, and
+        these combinations; the most frequent bin has none. The array has at least one byte.
     first_member : int32 array of shape (n_features,)
-        Where those of each feature begin.
+        Offset of each feature in `members`.
     most_frequent_bin : int32 array of shape (n_features,)
-        The code that a feature in a bundle has in most of the combinations.
+        Code that a feature in a bundle has in most combinations.
     """
 
     column_of: np.ndarray
@@ -203,17 +203,17 @@ class Bundles:
 
     @cached_property
     def features(self) -> np.ndarray:
-        """The features of the first column, of the next, and so on."""
+        """Features of the first column, then features of the second column, and so on."""
         return np.argsort(self.column_of, kind="stable").astype(np.int32)
 
     @cached_property
     def first_feature(self) -> np.ndarray:
-        """Where the features of each column begin."""
+        """Offset of each column in `features`."""
         return np.append(0, np.cumsum(np.bincount(self.column_of))).astype(np.int32)
 
 
 def no_bundles(n_codes: np.ndarray) -> Bundles:
-    """Return that each feature has a column for itself."""
+    """Return bundles in which each feature has its own column."""
     n = len(n_codes)
     none = np.zeros(n, dtype=np.int32)
     codes = np.ascontiguousarray(n_codes, dtype=np.int32)
@@ -222,18 +222,19 @@ def no_bundles(n_codes: np.ndarray) -> Bundles:
 
 @dataclass(frozen=True, eq=False)
 class BinnedMatrix:
-    """Binned rows, twice: by column for partitioning, by row for histograms; or only by row.
+    """Binned rows in column-major order for partitioning and in row-major order for histograms, or only row-major.
 
-    A split reads one code of many rows, a histogram all codes of a row, and each finds them in few cache lines. Where
-    the codes by column are too large, `columns` is a view of the records. With splits read from those a boosted tree
-    takes 1.05 to 1.1 times as long on 100 000 rows of 28 features, 1.35 to 1.45 times on a million and more (31 leaves,
-    one thread); copies of some columns (`engine/grow/near_columns.py`) win most of it back.
+    A split reads one code of many rows, and a histogram reads all codes of a row; each layout minimizes the number of
+    cache lines. If column-major codes would be too large, `columns` is a view of the records. With splits that read the
+    records, a boosted tree takes 1.05 to 1.1 times as long on 100 000 rows of 28 features, and 1.35 to 1.45 times as
+    long on a million rows and more (31 leaves, one thread); copies of some columns (`engine/grow/near_columns.py`)
+    recover most of this.
 
-    A record is the codes of a row in the order of the features (or columns of bundles), padding, and at
-    `payload_offset` four bytes that belong to the histogram kernels, or so many payloads. Both arrays start at a
-    multiple of 64 bytes. Where they are files, the payloads, which every tree changes, are in memory, apart from the
-    records; `pages` are what a process may hold of them, and nothing else of the rows' size is to be made of them.
-    `comm` are the ranks that the rows of the table are divided among.
+    A record contains the codes of a row in the order of the features (or columns of bundles), padding, and, starting at
+    `payload_offset`, one or several payloads of four bytes for the histogram kernels. Both arrays are aligned to 64
+    bytes. If they are memory-mapped, the payloads, which change with every tree, are in memory, apart from the records;
+    `pages` limits the resident pages, and no other array of the size of the rows should be created from them. `comm`
+    connects the ranks that share the rows of the table.
     """
 
     columns: np.ndarray
@@ -257,30 +258,30 @@ class BinnedMatrix:
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
+        """Number of features."""
         return self.columns.shape[0]
 
     @property
     def codes_per_row(self) -> int:
-        """How many codes a histogram counts in a row."""
+        """Number of codes of a row that a histogram counts."""
         return len(self.bundles.n_codes)
 
     @property
     def payloads(self) -> np.ndarray:
-        """The bytes of the payloads, a row for each record."""
+        """Bytes of the payloads, one row per record."""
         return self.records[:, self.payload_offset :] if self.payloads_apart is None else self.payloads_apart
 
     @property
     def has_columns(self) -> bool:
-        """Whether there are codes by column besides those of the records."""
+        """True if there are column-major codes in addition to the records."""
         return self.columns.strides[1] == self.columns.itemsize
 
     def beside(self) -> BinnedMatrix:
-        """Return the same rows for another grower at the same time: its payload is apart from the records."""
+        """Return these rows for another concurrent grower, with payloads apart from the records."""
         return replace(self, payloads_apart=_payloads(self.n_rows, self.n_payloads))
 
     def with_payloads(self, n: int) -> BinnedMatrix:
-        """Return the same rows with room for so many payloads in every record, one after another."""
+        """Return these rows with space for `n` consecutive payloads in every record."""
         if self.payloads_apart is not None:
             return replace(self, payloads_apart=_payloads(self.n_rows, n), n_payloads=n)
         stride = record_stride(self.payload_offset + n * _PAYLOAD_BYTES)
@@ -291,12 +292,12 @@ class BinnedMatrix:
 
 
 def record_stride(n_bytes: int) -> int:
-    """Bytes from one record to the next: no record of up to 32 bytes crosses a cache line."""
+    """Return the distance in bytes between records; records of up to 32 bytes never cross a cache line."""
     return next((size for size in (8, 16, 32) if n_bytes <= size), -(-n_bytes // 16) * 16)
 
 
 def columns_of(records: np.ndarray, n_features: int, dtype: np.dtype) -> np.ndarray:
-    """Return the codes of records, seen as an array of shape (n_features, n_rows)."""
+    """Return the codes of records as a view of shape (n_features, n_rows)."""
     return records[:, : n_features * dtype.itemsize].view(dtype).T
 
 
@@ -311,7 +312,7 @@ def make_matrix(
     thresholds: list[np.ndarray],
     records: np.ndarray | None = None,
 ) -> BinnedMatrix:
-    """Return a matrix of these codes by column, with room for those by row; or with records that have no payload."""
+    """Return a matrix with these column-major codes, and either empty row-major codes or records without payloads."""
     if records is None:
         (records, payload_offset), apart = empty_records(columns.shape, columns.itemsize), None
     else:
@@ -325,14 +326,14 @@ def make_matrix(
 def make_records(
     n_rows: int, code_dtype: np.dtype, n_codes: np.ndarray, is_categorical: np.ndarray, thresholds: list[np.ndarray]
 ) -> BinnedMatrix:
-    """Return a matrix with room for codes by row alone."""
+    """Return a matrix with empty row-major codes only."""
     records, payload_offset = empty_records((len(n_codes), n_rows), code_dtype.itemsize)
     columns, bundles = columns_of(records, len(n_codes), code_dtype), no_bundles(n_codes)
     return BinnedMatrix(columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles)
 
 
 def empty_records(shape: tuple[int, ...], code_size: int) -> tuple[np.ndarray, int]:
-    """Return records of codes of shape (n_columns, n_rows), to be filled in, and the place of the payload."""
+    """Return empty records for codes of shape (n_columns, n_rows), and the offset of the payload."""
     n_columns, n_rows = shape
     payload_offset = -(-n_columns * code_size // _PAYLOAD_BYTES) * _PAYLOAD_BYTES
     return MEMORY.zeros((n_rows, record_stride(payload_offset + _PAYLOAD_BYTES)), np.uint8), payload_offset

@@ -1,7 +1,7 @@
-"""Learn each feature's bins from data (in one go, or merged from parts) and turn values into codes.
+"""Learn the bins of each feature from data (at once, or merged from parts) and convert values to bin codes.
 
-A code is 0 for a missing value or a category never seen. For a numeric feature it is 1 plus the number of thresholds
-below the value, so ``x <= thresholds[c - 1]`` is the same as ``code <= c``.
+Code 0 stands for missing values and unseen categories. The code of a numeric value is 1 plus the number of thresholds
+below the value, so ``x <= thresholds[c - 1]`` is equivalent to ``code <= c``.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from fastens.engine.limits import check_shape
 from fastens.engine.parts import is_coded, parts_of
 from fastens.engine.threads import threads_for
 
-# How numbers are positions of categories, unless cut off to the whole number below: toward zero, only whole ones, and
-# rounded to float32 first.
+# How numbers are converted to category positions, instead of rounding down: truncate toward zero, accept only integers,
+# or round to float32 first.
 TOWARD_ZERO, WHOLE, SINGLE = 1, 2, 4
 
 
 class Binning:
-    """Thresholds and category codes of all features: plain arrays.
+    """Thresholds and category codes of all features as plain arrays.
 
     Parameters
     ----------
     thresholds : list of float64 arrays
-        Ascending; empty for a categorical feature.
+        Ascending thresholds of each feature; empty for categorical features.
     category_codes : list of uint16 arrays or None
-        The code of each category by its position, 0 for one never seen; None for a numeric feature.
+        Code of each category by its position, 0 for unseen categories; None for numeric features.
     lookup : int32 array of shape (n_features, 2) or None
-        For each feature the code of numbers that are no position of a category, and a sum of `TOWARD_ZERO`, `WHOLE`
-        and `SINGLE`. None: zeros.
+        For each feature, the code of numbers that are not category positions, and a sum of `TOWARD_ZERO`, `WHOLE` and
+        `SINGLE`. If None, all entries are 0.
     """
 
     thresholds: list[np.ndarray]
@@ -73,28 +73,28 @@ class Binning:
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
+        """Number of features."""
         return len(self.thresholds)
 
     @cached_property
     def table(self) -> BinTable:
-        """The search tables of the kernels."""
+        """Lookup tables for the kernels."""
         return BinTable(self.thresholds, self.category_codes, self.lookup)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.copy().items() if name != "table"}
 
     def with_thresholds(self, thresholds: list[np.ndarray]) -> Binning:
-        """Return a binning of the same categories with other thresholds."""
+        """Return a binning with the same categories and other thresholds."""
         return Binning(thresholds, self.category_codes, self.lookup)
 
     def of_features(self, features: list[int]) -> Binning:
-        """Return the binning of some features."""
+        """Return the binning of a subset of the features."""
         thresholds, codes = [self.thresholds[f] for f in features], [self.category_codes[f] for f in features]
         return Binning(thresholds, codes, None if self.lookup is None else self.lookup[features])
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
-        """Return the codes of X, shape (n_features, n_rows), in C order."""
+        """Return the bin codes of X, shape (n_features, n_rows), in C order."""
         if is_coded(X) and X.has_codes_of(self):
             return X.codes()
         place = place_of(X)
@@ -104,9 +104,9 @@ class Binning:
 
     @shared
     def transform(self, X: Any, n_threads: int = 1, most_columns: int | None = None) -> BinnedMatrix:
-        """Return X binned for training: the codes by row and by column.
+        """Return X binned for training: row-major and column-major bin codes.
 
-        Where those by column would take more than `most_columns` bytes of memory, there are only those by row.
+        If the column-major codes would use more than `most_columns` bytes of memory, only row-major codes are created.
         """
         check_shape(X)
         if is_coded(X) and X.has_codes_of(self):
@@ -124,11 +124,11 @@ class Binning:
         return replace(matrix, pages=pages)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
-        """Return the binned rows of which these are the codes by column; those by row may be filled in later."""
+        """Return a matrix with these column-major codes; row-major codes may be filled in later."""
         return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, records)
 
     def _filled(self, X: Any, n_threads: int) -> BinnedMatrix:
-        """The matrix of codes by column, with those by row."""
+        """Return the matrix of column-major codes with row-major codes filled in."""
         matrix = self.matrix_of(X.codes())
         copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
         return matrix
@@ -142,8 +142,8 @@ class Binning:
         n_threads: int,
         pages: MappedPages | None = None,
     ) -> None:
-        """Write the codes of X, whose rows are first_row and on, by column, and by row unless None."""
-        if X.shape[1] != self.n_features:  # where another thread fits the model that predicts
+        """Write the codes of X, whose rows start at `first_row`, in column-major and, unless None, row-major order."""
+        if X.shape[1] != self.n_features:  # another thread may refit the model during prediction
             raise ValueError(f"X must have {self.n_features} columns, got {X.shape[1]}")
         of_row = columns.shape[0] * columns.itemsize + (0 if records is None else records.shape[1])
         for start, part in parts_of(X):
@@ -153,7 +153,7 @@ class Binning:
             bin_matrix(self.table, part, columns, records, first_row + start, n_near)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return everything as a few arrays, for saving."""
+        """Return the state as a few arrays for serialization."""
         codes = [np.zeros(0, np.uint16) if codes is None else codes for codes in self.category_codes]
         return {
             "thresholds": np.concatenate([np.zeros(0), *self.thresholds]),
@@ -165,7 +165,7 @@ class Binning:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Binning:
-        """Rebuild a binning from `to_arrays()`."""
+        """Create a binning from the output of `to_arrays`."""
         thresholds = np.split(arrays["thresholds"], np.cumsum(arrays["n_thresholds"])[:-1])
         codes = np.split(arrays["category_codes"], np.cumsum(arrays["n_categories"])[:-1])
         kinds = arrays["is_categorical"]
@@ -178,18 +178,18 @@ class Binning:
 
 
 class BinningSketch(RowSketch):
-    """What must be known of the rows so far to learn their bins; see RowSketch."""
+    """Mergeable summary of rows for learning bins; see RowSketch."""
 
     def finish(self, codes: np.ndarray | None = None) -> Binning:
-        """Return the bins of all rows so far; `codes` is that of `bins`."""
+        """Return the binning of all rows added so far; see `bins` for `codes`."""
         return Binning(*self.bins(codes))
 
 
-# Values that keep a thread busy for some tens of microseconds.
+# Number of values that keep a thread busy for some tens of microseconds.
 _BIN_GRAIN = 20_000
-# Of each column of a file, a page at the end of what is written has few bytes of it.
+# Bytes of a page: in each column of a file, the last page that was written may be almost empty.
 _PAGE = 1 << 16
-# Most bins whose codes are bytes.
+# Maximum number of bins for which codes fit into one byte.
 BYTE_BINS = 255
 
 
@@ -202,22 +202,22 @@ def learn_binning(
     n_threads: int = 1,
     comm: Comm = LOCAL,
 ) -> Binning:
-    """Learn the bins of X.
+    """Learn the binning of X.
 
     Parameters
     ----------
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
-        NaN is missing; categorical columns hold positions of categories.
+        The rows. NaN is a missing value; categorical columns hold category positions.
     sample_weight : array of shape (n_rows,) or None
-        Positive; a whole number means as many copies of the row.
+        Positive weights; integer weights count as copies of the row. If None, all weights are 1.
     max_bins : int
-        Most bins of a feature, up to 65 535, not counting the code of missing values.
+        Maximum number of bins per feature, at most 65,535, without the code of missing values.
     is_categorical : bool array of shape (n_features,) or None
-        Which columns are categorical.
+        True for categorical columns. If None, all columns are numeric.
     n_threads : int
-        Most threads to use; the result does not depend on it.
+        Maximum number of threads. The result does not depend on it.
     comm : Comm
-        The ranks that X is divided among; all get the bins of the whole table.
+        Ranks that share the rows of X; all of them get the bins of the whole table.
 
     Examples
     --------
@@ -245,9 +245,9 @@ def learn_and_bin(
     n_threads: int = 1,
     comm: Comm = LOCAL,
 ) -> tuple[Binning, BinnedMatrix]:
-    """Return `learn_binning` and its `transform` of the same rows; with many bins, the sort that finds them has both.
+    """Return the binning and the binned matrix; with many bins, both come from a single sort.
 
-    The matrix knows of the ranks.
+    The matrix stores the communicator.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def _sketch_of(
 ) -> BinningSketch:
     unit = 1.0
     if sample_weight is not None:
-        # As fine as the sum of all weights in 63 bits allows: whole numbers stay exact.
+        # The unit is as fine as possible for sums of all weights in 63 bits, so that integer weights remain exact.
         (largest,) = max_floats(comm, float(np.max(sample_weight, initial=0.0)))
         bits = math.frexp(largest)[1] + sum(comm.gather(X.shape[0])).bit_length()
         unit = math.ldexp(1.0, bits - 62)
@@ -289,7 +289,7 @@ def _sketch_of(
 
 
 def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
-    """The bins of the rows of all ranks: each finds those of its share of the columns, of which it gets all rows."""
+    """Return the binning of the rows of all ranks; each rank gathers a share of the columns and computes their bins."""
     sketch.keep_as_whole(comm)
     ends = [sketch.n_features * rank // comm.size for rank in range(comm.size + 1)]
     own, *others = comm.exchange([sketch.of_columns(*bounds) for bounds in pairwise(ends)])

@@ -1,4 +1,4 @@
-"""Summaries of rows from which bin edges are learned: quantile sketches and distinct values."""
+"""Mergeable summaries of rows for learning bin edges: quantile sketches and distinct values."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from fastens.engine.rows.draws import gather_columns
 from fastens.engine.rows.sampling import Columns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
 
-# Slots that are looked through at a time.
+# Number of slots processed at a time.
 _BLOCK = 1 << 20
 
 
 class DistinctValues:
-    """The distinct values of each feature in all rows so far, until there are more than a limit.
+    """The distinct values of each feature over all rows so far, tracked until there are more than a limit.
 
     Parameters
     ----------
     is_left_out : bool array of shape (n_features,)
-        Features that nothing is noted of.
+        True for features that are not tracked.
     limit : int
-        How many values a feature may have.
+        Maximum number of distinct values per feature.
 
     Attributes
     ----------
     is_over : bool array of shape (n_features,)
-        Whether a feature is left out, or has more values.
+        True for features that are not tracked or have too many distinct values.
     values : float64 array
-        Those of the other features, ascending, one feature after another.
+        Distinct values of the other features in ascending order, one feature after another.
     starts : int64 array of shape (n_features + 1,)
-        Where each feature begins.
+        Offset of each feature in `values`.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class DistinctValues:
         self.values, self.starts = np.zeros(0), np.zeros(len(is_left_out) + 1, dtype=np.int64)
 
     def note(self, X: Any, n_threads: int = 1) -> None:
-        """Add the values of rows, an array or a sparse matrix."""
+        """Add the values of rows, given as an array or a sparse matrix."""
         if self.is_over.all():
             return
         if scipy.sparse.issparse(X):
@@ -84,12 +84,12 @@ class DistinctValues:
         self._add(start + features, slots[places])
 
     def merge(self, other: DistinctValues) -> None:
-        """Add the values of other rows."""
+        """Add the values of another instance."""
         self.is_over |= other.is_over
         self._add(np.repeat(np.arange(len(other.is_over)), np.diff(other.starts)), other.values)
 
     def of_columns(self, first: int, end: int) -> DistinctValues:
-        """Return those of some features."""
+        """Return the distinct values of a range of features."""
         part = DistinctValues(self.is_over[first:end], self.limit)
         begin, last = self.starts[first], self.starts[end]
         part.values, part.starts = self.values[begin:last], self.starts[first : end + 1] - begin
@@ -109,23 +109,22 @@ class DistinctValues:
         self.starts = np.append(0, np.cumsum(np.bincount(features[is_new], minlength=len(self.is_over))))
 
 
-# Rows that a sketch keeps: 100 000 (a bin of 255 then holds its share to within 5 %), more where there are few features
-# or many bins, fewer where there are very many features.
+# Number of rows that a sketch keeps: 100 000 (each of 255 bins is then accurate to within 5 %), more for few features
+# or many bins, fewer for very many features.
 _SAMPLE_ROWS = 100_000
 _LEAST_SAMPLE_VALUES = 1 << 21
 _MOST_SAMPLE_VALUES = 1 << 25
 _ROWS_PER_BIN = 20
-# How many times as many rows as needed may be held before the surplus is dropped.
+# Factor by which the number of rows may exceed the sample size before surplus rows are dropped.
 _SLACK = 1.5
 _NO_BOUND = 2**64 - 1
-# Values, or slots, that are worked on at a time.
-# Values that keep a thread busy for some tens of microseconds.
+# Number of values that keep a thread busy for some tens of microseconds.
 _BIN_GRAIN = 20_000
 _SORT_GRAIN = 5_000
 
 
 def default_sample(n_features: int, max_bins: int) -> int:
-    """Return how many rows a sketch keeps."""
+    """Return the number of rows that a sketch keeps."""
     n_features = max(n_features, 1)
     rows = max(min(_SAMPLE_ROWS, _MOST_SAMPLE_VALUES // n_features), _LEAST_SAMPLE_VALUES // n_features)
     return max(rows, _ROWS_PER_BIN * max_bins)
@@ -133,53 +132,53 @@ def default_sample(n_features: int, max_bins: int) -> int:
 
 @dataclass
 class _Rows:
-    """Rows that a sketch holds: values by row and feature, whole weights (None: all alike), hashes once it samples."""
+    """Rows held by a sketch: values, integer weights (None if all are equal), and hashes once it is sampling."""
 
-    values: Any  # an array, a CSR matrix in canonical format, or rows of another type that are converted when needed
+    values: Any  # an array, a CSR matrix in canonical format, or rows of another type that are converted on demand
     weights: np.ndarray | None
     hashes: np.ndarray
 
     @property
     def n(self) -> int:
-        """How many."""
+        """Number of rows."""
         return self.values.shape[0]
 
 
 def _joined(parts: list[Any]) -> Any:
-    """The rows of arrays, or of sparse matrices, as one."""
+    """Concatenate the rows of arrays or of sparse matrices."""
     if not any(map(scipy.sparse.issparse, parts)):
         return parts[0] if len(parts) == 1 else np.concatenate(list(map(as_array, parts)))
     return parts[0] if len(parts) == 1 else scipy.sparse.csr_matrix(scipy.sparse.vstack(parts, format="csr"))
 
 
 def _columns(values: Any, chosen: Any) -> Any:
-    """Some columns of rows, one after another."""
+    """Return some columns of rows as an array of shape (n_columns, n_rows)."""
     return values.columns(chosen) if isinstance(values, ConvertedRows) else values.T[chosen]
 
 
 class RowSketch:
-    """What must be known of the rows so far to learn their bins; sketches of parts merge to the sketch of the whole.
+    """Mergeable summary of rows for learning bins; merged sketches of parts equal the sketch of the whole table.
 
-    Weights are rounded to whole multiples of `weight_unit`, so that sums do not depend on the order of the rows. Up to
-    `n_sample` rows all are kept; of more rows, those whose content (in this order of the columns) has one of the
-    `n_sample` smallest hashes. All copies of a row are kept or none, so weights mean repetition. The distinct values of
-    a numeric feature are followed over all rows until there are more than `max_bins`, so few values are never sampled;
-    so are the weights of categories.
+    Weights are rounded to integer multiples of `weight_unit`, so that sums do not depend on the order of the rows. If
+    there are at most `n_sample` rows, all are kept. Otherwise, the sketch keeps the rows whose content hash (in the
+    order of the columns) is among the `n_sample` smallest. Either all copies of a row are kept or none, so weights
+    count as copies. The distinct values of numeric features are tracked over all rows until there are more than
+    `max_bins`, so features with few values are never sampled. The weights of categories are tracked over all rows, too.
 
     Parameters
     ----------
     n_features : int
-        Number of columns.
+        Number of features.
     max_bins : int
-        Most bins of a feature, not counting the code of missing values.
+        Maximum number of bins per feature, without the code of missing values.
     is_categorical : bool array of shape (n_features,) or None
-        Which columns hold positions of categories.
+        True for columns with category positions. If None, all columns are numeric.
     n_sample : int or None
-        How many distinct rows to keep.
+        Number of distinct rows to keep. If None, it is chosen by `default_sample`.
     weight_unit : float
-        A power of two; no weight counts as less than one unit, and all together must be below 2**63 units.
+        A power of two. Weights are rounded to at least one unit, and their sum must be below 2**63 units.
     n_threads : int
-        Most threads to use.
+        Maximum number of threads.
     """
 
     def __init__(
@@ -198,7 +197,7 @@ class RowSketch:
         self.weight_unit = weight_unit
         self.n_threads = n_threads
         self._rows: list[_Rows] = []
-        # When there were too many rows: the largest hash kept, and the distinct values (None: too many) of all rows.
+        # Once there are too many rows: the largest hash that is kept, and the distinct values over all rows.
         self._is_sampled = False
         self._bound = np.uint64(_NO_BOUND)
         self._distinct = DistinctValues(self.is_categorical, max_bins)
@@ -210,9 +209,9 @@ class RowSketch:
         Parameters
         ----------
         X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
-            Rows that are kept are copied.
+            Rows to add. Rows that are kept are copied.
         sample_weight : array of shape (n_rows,) or None
-            Positive.
+            Positive weights. If None, all weights are 1.
         """
         self.add(X, sample_weight)
         for rows in self._rows:
@@ -220,7 +219,7 @@ class RowSketch:
                 rows.values = rows.values.copy()
 
     def merge(self, other: RowSketch) -> None:
-        """Add the rows of another sketch, made with the same parameters."""
+        """Add the rows of another sketch that was created with the same parameters."""
         for f, weights in other._category_weights.items():
             self._add_category_weights(f, weights)
         if not other._is_sampled:
@@ -239,7 +238,7 @@ class RowSketch:
         self._drop_surplus(_SLACK)
 
     def of_columns(self, first: int, end: int) -> RowSketch:
-        """Return what is known of some columns, for their bins; only such parts may be merged with it."""
+        """Return the sketch of a range of columns, which may only be merged with sketches of the same columns."""
         part = copy(self)
         part.is_categorical = self.is_categorical[first:end]
         part.n_features = end - first
@@ -250,7 +249,7 @@ class RowSketch:
         return part
 
     def keep_as_whole(self, comm: Comm) -> None:
-        """Keep those rows that a sketch of the rows of all ranks would keep."""
+        """Keep only the rows that a sketch of the rows of all ranks would keep."""
         held = comm.gather((self._is_sampled, sum(rows.n for rows in self._rows)))
         if not any(is_sampled for is_sampled, _ in held) and sum(n for _, n in held) <= self.n_sample:
             return
@@ -262,7 +261,7 @@ class RowSketch:
         self._rows = [self._select(rows) for rows in self._rows]
 
     def _whole_bound(self, comm: Comm) -> int:
-        """The largest hash to keep, of all ranks, each of which looks at a range of hashes."""
+        """Return the largest hash to keep over all ranks; each rank examines one range of hashes."""
         hashes = np.unique(np.concatenate([np.zeros(0, np.uint64), *(rows.hashes for rows in self._rows)]))
         limit = int(self._bound)
         ends = np.array([limit // comm.size * rank for rank in range(1, comm.size)], dtype=np.uint64)
@@ -274,17 +273,17 @@ class RowSketch:
         return min(found)
 
     def holds_all(self) -> bool:
-        """Whether all rows so far are held, as one array of numbers."""
+        """Return True if all rows so far are held as one dense array."""
         is_dense = not any(scipy.sparse.issparse(rows.values) for rows in self._rows)
         return is_dense and len(self._rows) == 1 and not self._is_sampled and not self._category_weights
 
     def bins(self, codes: np.ndarray | None = None) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
-        """Return the thresholds and category codes of all rows so far, as a `Binning` has them.
+        """Return the thresholds and category codes of all rows so far, in the format of `Binning`.
 
         Parameters
         ----------
         codes : uint16 array of shape (n_features, n_rows), optional
-            Gets the codes of the rows, where `holds_all()`, but for missing values.
+            Output array for the codes of non-missing values. It requires `holds_all()`.
         """
         thresholds = [np.zeros(0)] * self.n_features
         to_cut = ~self.is_categorical
@@ -299,10 +298,10 @@ class RowSketch:
             of_categories[f] = found
         return thresholds, of_categories
 
-    # Taking rows in
+    # Adding rows
 
     def add(self, X: Any, sample_weight: np.ndarray | None) -> None:
-        """Add rows that do not change before the sketch is finished; the parameters are those of `update`."""
+        """Add rows that must not change until the sketch is finished; see `update` for the parameters."""
         weights = None
         if sample_weight is not None:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
@@ -325,7 +324,7 @@ class RowSketch:
             self._copy_kept()
 
     def _keep(self, rows: _Rows, stays: bool = False) -> None:
-        """Take rows in; those that stay where they are need not be copied with each lower bound."""
+        """Add rows; rows that stay in memory anyway are not copied whenever the bound is lowered."""
         if not self._is_sampled:
             if sum(held.n for held in self._rows) + rows.n <= self.n_sample:
                 self._rows.append(rows)
@@ -340,7 +339,7 @@ class RowSketch:
                 self._sample(rows, stays)
 
     def _sample(self, rows: _Rows, stays: bool) -> None:
-        """Note the values of new rows, and keep those with small hashes."""
+        """Track the distinct values of new rows, and keep the rows with small hashes."""
         hashes = np.empty(rows.n, dtype=np.uint64)
         for start, values in [(0, rows.values)] if scipy.sparse.issparse(rows.values) else parts_of(rows.values):
             self._distinct.note(values, self._threads(values.size, _BIN_GRAIN))
@@ -353,16 +352,16 @@ class RowSketch:
             self._rows[-1] = self._select(self._rows[-1])
 
     def _drop_surplus(self, slack: float) -> None:
-        """Lower the bound, and join copies of rows, if many more are held than needed."""
+        """Lower the bound and merge copies of rows if many more rows than needed are held."""
         if self._lower_bound(slack):
             self._copy_kept()
 
     def _lower_bound(self, slack: float) -> bool:
-        """Lower the bound, if many more rows are held than needed."""
+        """Lower the bound if many more rows than needed are held; return True if it was lowered."""
         n = sum(int(np.count_nonzero(rows.hashes <= self._bound)) for rows in self._rows)
         if n <= slack * self.n_sample:
             return False
-        # Where few rows are copies, a little more than this share of the smallest hashes has enough distinct ones.
+        # If few rows are copies, slightly more than this share of the smallest hashes contains enough distinct ones.
         guess = np.uint64(int(self._bound) * min(int(1.05 * self.n_sample), n) // n)
         for limit in (guess, self._bound):
             candidates = np.concatenate([rows.hashes[rows.hashes <= limit] for rows in self._rows])
@@ -380,7 +379,7 @@ class RowSketch:
             self._rows = [self._select(_Rows(values, self._held_weights(), hashes))]
 
     def _select(self, rows: _Rows) -> _Rows:
-        """Copy the rows with hashes up to the bound; where many are alike, one of them with their joint weight."""
+        """Copy the rows with hashes up to the bound; if there are many copies, merge them and add up their weights."""
         kept = np.flatnonzero(rows.hashes <= self._bound)
         weights = None if rows.weights is None else rows.weights[kept]
         if len(kept) > _SLACK * self.n_sample:
@@ -408,7 +407,7 @@ class RowSketch:
 
     @property
     def _one(self) -> int:
-        """The weight of a row without weight, in units."""
+        """Weight of an unweighted row in units."""
         return max(1, round(1 / self.weight_unit))
 
     def _threads(self, n_values: int, grain: int) -> int:
@@ -430,13 +429,13 @@ class RowSketch:
             thresholds[f] = limits
 
     def _cut_distinct(self) -> list[np.ndarray]:
-        """Thresholds between all values of the features that have few."""
+        """Return thresholds between all distinct values of the features that have few of them."""
         values, starts = self._distinct.values, self._distinct.starts
         followed = ~self.is_categorical & ~self._distinct.is_over
         return self._cut_sparse(Columns(values, np.zeros(0, np.int32), starts), None, 0, followed)
 
     def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
-        """Thresholds of some features from the rows held, and of all features their codes."""
+        """Return the thresholds of some features from the rows held, and write the codes if requested."""
         if not self._rows or len(features) == 0:
             return [np.zeros(0)] * len(features)
         weights = self._held_weights()
@@ -451,7 +450,7 @@ class RowSketch:
         thresholds = []
         for start in range(0, len(features), block):
             of_block = features[start : start + block]
-            # Columns side by side need not be copied.
+            # Adjacent columns can be sliced without a copy.
             is_run = of_block[-1] - of_block[0] == len(of_block) - 1
             place = slice(of_block[0], of_block[-1] + 1) if is_run else of_block
             columns = [_columns(rows.values, place) for rows in self._rows]
@@ -473,7 +472,7 @@ class RowSketch:
     def _cut_sparse(
         self, columns: Columns, weights: np.ndarray | None, total: int, wanted: np.ndarray
     ) -> list[np.ndarray]:
-        """Thresholds of the wanted columns, where what values leave of the total weight is that of zeros."""
+        """Return the thresholds of the wanted columns; the weight that stored values leave over belongs to zeros."""
         n_threads = self._threads(len(columns.values), _SORT_GRAIN)
         found, n_found = cut_sparse_columns(*columns, weights, total, self.max_bins, False, n_threads)
         ends = np.cumsum(n_found, dtype=np.int64)
@@ -482,7 +481,7 @@ class RowSketch:
         return [found[begin:end] for begin, end in zip(first, last, strict=True)]
 
     def _category_codes(self) -> dict[int, np.ndarray]:
-        """Codes by weight; the rarest categories of a feature share one where there are more than bins."""
+        """Return category codes in order of weight; if there are too many, the rarest categories share a code."""
         weights = np.concatenate([np.zeros(0, np.int64), *self._category_weights.values()])
         ends = np.cumsum([0, *map(len, self._category_weights.values())])
         sizes = np.diff(ends)

@@ -22,30 +22,30 @@ from fastens.engine.rows.sampling import columns_of
 from fastens.engine.threads import threads_for
 
 _PAYLOAD_BYTES = 4
-# Where more of the values are stored than this share, codes of all values take less memory. 20 trees on real numbers in
-# 5000 x 1000 and 40 000 x 100 values, of which shares of 0.02 to 0.3 are stored, take 2.3 to 1.1 times as long with all
-# codes, on ones in 5000 x 1000 values 2.4 to 0.9 times, and in 40 000 x 100, which are bundled, 1.1 to 0.5 times.
+# If more than this share of the values is stored, dense codes use less memory. On real numbers in 5000 x 1000 and
+# 40 000 x 100 values with stored shares of 0.02 to 0.3, 20 trees take 2.3 to 1.1 times as long with dense codes; on
+# ones in 5000 x 1000 values, 2.4 to 0.9 times; and in 40 000 x 100 values, which are bundled, 1.1 to 0.5 times.
 MOST_STORED = 0.125
-# Values that keep a thread busy for some tens of microseconds.
+# Number of values that keep a thread busy for some tens of microseconds.
 _GRAIN = 20_000
-# Codes that are made dense at a time.
+# Number of codes that are converted to dense at a time.
 _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class SparseCodes:
-    """The codes of rows by column, but for those of zeros.
+    """Column-major bin codes without the codes of zeros.
 
     Attributes
     ----------
     rows : int32 array of shape (n_stored,)
-        The rows with another code than that of zeros, ascending in each column, one column after another.
+        Row indices of the stored codes, ascending within each column, one column after another.
     starts : int64 array of shape (n_features + 1,)
-        Where each column begins.
+        Offset of each column.
     codes : uint8 or uint16 array of shape (n_stored,)
-        Their codes.
+        The stored codes.
     of_zero : array of shape (n_features,)
-        The code of zeros in each column.
+        Code of zeros in each column.
     n_rows : int
         Number of rows.
     """
@@ -58,21 +58,21 @@ class SparseCodes:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Features and rows, as an array of all codes has them."""
+        """Number of features and rows, as for a dense array of codes."""
         return len(self.of_zero), self.n_rows
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a code."""
+        """Bytes per code."""
         return self.codes.itemsize
 
     @property
     def n_stored(self) -> int:
-        """How many codes are stored."""
+        """Number of stored codes."""
         return int(self.starts[-1])
 
     def __getitem__(self, feature: int) -> NDArray[np.unsignedinteger]:
-        """Return all codes of a feature; IndexError for one that is not there, which ends a loop."""
+        """Return all codes of a feature; raise IndexError if it does not exist, which ends iteration."""
         if feature >= len(self.of_zero):
             raise IndexError(feature)
         found = np.full(self.n_rows, self.of_zero[feature])
@@ -83,14 +83,14 @@ class SparseCodes:
     def of_features(
         self, features: NDArray[np.int32], n_threads: int = 1
     ) -> Iterator[tuple[int, NDArray[np.unsignedinteger]]]:
-        """Yield all codes of some features, for some rows at a time, with the number of the first.
+        """Yield all codes of some features for blocks of rows, each with the index of its first row.
 
         Parameters
         ----------
         features : int32 array
-            Which.
+            Feature indices.
         n_threads : int
-            How many threads there may be.
+            Maximum number of threads.
         """
         step = max(1, _BLOCK // max(1, len(features)))
         for first in range(0, self.n_rows, step):
@@ -101,18 +101,18 @@ class SparseCodes:
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """Binned rows as `BinnedMatrix` has them, of which the codes of zeros are not stored.
+    """Binned rows like `BinnedMatrix`, but without storing the codes of zeros.
 
     Attributes
     ----------
     columns : SparseCodes
-        The codes by column.
+        The column-major codes.
     cells : uint32 array of shape (n_stored,)
-        Row by row, for each stored code its cell in a histogram of all features, ascending.
+        Row-major stored codes, each as the index of its cell in a histogram of all features; ascending in each row.
     first_cell : int64 array of shape (n_rows + 1,)
-        Where those of each row begin.
+        Offset of each row in `cells`.
     payloads : uint8 array of shape (n_rows, 4 * n_payloads)
-        Belongs to the histogram kernels.
+        Reserved for the histogram kernels.
     """
 
     columns: SparseCodes
@@ -127,7 +127,7 @@ class SparseMatrix:
     comm: Comm = LOCAL
 
     is_sparse = True
-    pages = None  # in memory
+    pages = None  # sparse matrices are always in memory
 
     @property
     def n_rows(self) -> int:
@@ -136,41 +136,41 @@ class SparseMatrix:
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
+        """Number of features."""
         return len(self.n_codes)
 
     @property
     def codes_per_row(self) -> int:
-        """How many codes a histogram counts in a row, on average."""
+        """Mean number of codes of a row that a histogram counts."""
         return 1 + self.columns.n_stored // self.n_rows
 
     def features_by_row(self) -> NDArray[np.int32]:
-        """Return for each cell the feature that it is of."""
+        """Return the feature of each cell."""
         of_cell = np.repeat(np.arange(self.n_features, dtype=np.int32), self.n_codes)
         return of_cell[self.cells] if self.columns.n_stored else np.zeros(1, np.int32)
 
     def beside(self) -> SparseMatrix:
-        """Return the same rows for another grower at the same time."""
+        """Return these rows for another concurrent grower."""
         return self.with_payloads(self.n_payloads)
 
     def with_payloads(self, n: int) -> SparseMatrix:
-        """Return the same rows with room for so many payloads."""
+        """Return these rows with space for `n` payloads."""
         return replace(self, payloads=np.empty((self.n_rows, n * _PAYLOAD_BYTES), dtype=np.uint8), n_payloads=n)
 
 
 def binned(binning: Binning, X: Any, n_threads: int = 1, comm: Comm = LOCAL) -> AnyMatrix:
-    """Return rows binned for trees: codes of zeros are stored only where most values are others.
+    """Return rows binned for growing trees; codes of zeros are omitted if most values are zeros.
 
     Parameters
     ----------
     binning : Binning
-        The bins.
+        The binning.
     X : float32 or float64 array, sparse matrix or row source of shape (n_rows, n_features)
         The rows.
     n_threads : int
-        Most threads to use.
+        Maximum number of threads.
     comm : Comm
-        The ranks that the rows of the table are divided among; of several, all codes are stored.
+        Ranks that share the rows of the table. With several ranks, all codes are stored.
     """
     if comm.size == 1 and stays_sparse(X):
         return sparse_matrix(binning, X, n_threads)
@@ -178,7 +178,7 @@ def binned(binning: Binning, X: Any, n_threads: int = 1, comm: Comm = LOCAL) -> 
 
 
 def codes_of(binning: Binning, X: Any, n_threads: int = 1) -> AnyCodes:
-    """Return the codes of rows by column, in the same way; the parameters are those of `binned`."""
+    """Return column-major codes, sparse under the same condition as `binned`; see there for the parameters."""
     return sparse_codes(binning, X, n_threads) if stays_sparse(X) else binning.codes(X, n_threads)
 
 
@@ -190,7 +190,7 @@ def learned_and_binned(
     n_threads: int = 1,
     comm: Comm = LOCAL,
 ) -> tuple[Binning, AnyMatrix]:
-    """Return `learn_binning` and what `binned` makes of the same rows; the parameters are those of the two.
+    """Learn the binning of X and return it with the binned rows; see `learn_binning` and `binned`.
 
     Examples
     --------
@@ -210,21 +210,21 @@ AnyMatrix = BinnedMatrix | SparseMatrix
 
 
 def stays_sparse(X: Any) -> bool:
-    """Whether the codes of a table are better stored without those of zeros."""
+    """Return True if the codes of a table are better stored without the codes of zeros."""
     return scipy.sparse.issparse(X) and X.nnz <= MOST_STORED * X.shape[0] * X.shape[1]
 
 
 def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:
-    """Return the codes of a sparse matrix but for those of zeros.
+    """Return the bin codes of a sparse matrix without the codes of zeros.
 
     Parameters
     ----------
     binning : Binning
-        The bins.
+        The binning.
     X : sparse matrix of floats of shape (n_rows, n_features)
-        The rows; NaN is missing, also where it is stored.
+        The rows. Stored NaN values are missing values.
     n_threads : int
-        How many threads there may be.
+        Maximum number of threads.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:
 
 @shared
 def sparse_matrix(binning: Binning, X: Any, n_threads: int = 1) -> SparseMatrix:
-    """Return a sparse matrix binned for training; the parameters are those of `sparse_codes`."""
+    """Return a sparse matrix binned for training; see `sparse_codes` for the parameters."""
     n_cells = int(np.sum(binning.n_codes, dtype=np.int64))
     advice = "Lower max_bins, or hash the columns to fewer."
     check_count("A histogram", "bins of all columns together", n_cells, 2 * MAX_INT32 + 1, advice=advice)
@@ -265,21 +265,21 @@ def sparse_matrix(binning: Binning, X: Any, n_threads: int = 1) -> SparseMatrix:
 
 
 def _never_empty(array: np.ndarray) -> np.ndarray:
-    """Kernels have no pointer to an array without items."""
+    """Return the array with at least one element, because kernels cannot take pointers to empty arrays."""
     return array if len(array) else np.zeros(1, array.dtype)
 
 
-# Bundles are chosen by at least this many rows.
+# Bundles are chosen on at least this many rows.
 _SAMPLE_ROWS = 16384
-# Where there are fewer rows, or fewer columns are saved, records are not written anew.
+# Records are not rewritten if there are fewer rows, or if bundles save fewer columns.
 _LEAST_ROWS = 400
 _LEAST_SAVED = 0.1
-# Summing up cells of features from those of bundles is work for every node, a tree counts each row a few times. So a
-# feature may cost one member or code for so many rows and leaves; for trees of more leaves than these it is no less.
+# Feature histograms are computed from bundle histograms for every node, while a tree reads each row a few times.
+# Therefore, a feature may cost one member or code per this many rows and leaves; more leaves do not lower the limit.
 _ROWS_PER_LEAF = 0.7
 _MOST_LEAVES = 255
 _ROW_GRAIN = 50_000
-# Rows whose records are written at a time.
+# Number of rows whose records are written at a time.
 _BLOCK_ROWS = 1 << 16
 
 _IS_ON = ContextVar("bundles", default=True)
@@ -287,7 +287,7 @@ _IS_ON = ContextVar("bundles", default=True)
 
 @contextmanager
 def without_bundles() -> Iterator[None]:
-    """Fit without bundles, to measure their gain: the models are the same to the bit.
+    """Fit without bundles inside the context to measure their benefit; the models are bit-identical.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def without_bundles() -> Iterator[None]:
 
 @dataclass
 class _Joined:
-    """Features of a matrix, some of them in bundles: arrays as `join` returns them."""
+    """Features of a matrix, some of them in bundles; the arrays are the output of `join`."""
 
     features: np.ndarray
     numbers: np.ndarray
@@ -320,26 +320,26 @@ class _Joined:
 
     @property
     def in_bundle(self) -> np.ndarray:
-        """Whether a feature shares a column with others."""
+        """True for features that share a column with others."""
         return self.bundle_of >= 0
 
     @property
     def n_saved(self) -> int:
-        """How many columns less the records have."""
+        """Number of columns that the records save."""
         return int(self.in_bundle.sum()) - len(np.unique(self.bundle_of[self.in_bundle]))
 
 
 def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 1) -> BinnedMatrix:
-    """Return the matrix with records that are shorter where features of few codes can share bytes.
+    """Return the matrix with shorter records if features with few codes can share bytes.
 
     Parameters
     ----------
     matrix : BinnedMatrix
         The rows, without bundles.
     max_leaves : int or None
-        Leaves that a tree may have; None for no limit.
+        Maximum number of leaves of a tree. If None, it is unlimited.
     n_threads : int
-        How many threads there may be.
+        Maximum number of threads.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     candidates = np.flatnonzero(matrix.n_codes <= MOST_CODES)
     least_saved = max(1, _LEAST_SAVED * matrix.n_features)
     has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
-    # Ranks would have bundles of their own; where memory is short, records are not written anew.
+    # Ranks would choose different bundles, and records are not rewritten if memory is limited.
     if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.pages is not None:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
@@ -366,7 +366,7 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
 
 
 def _join(matrix: BinnedMatrix, features: np.ndarray, most_cost: int, step: int) -> _Joined:
-    """Join what suits each other by every so many rows."""
+    """Bundle compatible features, based on every `step`-th row."""
     columns, places = matrix.columns, features
     if step > 1:
         columns, places = np.ascontiguousarray(columns[features, ::step]), np.arange(len(features))
@@ -374,7 +374,7 @@ def _join(matrix: BinnedMatrix, features: np.ndarray, most_cost: int, step: int)
 
 
 def _join_as_planned(matrix: BinnedMatrix, plan: _Joined, most_cost: int, n_threads: int) -> _Joined:
-    """Join by all rows what suits each other by some; a feature that costs too much by all of them stays alone."""
+    """Apply bundles planned on a sample to all rows; features that turn out to be too costly stay alone."""
     features = plan.features[plan.in_bundle]
     planned = np.unique(plan.bundle_of[plan.in_bundle], return_inverse=True)[1].astype(np.int32)
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
@@ -386,7 +386,7 @@ def _n_codes(matrix: BinnedMatrix, features: np.ndarray) -> np.ndarray:
 
 
 def _with_columns(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> BinnedMatrix:
-    """The matrix with a record column for each bundle, after those of the features that are alone."""
+    """Return the matrix with one record column per bundle, after the columns of the unbundled features."""
     features = joined.features[joined.in_bundle]
     bundles, bundle_of = np.unique(joined.bundle_of[joined.in_bundle], return_inverse=True)
     alone = np.setdiff1d(np.arange(matrix.n_features), features, assume_unique=True)

@@ -1,4 +1,4 @@
-"""Growing the trees of forests and single trees: targets, samples, limits, and the call into the kernels."""
+"""Growth of the trees of forests and of single trees: targets, samples, limits, and the call into the kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Totals(NamedTuple):
-    """The rows of a tree's sample, wherever they are: how many, their weight, and whether weights are whole numbers."""
+    """Totals of a tree's sample over all ranks: number of rows, total weight, and whether all weights are integers."""
 
     n_rows: int
     total: float
@@ -37,14 +37,14 @@ class Totals(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A node to grow in place of a whole tree, and its rows.
+    """A node to grow instead of a whole tree, and its rows.
 
     Attributes
     ----------
     rows : (int, int)
-        The first row, and the end of them.
+        Range of rows: the first one, and one past the last.
     node, mask : bytes
-        What `TreeWorker.open_branches` returned.
+        Output of `TreeWorker.open_branches`.
     """
 
     rows: tuple[int, int]
@@ -53,20 +53,20 @@ class Branch(NamedTuple):
 
 
 class Trunk(NamedTuple):
-    """A tree without its branches, and where they begin.
+    """The upper part of a tree, and the nodes where its branches begin.
 
     Attributes
     ----------
     arrays : dict of arrays
-        Those of a Tree.
+        Arrays of a Tree.
     nodes : list of int
-        The nodes that branches replace.
+        Nodes that are replaced by branches.
     sizes : list of int
-        How many rows of all ranks each has.
+        Number of rows of each branch over all ranks.
     rows : list of uint32 arrays
-        Which rows of this rank.
+        Row indices of each branch on this rank.
     roots : list of (bytes, bytes)
-        Each node and its mask.
+        Node and mask of each branch.
     """
 
     arrays: Arrays
@@ -77,13 +77,13 @@ class Trunk(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Arrays, branches: Sequence[tuple[int, int, Any, bytes, bytes]]) -> Trunk:
-        """From what a TreeWorker has."""
+        """Create a trunk from the output of a TreeWorker."""
         nodes, sizes, rows, roots, masks = [list(part) for part in zip(*branches, strict=True)] or [[]] * 5
         return cls(arrays, nodes, sizes, rows, list(zip(roots, masks, strict=True)))
 
 
 class Rows(NamedTuple):
-    """Rows as they move between ranks."""
+    """Rows that are sent between ranks."""
 
     codes: NDArray[Any]  # (n_features, n_rows)
     y: NDArray[Any]
@@ -91,7 +91,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
-        """The rows of all parts, one after another."""
+        """Concatenate the rows of all parts."""
         weights = [part.weight for part in parts if part.weight is not None]
         weight = np.concatenate(weights) if weights else None
         codes = np.concatenate([part.codes for part in parts], axis=1)
@@ -99,7 +99,7 @@ class Rows(NamedTuple):
 
 
 def owners_of(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
-    """Return the rank that grows each branch: the largest first, each where there is least to do.
+    """Return the rank that grows each branch: the largest branch first, each on the rank with the least work.
 
     Examples
     --------
@@ -114,14 +114,14 @@ def owners_of(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
 
 
 def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -> tuple[Rows | None, list[int]]:
-    """Send this rank's rows of each branch to its owner.
+    """Send this rank's rows of each branch to the owner of the branch.
 
     Returns
     -------
     Rows or None
-        Those of the branches of this rank, one branch after another; None if it has none.
+        Rows of the branches that this rank owns, branch by branch; None if it does not own any.
     list of int
-        How many rows each of them has.
+        Number of rows of each of these branches.
     """
     places = [np.flatnonzero(owner == rank).tolist() for rank in range(comm.size)]
     outgoing = [[len(parts[i].y) for i in own] for own in places]
@@ -130,7 +130,7 @@ def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -
     n_own = len(places[comm.rank])
     if n_own == 0:
         return None, []
-    # Of each rank, where its rows of each branch begin; branch by branch, the rows of all ranks.
+    # `begins` holds the offsets of the branches in the rows of each rank; `order` lists the rows branch by branch.
     begins = [np.append(0, np.cumsum(counts)) for counts, _ in received]
     order = [
         (rank, slice(begins[rank][branch], begins[rank][branch + 1]))
@@ -145,7 +145,7 @@ def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -
 
 
 def matrix_of(like: BinnedMatrix, codes: NDArray[Any], n_threads: int) -> BinnedMatrix:
-    """Return rows of other ranks, by their codes, as a matrix of this rank alone."""
+    """Return a local matrix from the bin codes of rows of other ranks."""
     codes = np.ascontiguousarray(codes)
     matrix = make_matrix(codes, like.n_codes, like.is_categorical, like.thresholds)
     copy_to_records(codes, matrix.records, n_threads)
@@ -153,7 +153,7 @@ def matrix_of(like: BinnedMatrix, codes: NDArray[Any], n_threads: int) -> Binned
 
 
 def joined_tree(trunk: Trunk, branches: Sequence[Arrays]) -> Arrays:
-    """Return the arrays of the whole tree: the nodes of the trunk, then those of each branch but its first."""
+    """Return the arrays of the whole tree: the nodes of the trunk, then the nodes of each branch except its root."""
     parts: dict[str, list[NDArray[Any]]] = {name: [array.copy()] for name, array in trunk.arrays.items()}
     n_nodes, n_words = len(trunk.arrays["feature"]), len(trunk.arrays["category_words"])
     for node, branch in zip(trunk.nodes, branches, strict=True):
@@ -172,44 +172,44 @@ def joined_tree(trunk: Trunk, branches: Sequence[Arrays]) -> Arrays:
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
-# Trees are grown in one go, outside the interpreter's lock, as long as they have no more rows than this together: a
-# tree of few rows takes no longer than handing it over.
+# Trees are grown in batches outside the GIL as long as they have at most this many rows in total, because growing a
+# small tree takes no longer than returning it to Python.
 _BLOCK_ROWS = 1 << 15
 _BLOCKS_PER_THREAD = 4
-# Trees of fewer (row, feature) pairs are grown, without threads of their own, by the thread that calls.
+# Trees with fewer (row, feature) pairs are grown in the calling thread, without worker threads.
 _LITTLE = 1 << 18
-# Seconds between two looks whether the user pressed Ctrl-C while threads grow trees (Windows wakes nobody for it).
+# Seconds between two checks for Ctrl-C while threads grow trees, because it does not interrupt waiting on Windows.
 _LOOK_EVERY = 0.1
-# Over ranks: trees whose trunks grow at the same time, so that their reductions are one, and the bytes that a rank's
-# rows may take while they move to the ranks of their branches.
+# Distributed fits: the number of trees whose trunks grow concurrently and share reductions, and the maximum number of
+# bytes of a rank's rows that are in transit to the owners of their branches.
 _MOST_TRUNKS = 32
 _MOVING_BYTES = 1 << 28
-# A row's entry and its copy.
+# Bytes of a row's entry and its copy.
 _BYTES_OF_ENTRY = 32
-# Squares of numbers up to this, 2**32 times, are within the range of float32.
+# The sum of 2**32 squares of numbers up to this is within the range of float32.
 _NARROW = 2.0**48
 
 
 @dataclass(frozen=True)
 class TreeRules(Limits):
-    """What a split must do and where a tree ends: the limits of any tree, and what only trees of forests know.
+    """Split criteria and stopping rules of forest trees, in addition to the limits of any tree.
 
-    The features of `features_per_split` that are not constant in the node are looked at in the order drawn: of equal
-    gains the first one's wins. With `monotone`, the prediction (of two classes, the share of the second) does not fall
-    or rise with a feature; not with several targets.
+    If `features_per_split` is set, features that are not constant in the node are evaluated in the order drawn, and the
+    first one wins ties. With `monotone`, the prediction (the probability of the second class for binary targets) is
+    monotone in the feature; this is not supported for several targets.
 
     Attributes
     ----------
     criterion : {"gini", "entropy", "log_loss", "squared_error", "absolute_error", "poisson"}
-        The impurity that splits lower. The first three are for classes, the others for numbers; entropy and log_loss
-        are the same.
+        Impurity that splits reduce. The first three are for classification, the others for regression; "entropy" and
+        "log_loss" are equivalent.
     min_samples_split : int
-        Nodes of fewer rows are not split.
+        Nodes with fewer rows are not split.
     min_impurity_decrease : float
-        A split must lower the impurity, times the share of the weight that the node has of the root's, by this much.
+        Minimum decrease of the impurity by a split, weighted by the node's share of the total weight.
     random_thresholds : bool
-        One threshold a feature, drawn between the smallest and the largest value in the node (Geurts, Ernst & Wehenkel
-        2006), in place of the best one.
+        If True, each feature gets one random threshold between its minimum and maximum in the node (Geurts, Ernst &
+        Wehenkel 2006) instead of the best threshold.
     """
 
     criterion: str = "gini"
@@ -219,16 +219,16 @@ class TreeRules(Limits):
 
 
 class Target(NamedTuple):
-    """What trees predict: class numbers (with the number of classes of each column) or numbers, a column a target."""
+    """Target of the trees, one column per output: class indices with the numbers of classes, or real numbers."""
 
     y: NDArray[Any]
     n_classes: tuple[int, ...] | None
     value_dtype: type[np.floating[Any]] = np.float32
-    span: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # of numbers: the smallest and the largest
+    span: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # for regression: the minima and the maxima
 
 
 def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
-    """Return the target of class numbers 0 .. n_classes[t] - 1, shape (n_rows,) or (n_rows, n_targets).
+    """Return a target of class indices 0 .. n_classes[t] - 1, shape (n_rows,) or (n_rows, n_targets).
 
     Examples
     --------
@@ -241,10 +241,10 @@ def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
 
 
 def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32, comm: Comm = LOCAL) -> Target:
-    """Return the target of numbers, shape (n_rows,) or (n_rows, n_targets); nodes have values of `value_dtype`.
+    """Return a regression target, shape (n_rows,) or (n_rows, n_targets), with node values of `value_dtype`.
 
-    Values are float64 all the same where float32, with its 24 bits, would round them by more than 1/100000 of the
-    targets' range, and where the squares of the numbers, summed up, might leave its range.
+    Nevertheless, values are float64 if the 24-bit precision of float32 would round them by more than 1/100000 of the
+    range of the targets, or if sums of squared targets might leave the range of float32.
     """
     y = np.asarray(y, dtype=np.float64)
     y = y[:, None] if y.ndim == 1 else y
@@ -258,20 +258,21 @@ def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32
 
 
 class TreeSample(NamedTuple):
-    """What one tree grows on.
+    """The sample that one tree is grown on.
 
     Attributes
     ----------
     weight : float64 array of shape (n_rows,) or None
-        0 leaves the row out; a whole number is the same, to the bit, as so many copies of the row; None is all ones.
+        Row weights. Rows with weight 0 are left out; integer weights are bit-identical to copies of the row. If None,
+        all weights are 1.
     features : int array or None
-        The columns the tree may use; None for all.
+        Features that the tree may use. If None, it may use all features.
     seed : int
-        Of the features drawn at each node and of random thresholds.
+        Seed of the features drawn at each node and of random thresholds.
     totals : Totals or None
-        Of the rows of all ranks; None where all of them are here.
+        Totals of the rows of all ranks. If None, all rows are on this rank.
     branch : Branch or None
-        What is grown in place of a whole tree.
+        Branch to grow instead of a whole tree.
     """
 
     weight: NDArray[np.float64] | None
@@ -284,24 +285,25 @@ class TreeSample(NamedTuple):
 class ForestGrower:
     """Grows trees on the same rows; the trees do not depend on the number of threads.
 
-    Values stand at all nodes. Classes: the share of each class, but only of the second where there are two; numbers:
-    the mean, or the weighted median for absolute error; one target after another. `gain` is how much a split lowers the
-    node's weight times its impurity, so the gains below a node add up to R(t) - R(T_t) of cost-complexity pruning.
+    All nodes have values, one target after another. For classification, they are the class proportions, or only the
+    proportion of the second class for binary targets. For regression, they are the mean, or the weighted median for the
+    absolute error. `gain` is the decrease of the node's weight times its impurity by a split, so the gains below a node
+    add up to R(t) - R(T_t) in cost-complexity pruning.
 
     Parameters
     ----------
     matrix : BinnedMatrix or SparseMatrix
         The rows.
     target : Target
-        What to predict.
+        Target to predict.
     rules : TreeRules
         Limits of every tree.
     n_threads : int
-        Threads for several trees, a tree each; for a single one, threads inside it.
+        Number of threads. Several trees are grown in parallel, one per thread; a single tree uses all threads.
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features), optional
-        The rows' values; random thresholds need them.
+        Values of the rows, required for random thresholds.
     kind : type
-        `Tree`, `MeasuredTree` (of numbers only) or `SearchedTree`.
+        `Tree`, `MeasuredTree` (only for regression) or `SearchedTree`.
 
     Examples
     --------
@@ -338,22 +340,22 @@ class ForestGrower:
         return ForestData(matrix, self._values, target, self._rules, kind is MeasuredTree, kind is SearchedTree)
 
     def grow(self, samples: Sequence[TreeSample]) -> list[Tree]:
-        """Grow one tree for each sample. Samples are read one block after another, so they may be made when needed."""
+        """Grow one tree for each sample. Samples are accessed block by block, so they may be created lazily."""
         trees: dict[int, Tree] = {}
         self.grow_into(trees.__setitem__, samples)
         return [trees[number] for number in range(len(samples))]
 
     def grow_into(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int = 0) -> None:
-        """Grow one tree for each sample, and hand it over with its number as soon as it is grown.
+        """Grow one tree for each sample, and pass each tree with its number to `take` as soon as it is grown.
 
         Parameters
         ----------
         take : function of int and Tree
-            May be called by several threads at once, for the trees in any order.
+            Callback, which several threads may call concurrently and for trees in any order.
         samples : sequence of TreeSample
-            Read in slices.
+            Samples, accessed in slices.
         first : int
-            The number of the first tree.
+            Number of the first tree.
         """
         if self._matrix.comm.size > 1:
             self._grow_over_ranks(take, samples, first)
@@ -368,15 +370,15 @@ class ForestGrower:
         return TreeWorker(self._data, n_threads, self._value_dtype == np.float32)
 
     def _blocks(self, n_trees: int) -> Iterator[slice]:
-        """Trees that are grown in one go: several small ones, but so few that all threads have their share."""
+        """Return blocks of trees to grow in one batch: several small trees, but few enough to keep all threads busy."""
         n_blocks = max(self._n_threads * _BLOCKS_PER_THREAD, -(-n_trees * self._n_rows // _BLOCK_ROWS))
         size = max(1, -(-n_trees // n_blocks)) if self._n_threads > 1 else max(1, _BLOCK_ROWS // self._n_rows)
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
 
     def _grow_side_by_side(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
-        """A tree a thread; the threads are Python's, whose kernels run outside the interpreter's lock.
+        """Grow one tree per Python thread; the kernels release the GIL.
 
-        A single large tree has one too: the thread that calls waits for Ctrl-C.
+        A single large tree also uses a worker thread, so that the calling thread can handle Ctrl-C.
         """
         stop = np.zeros(1, np.uint8)
         n_workers = max(min(self._n_threads, len(samples)), 1)
@@ -395,7 +397,7 @@ class ForestGrower:
         with ThreadPoolExecutor(n_workers) as pool:
             futures: list[Future[None]] = []
             try:
-                with suppress(RuntimeError):  # the system gives no more threads: those that there are do all
+                with suppress(RuntimeError):  # if the system cannot start more threads, use the ones that run
                     while len(futures) < n_workers:
                         futures.append(pool.submit(work))
                 _wait(futures) if futures else work()
@@ -412,7 +414,7 @@ class ForestGrower:
         take: Callable[[int, Tree], None],
         stop: NDArray[np.uint8],
     ) -> None:
-        """Grow some of the trees, unless stopped."""
+        """Grow a block of trees unless stopped."""
         grown = worker.grow(samples[block], stop)
         for number, arrays in enumerate(grown or (), first + block.start):
             take(number, self._kind(**arrays))
@@ -420,7 +422,7 @@ class ForestGrower:
     # Over ranks --------------------------------------------------
 
     def _grow_over_ranks(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
-        """Trunks side by side, which all ranks grow together, then branches, each on one rank."""
+        """Grow trunks concurrently on all ranks together, then grow each branch on one rank."""
         for block in self._blocks_over_ranks(len(samples)):
             own = samples[block]
             trunks = CommPool(self._matrix.comm, self._n_threads).run(self._grow_trunk, own)
@@ -428,7 +430,7 @@ class ForestGrower:
                 take(number, self._kind(**arrays))
 
     def _blocks_over_ranks(self, n_trees: int) -> Iterator[slice]:
-        """Trees whose rows are on the move at the same time: as many as there is room for, the same on all ranks."""
+        """Return blocks of trees whose rows are sent at the same time, within the memory limit; equal on all ranks."""
         comm, matrix = self._matrix.comm, self._matrix
         n_bytes = matrix.n_features * matrix.columns.itemsize + self._target.y[:1].nbytes + _BYTES_OF_ENTRY
         n_rows = max(comm.gather(self._n_rows))
@@ -441,7 +443,7 @@ class ForestGrower:
         return Trunk.of(arrays, worker.open_branches())
 
     def _with_branches(self, trunks: Sequence[Trunk], samples: Sequence[TreeSample]) -> list[dict[str, Any]]:
-        """The arrays of whole trees, on all ranks."""
+        """Return the arrays of whole trees on all ranks."""
         comm = self._matrix.comm
         branches = [(tree, i) for tree, trunk in enumerate(trunks) for i in range(len(trunk.nodes))]
         owner = owners_of([trunks[tree].sizes[i] for tree, i in branches], comm.size)
@@ -465,11 +467,11 @@ class ForestGrower:
         ]
 
     def _rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> Rows:
-        assert isinstance(self._matrix, BinnedMatrix)  # as all matrices of several ranks
+        assert isinstance(self._matrix, BinnedMatrix)  # sparse matrices are not used with several ranks
         return Rows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
 
     def _grow_branches(self, rows: Rows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
-        """The arrays of branches whose rows are all here, one after another."""
+        """Return the arrays of branches whose rows are all on this rank, in order."""
         assert isinstance(self._matrix, BinnedMatrix)
         data = self._data_of(matrix_of(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))
         worker = TreeWorker(data, self._n_threads, self._value_dtype == np.float32)
@@ -480,7 +482,7 @@ _GO = np.zeros(1, np.uint8)
 
 
 def _wait(futures: list[Future[None]]) -> None:
-    """Wait for all, but notice Ctrl-C and the first error."""
+    """Wait for all futures, but handle Ctrl-C and the first error immediately."""
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=_LOOK_EVERY)

@@ -1,4 +1,4 @@
-"""Growing one tree: growth parameters, constraints, the call into the kernels, and cost-complexity pruning."""
+"""Growth of one tree: growth parameters, constraints, the call into the kernels, and cost-complexity pruning."""
 
 from __future__ import annotations
 
@@ -26,65 +26,68 @@ if TYPE_CHECKING:
     from fastens.engine.trees.trees import Tree
 
 
-# Of those of all rows, in an L2 that follows the noise itself: some huge targets must not forbid all splits.
+# Maximum share of all hessians in an L2 proportional to the noise: a few huge targets must not forbid all splits.
 MOST_OF_HESSIANS = 0.2
-# Of the rows of a tree, in a leaf's fewest rows that follow a quantile's level.
+# Maximum share of a tree's rows in a minimum leaf size that depends on the level of a quantile.
 MOST_OF_ROWS = 0.2
 
 
 def weight_unit(
     weights: NDArray[np.float64] | None, copies: NDArray[np.float64] | None = None, comm: Comm = LOCAL
 ) -> float:
-    """What one row counts as in penalties: the mean weight, of so many copies of the rows, where that is below 1."""
+    """Return the weight of one row in penalties: the mean weight, counting copies of rows, but at most 1."""
     return 1.0 if weights is None else min(1.0, weighted_mean(weights, copies, comm))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrowthRules(Limits):
-    """Limits of a tree of Newton steps and of its leaf values, beside those of any tree.
+    """Limits of a tree grown by Newton boosting and of its leaf values, in addition to the limits of any tree.
 
     Attributes
     ----------
     min_samples_tail : float
-        A leaf has so many rows beyond a quantile on average, on the side that has fewer; up to a fifth of the rows that
-        its tree is grown on.
+        Minimum expected number of rows of a leaf on the smaller side of a quantile. It raises the minimum leaf size to
+        at most a fifth of the rows that the tree is grown on.
     min_child_weight : float
-        Smallest sum of hessians in a leaf; where the weights' mean is below 1, times that mean.
+        Minimum sum of hessians in a leaf. If the mean weight is below 1, this is multiplied by the mean weight.
     min_gain_to_split : float
-        A split must gain more than this; the gain is G^2/(H + l2), children minus parent.
+        The gain of a split must exceed this; the gain is the sum of G^2/(H + l2) over the children minus the parent's.
     split_penalty : float
-        A tree ends where its gain, less this for each split, is greatest; in units of the gradients' dispersion, their
-        variance within leaves over the mean hessian. At 2 that is Akaike's criterion with an estimated dispersion.
+        Pruning penalty: the tree is pruned to the subtree with the largest gain minus this penalty for each split. It
+        is in units of the dispersion of the gradients, that is, their variance within leaves divided by the mean
+        hessian. A value of 2 corresponds to Akaike's criterion with an estimated dispersion.
     l2_regularization : float
-        Added to the hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016); where the weights' mean is below
-        1, times that mean.
+        Added to the sum of hessians of a leaf: lambda in eq. 5-7 of Chen & Guestrin (2016). If the mean weight is below
+        1, this is multiplied by the mean weight.
     noise_l2 : float
-        Added besides: this times a power of the noise before the tree, the sum of the squared gradients of its rows
-        over that of the hessians; scaled as the other.
+        Factor of an additional L2: this times a power of the noise before the tree, which is the sum of the squared
+        gradients of its rows divided by the sum of their hessians. It is scaled like `l2_regularization`.
     noise_power : float
-        That power, 0.5 or 1, then up to a fifth of all hessians: the noise of log odds has no unit, nor has that of
-        numbers beside a constant's, that of logarithms of means has the hessians'.
+        Exponent of the noise, 0.5 or 1; with 1, the additional L2 is at most a fifth of the sum of all hessians. The
+        noise of log odds is dimensionless, as is the noise of numeric targets relative to the noise of a constant; the
+        noise of logarithms of means has the unit of the hessians.
     features_per_tree : int or None
-        How many features, drawn at random, a tree may split on; None for all.
+        Number of features, drawn at random, that a tree may split on. If None, a tree may split on all features.
     rows_per_threshold : int or None
-        A node looks at one threshold of a numeric feature for so many of its rows, and at two at least: each is drawn
-        at random from one of as many equal parts of those that leave enough rows on both sides. None: at all.
+        A node evaluates one threshold of a numeric feature for each `rows_per_threshold` of its rows, but at least two.
+        The thresholds that leave enough rows on both sides are divided into equal parts, and one threshold is drawn at
+        random from each part. If None, all thresholds are evaluated.
     path_smooth : float
-        Pulls a node's value towards its parent's, as `l2_regularization` pulls it towards 0.
+        Shrinks the value of a node toward its parent's value, as `l2_regularization` shrinks it toward 0.
     max_delta_step : float or None
-        Largest absolute value of a leaf.
+        Maximum absolute value of a leaf. If None, it is unlimited.
     category_l2 : float
         Added to `l2_regularization` in the gain of splits on sets of categories, which have more freedom than
-        thresholds; in rows of average hessian.
+        thresholds. The unit is one row of average hessian.
     category_smoothing : float
-        Added to a category's sum of hessians before categories are put in order of gradient over hessian, so that few
-        rows count for little; in rows of average hessian.
+        Added to a category's sum of hessians before categories are sorted by gradient over hessian, which reduces the
+        influence of rare categories. The unit is one row of average hessian.
     min_samples_category : int
-        Categories with fewer rows in a node are pooled there: they go to the same side.
+        Categories with fewer rows in a node are pooled in this node and go to the same side.
     max_categories_per_split : int or None
-        Most categories on the side of a split that has fewer of them.
+        Maximum number of categories on the smaller side of a split. If None, it is unlimited.
     one_hot_max_size : int
-        A feature of no more categories splits them off one by one, without `category_l2`.
+        Features with at most this many categories use one-vs-rest splits, without `category_l2`.
     """
 
     max_leaf_nodes: int | None = 31
@@ -107,48 +110,48 @@ class GrowthRules(Limits):
     one_hot_max_size: int = 0
 
     def in_units(self, unit: float) -> GrowthRules:
-        """The limits for rows that each count as so much: small weights do not mean that there are few rows."""
+        """Return the rules scaled to rows of this mean weight, so that small weights do not act like few rows."""
         if unit == 1:
             return self
         scaled = ("min_child_weight", "l2_regularization", "noise_l2")
         return replace(self, **{name: getattr(self, name) * unit for name in scaled})
 
     def l2_of_noise(self, root: float, hessian: float) -> float:
-        """The L2 of the leaves of an output, given the root of the noise and the sum of the hessians of all rows."""
+        """Return the L2 of an output's leaves, given the square root of the noise and the sum of all hessians."""
         of_noise = self.noise_l2 * root
         if self.noise_power == 1:
             of_noise = min(of_noise * root, MOST_OF_HESSIANS * hessian)
         return self.l2_regularization + of_noise
 
     def fewest_rows(self, tail: float, n_rows: float) -> int:
-        """The fewest rows of a leaf, given the share of them on the side of a quantile that has fewer, and all rows."""
+        """Return the minimum leaf size, given the share of rows on the smaller side of a quantile and the row count."""
         of_tail = min(self.min_samples_tail / tail, MOST_OF_ROWS * n_rows)
         return max(self.min_samples_leaf, math.ceil(of_tail * (1 - 1e-12)))
 
     @property
     def bind_values(self) -> bool:
-        """Whether leaf values are more than the Newton steps of their rows."""
+        """True if leaf values depend on more than the Newton steps of their rows."""
         return self.monotone is not None or self.path_smooth > 0 or self.max_delta_step is not None
 
 
 @dataclass(frozen=True)
 class RowWeights:
-    """Weights of a rank's rows, numbers of copies times other factors, and what is known of those of all ranks.
+    """Weights of a rank's rows, decomposed into numbers of copies and other factors, with totals over all ranks.
 
     Attributes
     ----------
     of_rows : float64 array of shape (n_rows,) or None
-        The weights; None for ones, then on all ranks.
+        The weights. If None, all weights are 1 on all ranks.
     copies : float64 array of shape (n_rows,) or None
-        Whole numbers with a sum that kernels can count; None for ones, then on all ranks.
+        Numbers of copies, integers with a sum that kernels can represent. If None, each row counts once on all ranks.
     factors : float64 array of shape (n_rows,) or None
-        What the weights are beside that; None for ones, then on all ranks.
+        Weights divided by the numbers of copies. If None, all factors are 1 on all ranks.
     comm : Comm
-        The ranks.
+        Communicator of the ranks.
     n_copies, total : float
-        The sums of the copies and of the weights.
+        Sums of the copies and of the weights over all ranks.
     most_copies : float
-        The largest number of copies.
+        Largest number of copies.
     """
 
     of_rows: NDArray[np.float64] | None
@@ -167,13 +170,13 @@ class RowWeights:
         comm: Comm = LOCAL,
         own: NDArray[np.float64] | None = None,
     ) -> RowWeights:
-        """Return what is known of such weights; `own` are they without those of classes, where both are given."""
+        """Return the decomposition of weights; if class weights are included, `own` holds the weights without them."""
         (n_rows,) = sum_ints(comm, n_rows)
         if weights is None:
             return cls(None, None, None, comm, n_rows, n_rows, 1.0)
         total, choices = exact_sum(weights, comm), list[tuple[NDArray[np.float64], NDArray[np.float64] | None]]()
         of_classes = np.ones(0) if own is None else weights / own
-        if not is_any(comm, not are_whole(of_classes)):  # whole weights of classes are copies too, unless too many
+        if not is_any(comm, not are_whole(of_classes)):  # integer class weights also count as copies if there is room
             choices.append((weights, None))
         if own is not None:
             choices.append((own, of_classes))
@@ -185,44 +188,45 @@ class RowWeights:
 
     @property
     def are_ones(self) -> bool:
-        """Whether the weights are known to be 1."""
+        """True if all weights are known to be 1."""
         return self.copies is None and self.factors is None
 
     def n_copies_of(self, rows: NDArray[np.uint32] | None) -> float:
-        """How many copies some of a rank's rows have, on all ranks; None for all rows."""
+        """Return the number of copies of some of a rank's rows, summed over all ranks; if None, of all rows."""
         if rows is None:
             return self.n_copies
         return sum_ints(self.comm, len(rows) if self.copies is None else int(self.copies[rows].sum()))[0]
 
     @property
     def unit(self) -> float:
-        """What one row counts as in penalties."""
+        """Weight of one row in penalties."""
         return weight_unit(self.factors, self.copies, self.comm)
 
 
 class TreeGrower(Grower):
-    """Grows one tree after another on the same rows, with the memory allocated once.
+    """Grows trees sequentially on the same rows and reuses the allocated memory.
 
-    Where the matrix has payloads for several outputs, every leaf has a value for each, and the gain of a split is the
-    sum of its gains for the outputs. `min_child_weight` is then of their mean hessian. Limits of values (`path_smooth`,
-    `max_delta_step`) are kept, but splits are chosen as if values were free. Monotone constraints hold for every
-    output; a split whose sides are in the wrong order for one gains nothing for it.
+    If the matrix has payloads for several outputs, every leaf has one value per output, and the gain of a split is the
+    sum of its gains for all outputs. `min_child_weight` then applies to the mean hessian of the outputs. Limits of
+    values (`path_smooth`, `max_delta_step`) are enforced for leaf values but ignored when splits are chosen. Monotone
+    constraints apply to every output: a split that violates a constraint for an output has zero gain for this output.
 
     Parameters
     ----------
     matrix : BinnedMatrix or SparseMatrix
-        The rows. Their records carry the quantised gradients, so a matrix has one grower at a time. Where they are
-        those of one of several ranks, all ranks grow the same trees.
+        The rows. Their records store the quantized gradients, so a matrix can have only one grower at a time. With
+        several ranks, these are the rows of one rank, and all ranks grow the same trees.
     rules : GrowthRules
         Limits of every tree.
     sample_weight : float64 array of shape (n_rows,), RowWeights or None
-        Positive weights. A whole-number weight is the same, to the bit, as so many copies of the row.
+        Positive weights. Integer weights are bit-identical to copies of the rows.
     constant_hessian : bool
-        All hessians are 1 before weighting.
+        True if all hessians are 1 before weighting.
     renews_leaves : bool
-        Every tree will be given to `renew_leaves`: its own values only choose the splits, and may be on another scale.
+        True if every tree is passed to `renew_leaves`. The original values then only serve to choose splits and may
+        have another scale.
     n_threads : int
-        Number of threads; it does not change the trees.
+        Number of threads. The trees do not depend on it.
     """
 
     def __init__(
@@ -250,10 +254,10 @@ class TreeGrower(Grower):
         factors: NDArray[np.float32] | None = None,
         column: int = 0,
     ) -> Tree:
-        """Return the tree just grown with leaf values that `loss` finds from the residuals of their rows.
+        """Return the tree that was just grown with leaf values that `loss` computes from the residuals of its rows.
 
-        `factors` of the rows that it was grown on, if given, are multiplied with their weights; `column` is that of the
-        values that are found.
+        If given, `factors` of the rows that the tree was grown on are multiplied by their weights. `column` is the
+        index of the output whose values are replaced.
         """
         nodes, rows, starts = self.leaves()
         weights = None if self.row_weights.of_rows is None else self.row_weights.of_rows[rows]
@@ -274,18 +278,18 @@ class TreeGrower(Grower):
 def leaves_within_limits(
     tree: Tree, value: NDArray[np.float64], rules: GrowthRules, factor: float
 ) -> NDArray[np.float64]:
-    """New leaf values within the limits of growth, where steps count `factor` times: monotone, and not too large.
+    """Return leaf values clipped to the limits of growth: monotone constraints, and `factor` * `max_delta_step`.
 
     Parameters
     ----------
     tree : Tree
-        A tree grown by `rules`.
+        A tree grown with `rules`.
     value : array of shape (n_nodes,)
-        The new values of its leaves.
+        New values of the nodes.
     rules : GrowthRules
         The limits.
     factor : float
-        What the steps of leaves are multiplied by in `value`.
+        Factor of the leaf values in `value` relative to Newton steps.
     """
     if rules.monotone is None and rules.max_delta_step is None:
         return value
@@ -296,19 +300,19 @@ def leaves_within_limits(
     return value
 
 
-# Different features on a path, by scikit-learn's names.
+# Maximum number of distinct features on a path, by scikit-learn's names.
 PATH_WORDS = {"no_interactions": 1, "pairwise": 2}
 
 
 class Columns:
-    """The columns that constraints refer to.
+    """Resolves the columns that constraints refer to.
 
     Parameters
     ----------
     n_features : int
-        How many there are.
+        Number of columns.
     names : sequence of names or None
-        Their names, as `plain_name` has them. Where any of them is a number, numbers are names, not positions.
+        Column names as returned by `plain_name`. If any of them is a number, integers refer to names, not positions.
     """
 
     def __init__(self, n_features: int, names: Sequence[Any] | None = None) -> None:
@@ -318,11 +322,11 @@ class Columns:
         self._takes_positions = not have_numbers(self.names) or are_positions(self.names)
 
     def is_name(self, item: Any) -> bool:
-        """Whether a value is the name of a column."""
+        """Return True if a value is a column name."""
         return isinstance(item, Hashable) and plain_name(item) in self._place
 
     def position(self, parameter: str, item: Any) -> int:
-        """Where a column stands that is named, or given by its position."""
+        """Return the position of a column given by name or by position."""
         if self.is_name(item):
             return self._place[plain_name(item)]
         is_whole = isinstance(item, numbers.Integral) and not isinstance(item, bool | np.bool_)
@@ -334,7 +338,7 @@ class Columns:
         return int(item)
 
     def values(self, parameter: str, given: Any, default: float) -> NDArray[np.float64]:
-        """One number for each column: from an array, or from a dict of some columns."""
+        """Return one number per column, from an array of all columns or a dict of some columns."""
         out = np.full(self.n_features, default)
         if isinstance(given, Mapping):
             for item, value in given.items():
@@ -356,7 +360,7 @@ def _number(parameter: str, value: Any) -> float:
 
 
 def count_of(wanted: float | str | None, n_features: int, *, up: bool = False) -> int:
-    """How many features a number of them means, a share of all (rounded down or up), "sqrt", "log2" or None (all)."""
+    """Return the number of features given by a count, a fraction (rounded down or up), "sqrt", "log2" or None (all)."""
     if wanted is None:
         return n_features
     if isinstance(wanted, str):
@@ -367,7 +371,7 @@ def count_of(wanted: float | str | None, n_features: int, *, up: bool = False) -
 
 
 def monotone_signs(given: Any, columns: Columns, is_categorical: NDArray[np.bool_]) -> NDArray[np.int8] | None:
-    """Read `monotonic_cst`: 1, -1 or 0 for each column; None where there is no constraint."""
+    """Return `monotonic_cst` as 1, -1 or 0 for each column, or None if there are no constraints."""
     if given is None:
         return None
     signs = columns.values("monotonic_cst", given, 0)
@@ -382,7 +386,7 @@ def monotone_signs(given: Any, columns: Columns, is_categorical: NDArray[np.bool
 
 
 def feature_chances(given: Any, columns: Columns) -> NDArray[np.float64] | None:
-    """Read `feature_weights`: chances of being drawn, 1 for the columns that a dict leaves out."""
+    """Return `feature_weights` as sampling weights scaled to a maximum of 1; columns missing from a dict get 1."""
     if given is None:
         return None
     weights = columns.values("feature_weights", given, 1.0)
@@ -393,9 +397,9 @@ def feature_chances(given: Any, columns: Columns) -> NDArray[np.float64] | None:
 
 
 def interaction_groups(given: Any, columns: Columns) -> tuple[int | None, NDArray[np.uint8] | None]:
-    """Read `interaction_cst`: the most features on a path, or the groups, (n_groups, n_features), that hold a path.
+    """Return `interaction_cst` as the maximum number of features on a path, or as groups, (n_groups, n_features).
 
-    Columns that no group names are one more group, as in scikit-learn.
+    As in scikit-learn, the columns that do not belong to any group form an additional group.
     """
     if given is None:
         return None, None
@@ -421,22 +425,22 @@ _OF_LEAVES = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left"
 
 
 def pruning_path(tree: Tree, impurity: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the alphas at which the best subtree changes, and the impurities of those subtrees.
+    """Return the alphas at which the optimal subtree changes, and the impurities of these subtrees.
 
     Parameters
     ----------
     tree : Tree
-        A tree whose gains are decreases of impurity times weight.
+        A tree whose gains are decreases of weight times impurity.
     impurity : float
-        That of the whole tree's leaves: the sum of their shares of the weight times their impurities; 0 where leaves
-        are pure.
+        Impurity of the leaves of the unpruned tree, weighted by their shares of the total weight; 0 if the leaves are
+        pure.
 
     Returns
     -------
     ccp_alphas : float64 array
-        Ascending; the first is 0, for the tree as it is; at the last only the root remains.
+        Ascending alphas. The first is 0, for the unpruned tree; at the last alpha, only the root remains.
     impurities : float64 array
-        Impurity of the leaves that remain.
+        Impurities of the leaves of the pruned trees.
     """
     alpha, gain, nodes = _links(tree)
     order = np.lexsort((-nodes, alpha[nodes]))
@@ -446,14 +450,14 @@ def pruning_path(tree: Tree, impurity: float = 0.0) -> tuple[NDArray[np.float64]
 
 
 def prune(tree: Tree, ccp_alpha: float) -> Tree:
-    """Return the smallest subtree with the least impurity plus `ccp_alpha` times the number of leaves.
+    """Return the smallest subtree that minimizes the impurity plus `ccp_alpha` times the number of leaves.
 
     Parameters
     ----------
     tree : Tree
-        A tree whose gains are decreases of impurity times weight.
+        A tree whose gains are decreases of weight times impurity.
     ccp_alpha : float
-        The complexity parameter; 0 leaves the tree as it is.
+        Complexity parameter. If 0, the tree is not pruned.
     """
     if ccp_alpha <= 0:
         return tree
@@ -462,14 +466,14 @@ def prune(tree: Tree, ccp_alpha: float) -> Tree:
 
 
 def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
-    """Return the tree that ends at some nodes.
+    """Return the tree pruned at some nodes.
 
     Parameters
     ----------
     tree : Tree
-        A tree.
+        The tree.
     is_leaf : bool array of shape (n_nodes,)
-        Whether a node is a leaf, where it is reached; the tree's own leaves are.
+        True for nodes that become leaves. The leaves of the tree remain leaves in any case.
     """
     is_inner = tree.left_child > 0
     number, kept = places(np.ascontiguousarray(tree.left_child), (is_leaf | ~is_inner).view(np.uint8))
@@ -482,6 +486,6 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
 
 
 def _links(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
-    """Alpha and gain of each node's branch, per unit of weight, and the nodes that are cut by themselves."""
+    """Return the alpha and gain of each branch, per unit of weight, and the nodes that are pruned by themselves."""
     gain = np.ascontiguousarray(tree.gain, dtype=np.float64) / np.float64(tree.weight[0])
     return weakest_links(np.ascontiguousarray(tree.left_child), gain)

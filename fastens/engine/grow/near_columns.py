@@ -1,4 +1,4 @@
-"""Codes by column of a few features, where a table has only those by row."""
+"""Column-major copies of the bin codes of a few features, for tables that only have row-major codes."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ import numpy as np
 from fastens.engine.bins.binned import MEMORY, BinnedMatrix
 from fastens.engine.trees.trees import Tree
 
-# Bytes of records for each byte of these columns.
+# Bytes of records per byte of these columns.
 _SHARE = 8
-# How much of what a feature was worth is left a tree later.
+# Decay factor of the usage counts of features per tree.
 _KEPT = 0.5
 
 
 def near_bytes(record_bytes: int) -> int:
-    """Return how many bytes a row takes in these columns at most."""
+    """Return the maximum number of bytes per row in these columns."""
     return record_bytes // _SHARE
 
 
 class NearColumns:
-    """The columns of the features by which the latest trees divided most rows: the next ones do so again.
+    """Column-major copies of the features that recent trees split most rows on, because the next trees do so as well.
 
-    A split that reads records fetches a cache line for every row or two. For each row that the last trees divided by a
-    feature, the last one counting once and those before less and less, having its column saves about twice what it
-    costs a row to write it.
+    A split that reads records loads a cache line for every row or two. For each row that recent trees split on a
+    feature, a copied column saves about twice the cost of copying one row. Counts of older trees decay exponentially.
 
     Parameters
     ----------
     matrix : BinnedMatrix
-        The rows; `columns` is a view of the records.
+        The rows; `columns` must be a view of the records.
 
     Attributes
     ----------
     places : uintp array of shape (n_features,)
-        The addresses of the columns, 0 for features without.
+        Addresses of the columns, or 0 for features without a copy.
     """
 
     def __init__(self, matrix: BinnedMatrix) -> None:
@@ -45,7 +44,7 @@ class NearColumns:
         self.places = np.zeros(matrix.n_features, dtype=np.uintp)
 
     def choose(self, tree: Tree) -> None:
-        """Read the columns of other features where the tree just grown shows that these are worth more."""
+        """Copy the columns of other features if the tree that was just grown shows that they are more useful."""
         inner = tree.left_child != 0
         divided = np.bincount(tree.feature[inner], tree.n_samples[inner], minlength=len(self._n_divided))
         self._n_divided = _KEPT * self._n_divided + divided
@@ -54,7 +53,7 @@ class NearColumns:
                 self._read(int(feature))
 
     def _read(self, feature: int) -> None:
-        """Put a feature in the place of that which is worth least, if the difference is worth the reading."""
+        """Replace the least useful column by this feature if the benefit exceeds the cost of copying it."""
         worth = np.where(self._features < 0, 0.0, self._n_divided[self._features])
         slot = int(np.argmin(worth))
         if self._n_divided[feature] - worth[slot] < self._matrix.n_rows:

@@ -1,4 +1,4 @@
-"""Decision stumps: trees of one split, found on binned rows with all bins made once."""
+"""Decision stumps: trees with a single split, fitted to rows that are binned only once."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsembl
 
 
 class Stump(NamedTuple):
-    """One stump; cell 0 is its right side, cell 1 its left."""
+    """One stump; cell 0 is its right side, cell 1 its left side."""
 
-    feature: int  # -1: no split, all rows are in cell 0
+    feature: int  # -1 without a split, then all rows are in cell 0
     bin_threshold: int
-    goes_left: NDArray[np.uint8]  # by code, code 0 (missing) among them
-    sums: NDArray[np.int64]  # weights by cell and class
+    goes_left: NDArray[np.uint8]  # one entry per code, including code 0 (missing)
+    sums: NDArray[np.int64]  # sums of weights, shape (2, n_classes)
 
 
 class StumpLearner:
-    """Finds the best stump for one set of weights after another.
+    """Fits the best stump for a sequence of weight vectors.
 
     Parameters
     ----------
     binning : Binning
-        What the codes mean.
+        The binning of the codes.
     codes : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
-        The rows.
+        The binned rows.
     classes : uint16 array of shape (n_rows,)
         The class of each row.
     n_classes : int
         Number of classes.
     criterion : {"gini", "entropy", "error"}
-        What a split lowers: an impurity, or the weight of the rows outside the heaviest class of their side.
+        Impurity that splits minimize; "error" is the weight of the rows outside the majority class of their side.
     n_threads : int
-        Most threads; the result does not depend on it.
+        Maximum number of threads. The result does not depend on it.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class StumpLearner:
         self._criterion = CRITERIA[criterion]
 
     def fit(self, weights: NDArray[np.int64], comm: Comm = LOCAL) -> Stump:
-        """Return the best stump for whole weights, one of each row, not all of them 0, on the rows of all ranks."""
+        """Return the best stump for nonnegative integer row weights, not all 0, over the rows of all ranks."""
         return Stump(*self._finder.find(weights, self._criterion, comm))
 
 
@@ -73,20 +73,20 @@ def stump_ensemble(
     binning: Binning,
     comm: Comm = LOCAL,
 ) -> TreeEnsemble:
-    """Put stumps one after another as trees.
+    """Return an ensemble with one tree per stump.
 
     Parameters
     ----------
     stumps : sequence of Stump
-        In the order in which they are added up.
+        The stumps in the order in which their values are summed.
     values : float64 array of shape (n_stumps, 2, n_values)
-        What the cells of each stump add to the raw prediction.
+        Values that the cells of each stump add to the raw prediction.
     codes : uint8 or uint16 array of shape (n_features, n_rows), or SparseCodes
-        The training rows, to be counted.
+        The training rows, which are counted in the nodes.
     binning : Binning
-        What turns values into codes.
+        The binning that converts values to codes.
     comm : Comm
-        The ranks that the rows are divided among.
+        The ranks that share the rows.
     """
     feature = np.array([stump.feature for stump in stumps], dtype=np.int64)
     is_split = feature >= 0
@@ -116,7 +116,7 @@ def stump_ensemble(
 
 
 class _Layout:
-    """Where the nodes of stumps stand: root, left, right; a stump without a split is a root alone."""
+    """Order of the nodes of stumps: root, left, right; a stump without a split has only a root."""
 
     def __init__(self, is_split: NDArray[np.bool_]) -> None:
         self.is_split = is_split
@@ -124,13 +124,13 @@ class _Layout:
         self.roots = self.offsets[:-1]
 
     def inner(self, of_split: NDArray[Any], elsewhere: float) -> NDArray[Any]:
-        """An array by node of what inner nodes have."""
+        """Return a node array with values for inner nodes and a constant for leaves."""
         out = np.full(self.offsets[-1], elsewhere, dtype=of_split.dtype)
         out[self.roots[self.is_split]] = of_split[self.is_split]
         return out
 
     def nodes(self, of_root: NDArray[Any], of_cell: NDArray[Any]) -> NDArray[Any]:
-        """An array by node from the values of roots and cells."""
+        """Return a node array from the values of roots and cells."""
         out = np.empty((self.offsets[-1], *of_root.shape[1:]), dtype=of_cell.dtype)
         split, roots = self.is_split, self.roots[self.is_split]
         out[roots], out[roots + 1], out[roots + 2] = of_root[split], of_cell[split, 1], of_cell[split, 0]
@@ -141,7 +141,7 @@ class _Layout:
 def _thresholds(
     splits: Sequence[Stump], n_missing: NDArray[np.int64], layout: _Layout, binning: Binning
 ) -> dict[str, np.ndarray]:
-    """The arrays that define which codes go left."""
+    """Return the arrays that define which codes go left."""
     inner, n_nodes = layout.roots[layout.is_split], layout.offsets[-1]
     bin_threshold = np.zeros(n_nodes, dtype=np.uint16)
     missing_left = np.zeros(n_nodes, dtype=np.uint8)
@@ -166,7 +166,7 @@ def _thresholds(
 
 
 def _counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
-    """How many rows go left, and how many are missing, (2, n_splits)."""
+    """Return the numbers of rows that go left and of rows with missing values, shape (2, n_splits)."""
     n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
     counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}
     found = [(counts[stump.feature] @ stump.goes_left, counts[stump.feature][0]) for stump in splits]
@@ -174,14 +174,14 @@ def _counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
 
 
 def _gini_gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Decrease of the Gini impurity, the weight of all rows being 1; from weights by stump, cell and class."""
+    """Return the decrease of the Gini impurity, normalized to a total weight of 1, from weights by cell and class."""
     sums = sums / sums.sum(axis=(1, 2))[:, None, None]
     weight = np.maximum(sums.sum(axis=2), np.finfo(float).tiny)
     return ((sums**2).sum(axis=2) / weight).sum(axis=1) - (sums.sum(axis=1) ** 2).sum(axis=1)
 
 
 def joined(first: TreeEnsemble, second: TreeEnsemble) -> TreeEnsemble:
-    """The trees of two ensembles on the same bins, one after another; the baseline is that of the first."""
+    """Concatenate two ensembles on the same binning; the baseline of the first one is kept."""
     a, b = ({name: getattr(part, name) for name in ENSEMBLE_DTYPES} for part in (first, second))
     b["category_set"] = np.where(b["category_set"] < 0, -1, b["category_set"] + len(a["category_words"]))
     b["node_offsets"] = b["node_offsets"][1:] + a["node_offsets"][-1]
@@ -190,7 +190,7 @@ def joined(first: TreeEnsemble, second: TreeEnsemble) -> TreeEnsemble:
 
 
 def head(ensemble: TreeEnsemble, n_trees: int) -> TreeEnsemble:
-    """The first trees of an ensemble."""
+    """Return the first `n_trees` trees of an ensemble."""
     n_nodes = ensemble.node_offsets[n_trees]
     arrays = {name: getattr(ensemble, name) for name in ENSEMBLE_DTYPES}
     arrays |= {name: arrays[name][:n_nodes] for name in TREE_DTYPES if name != "category_words"}
@@ -199,7 +199,7 @@ def head(ensemble: TreeEnsemble, n_trees: int) -> TreeEnsemble:
 
 
 def feature_table(ensemble: TreeEnsemble, feature: int) -> NDArray[np.float64]:
-    """What each code of a feature adds to the raw prediction of an ensemble of stumps, shape (n_codes, n_outputs)."""
+    """Return the contribution of each code of a feature in an ensemble of stumps, shape (n_codes, n_outputs)."""
     codes = np.arange(ensemble.binning.n_codes[feature])
     table = np.zeros((len(codes), ensemble.n_outputs))
     roots = ensemble.node_offsets[:-1]

@@ -1,4 +1,4 @@
-"""Trees whose leaves are linear models of the features on their paths (Shi, Li & Li 2019)."""
+"""Trees with linear models of the features on their paths in the leaves (Shi, Li & Li 2019)."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 Array = NDArray[np.float64]
-# Of the room that lines have, what rounding cannot make them leave.
+# Share of the allowed range that models may use, so that rounding cannot violate the bounds.
 _SAFE = 1 - 2.0**-30
 
 
 def lines_within_limits(
     tree: Tree, linear: LinearLeaves, monotone: NDArray[np.int8] | None, most: float
 ) -> LinearLeaves:
-    """Return models made flatter, leaf by leaf, until their predictions keep within the bounds of the leaf.
+    """Return models whose slopes are shrunk leaf by leaf until their predictions respect the bounds of the leaf.
 
-    With slopes of the right signs predictions are monotone then: on both sides of a split on a constrained feature all
-    leaves keep to their side of one number, whatever the row has in other features.
+    If the slopes have the right signs, predictions are then monotone: for each split on a constrained feature, one
+    number separates the predictions of all leaves on both sides, whatever the values of the other features are.
 
     Parameters
     ----------
     tree : Tree
-        The tree; the values of its leaves are within their limits.
+        The tree, whose leaf values must be within their limits.
     linear : LinearLeaves
-        Its models, whose slopes have the signs of `monotone`.
+        Linear models of its leaves, whose slopes must have the signs of `monotone`.
     monotone : int8 array of shape (n_features,) or None
-        1, -1 or 0.
+        1, -1 or 0 for each feature. If None, there are no constraints.
     most : float
-        Largest absolute value.
+        Maximum absolute value of a prediction.
     """
     lower, upper = bounds_of_nodes(tree, monotone, most)
     value, n_nodes = tree.value[:, 0], linear.n_nodes
@@ -64,12 +64,12 @@ def lines_within_limits(
 def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) -> tuple[Array, Array]:
     """Return the bounds of each node's predictions.
 
-    A split on a constrained feature has a number halfway between the leaves of its sides, which none of them passes.
+    The bounds at a split on a constrained feature are the midpoint between the leaf values of both sides.
 
     Parameters
     ----------
     tree, monotone, most
-        As for `lines_within_limits`.
+        See `lines_within_limits`.
     """
     smallest, largest = tree.value[:, 0].copy(), tree.value[:, 0].copy()
     lower, upper = np.full(tree.n_nodes, -most), np.full(tree.n_nodes, most)
@@ -90,11 +90,11 @@ def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) 
 
 
 def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: int) -> None:
-    """Replace `LeafRows.sums`, which a stage of `fit_leaves` wrote, by what it would write for the rows of all ranks.
+    """Replace `LeafRows.sums`, as written by a stage of `fit_leaves`, by the values for the rows of all ranks.
 
-    `n_features` are those of each leaf.
+    `n_features` is the number of features of each leaf.
     """
-    n_columns = int(n_features.max(initial=0)) + 2  # with gradients and hessians
+    n_columns = int(n_features.max(initial=0)) + 2  # features, gradients and hessians
     ranges, weight, equations = np.split(sums, [2 * n_columns, 2 * n_columns + 1], axis=1)
     if comm.size > 1 and stage == 0:
         _reduce_ranges(comm, ranges[:, :n_columns], ranges[:, n_columns:])
@@ -118,7 +118,7 @@ def _reduce_ranges(comm: Comm, lower: Array, upper: Array) -> None:
 
 
 def _reduce_exactly(comm: Comm, sums: Array, weight: Array, bound: Array) -> None:
-    """Add up sums of numbers that the kernel has rounded, for this weight and bound, to multiples of a power of two."""
+    """Add sums over ranks exactly; the kernel has rounded their terms to multiples of a power of two for this bound."""
     largest = np.where(np.isfinite(bound), bound, 0.0) * weight
     exponent = (N_SUM_BITS - np.frexp(largest)[1])[:, None]
     whole = np.rint(np.ldexp(sums, exponent)).astype(np.int64)
@@ -137,36 +137,36 @@ DTYPES: dict[str, type[np.generic]] = {
 }
 _OF_TERMS = list(DTYPES)[1:]
 _RESTS = f"{PREFIX}rests"
-# Rows whose leaves are in memory at a time.
+# Number of rows whose leaves are in memory at a time.
 _BLOCK = 1 << 12
-# Nanoseconds that a thread should have to do, and what a row and tree take.
+# Minimum work for a thread, and the cost of a row and tree, in nanoseconds.
 _GRAIN = 20_000
 _PER_LEAF = 20
 
 
 @dataclass(frozen=True, eq=False)
 class LinearLeaves:
-    """The linear models of a tree's leaves, or of all trees one after another.
+    """The linear models of the leaves of one tree, or of all trees concatenated.
 
-    A row's prediction is its leaf's value, plus for each term the slope times what the row's value is above the mean.
-    It is the leaf's value where one of these values is missing or infinite. Values beyond those of the leaf's training
-    rows count as the nearest of them: a line is not trusted where it was not seen.
+    The prediction for a row is the leaf value plus, for each term, the slope times the difference between the row's
+    value and the feature's mean. If one of these values is missing or infinite, it is the leaf value. Feature values
+    are clipped to their range among the training rows of the leaf, because lines are not extrapolated.
 
     Attributes
     ----------
     starts : int64 array of shape (n_nodes + 1,)
-        Node i has the terms ``starts[i]:starts[i + 1]``; inner nodes have none.
+        Node i has the terms ``starts[i]:starts[i + 1]``; inner nodes do not have terms.
     features : int32 array of shape (n_terms,)
-        The feature of each term.
+        Feature of each term.
     slopes : float64 array of shape (n_terms,)
-        Its slope.
+        Slope of each term.
     lower, upper : float64 arrays of shape (n_terms,)
-        The range of its values.
+        Range of the feature in the leaf.
     at_means : float64 array of shape (n_terms,)
-        The slope times the feature's mean in the leaf.
+        Slope times the mean of the feature in the leaf.
     rests : float64 array of shape (n_nodes,) or None
-        Of models that were read, what is missing from the intercept when it is reckoned from value and means, so that
-        it is what the file has, to the bit. None for nothing.
+        For imported models, the difference between the intercept in the file and the intercept computed from value and
+        means, so that intercepts are reproduced exactly. If None, all differences are 0.
     """
 
     starts: NDArray[np.int64]
@@ -179,9 +179,9 @@ class LinearLeaves:
 
     @classmethod
     def of_terms(cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, n_nodes: int) -> LinearLeaves:
-        """Make models from terms in any order: their nodes, features, and the four rows of the other arrays.
+        """Create models from terms in any order: their nodes, their features, and four rows for the other arrays.
 
-        Terms without slope are left out.
+        Terms with slope 0 are dropped.
         """
         chosen = np.flatnonzero(terms[0])
         chosen = chosen[np.argsort(node[chosen], kind="stable")]
@@ -195,12 +195,12 @@ class LinearLeaves:
 
     @property
     def nodes(self) -> NDArray[np.intp]:
-        """The node of each term."""
+        """Node of each term."""
         return np.repeat(np.arange(self.n_nodes), np.diff(self.starts))
 
     @classmethod
     def join(cls, parts: Sequence[LinearLeaves]) -> LinearLeaves:
-        """Put the models of trees one after another."""
+        """Concatenate the models of several trees."""
         empty = np.zeros(0)
         none = cls(np.zeros(1, np.int64), np.zeros(0, np.int32), empty, empty, empty, empty)
         parts = [none, *parts]
@@ -212,20 +212,20 @@ class LinearLeaves:
         return cls(np.append(0, np.cumsum(counts)).astype(np.int64), **joined)
 
     def part(self, first: int, last: int) -> LinearLeaves:
-        """The models of some nodes."""
+        """Return the models of a range of nodes."""
         terms = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
         rests = None if self.rests is None else self.rests[first:last]
         return LinearLeaves(starts, **{name: getattr(self, name)[terms] for name in _OF_TERMS}, rests=rests)
 
     def times(self, factor: Array) -> LinearLeaves:
-        """The same with the models of each node multiplied by a factor."""
+        """Return the models with the terms of each node multiplied by a factor."""
         of_terms = factor[self.nodes]
         rests = None if self.rests is None else self.rests * factor
         return replace(self, slopes=self.slopes * of_terms, at_means=self.at_means * of_terms, rests=rests)
 
     def plus(self, other: LinearLeaves) -> LinearLeaves:
-        """The sum of the models of each node; the ranges of a feature's terms are joined."""
+        """Return the sum of the models of each node; the range of a feature is the union of both ranges."""
         node, features, slopes, lower, upper, at_means = (
             np.concatenate([getattr(part, name) for part in (self, other)]) for name in ("nodes", *_OF_TERMS)
         )
@@ -239,23 +239,23 @@ class LinearLeaves:
         return self.of_terms(pairs[0], pairs[1].astype(np.int32), terms, self.n_nodes)
 
     def intercepts(self, value: Array) -> Array:
-        """What nodes with such values add besides the slopes times what a row has there."""
+        """Return the intercepts of nodes with these values, that is, the linear models at features of 0."""
         reckoned = value - np.bincount(self.nodes, self.at_means, self.n_nodes)
         return reckoned if self.rests is None else reckoned + self.rests
 
     def with_intercepts(self, value: Array, intercepts: Array) -> LinearLeaves:
-        """The same with the intercepts that are given, to the bit, for nodes with such values."""
+        """Return the models with exactly these intercepts for nodes with these values."""
         rests = intercepts - self.intercepts(value)
         return replace(self, rests=rests) if rests.any() else self
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays under names with a prefix."""
+        """Return the state as arrays whose names have a prefix."""
         arrays = {PREFIX + name: getattr(self, name) for name in DTYPES}
         return arrays if self.rests is None else arrays | {_RESTS: self.rests}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_nodes: int, is_categorical: np.ndarray) -> LinearLeaves:
-        """Make the models again; ValueError for arrays that are not such a state."""
+        """Create the models from the output of `to_arrays`; raise ValueError if it is invalid."""
         for name in DTYPES:
             require(PREFIX + name in arrays, PREFIX + name)
         found = {name: arrays[PREFIX + name] for name in DTYPES}
@@ -270,7 +270,7 @@ class LinearLeaves:
         require(linear.starts[-1] == n_terms and is_ascending, PREFIX + "starts")
         is_known = (linear.features >= 0) & (linear.features < len(is_categorical))
         require(bool(is_known.all()) and not is_categorical[linear.features].any(), PREFIX + "features")
-        # A leaf has room for each feature once.
+        # Each feature may occur only once in a leaf.
         places = np.sort(linear.nodes * len(is_categorical) + linear.features)
         require(bool(np.all(places[1:] > places[:-1])), PREFIX + "features")
         for name in ("slopes", "lower", "upper", "at_means"):
@@ -285,24 +285,24 @@ class LinearTree(Tree):
     Attributes
     ----------
     linear : LinearLeaves
-        The models.
+        Linear models of the leaves.
     """
 
     linear: LinearLeaves
 
     def add(self, X: np.ndarray, leaf: NDArray[np.intp], raw_column: Array, n_threads: int = 1) -> None:
-        """Add the tree's predictions to a raw column, in place.
+        """Add the predictions of the tree to a raw prediction column in place.
 
         Parameters
         ----------
         X : float32 or float64 array of shape (n_rows, n_features)
             The rows.
         leaf : integer array of shape (n_rows,)
-            Their leaves.
+            Leaf index of each row.
         raw_column : float64 array of shape (n_rows,)
-            Raw predictions.
+            Raw predictions to update.
         n_threads : int
-            How many threads there may be.
+            Maximum number of threads.
         """
         first, output = np.zeros(1, np.int64), np.zeros(1, np.int32)
         n_threads = threads_for(len(leaf) * _PER_LEAF, n_threads, _GRAIN)
@@ -315,9 +315,9 @@ class LinearEnsemble(TreeEnsemble):
     Parameters
     ----------
     trees : TreeEnsemble
-        The trees; their values are what leaves add to rows with something missing.
+        The trees; their leaf values are the predictions for rows with missing values.
     linear : LinearLeaves
-        The models, for all nodes of all trees.
+        The models of all nodes of all trees.
     """
 
     has_constant_leaves: ClassVar[bool] = False
@@ -329,7 +329,7 @@ class LinearEnsemble(TreeEnsemble):
 
     @classmethod
     def from_trees(cls, trees: Sequence[Any], *others: Any) -> LinearEnsemble:
-        """Put trees one after another; see `TreeEnsemble.from_trees`."""
+        """Concatenate trees; see `TreeEnsemble.from_trees`."""
         return cls(TreeEnsemble.from_trees(trees, *others), LinearLeaves.join([tree.linear for tree in trees]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -338,22 +338,22 @@ class LinearEnsemble(TreeEnsemble):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearEnsemble:
-        """Make an ensemble from what `to_arrays` returned; see `TreeEnsemble.from_arrays`."""
+        """Create an ensemble from the output of `to_arrays`; see `TreeEnsemble.from_arrays`."""
         trees = TreeEnsemble.from_arrays(arrays)
         require(trees.value.dtype == np.float64 and trees.value.shape[1] == 1, "value")
         return cls(trees, LinearLeaves.from_arrays(arrays, len(trees.value), trees.binning.is_categorical))
 
     def with_values(self, value: np.ndarray) -> LinearEnsemble:
-        """Return the same trees with other values of the nodes."""
+        """Return these trees with other node values."""
         return LinearEnsemble(super().with_values(value), self.linear)
 
     def with_unseen_on_average(self) -> LinearEnsemble:
-        """Return the same trees where categories never seen get the mean of both sides."""
+        """Return these trees with unseen categories routed so that they get the average of both sides."""
         trees = super().with_unseen_on_average()
         return self if trees is self else LinearEnsemble(trees, self.linear)
 
     def separate_trees(self) -> list[LinearTree]:  # type: ignore[override]
-        """Return all trees, each with its own models."""
+        """Return all trees, each with its own linear models."""
         bounds = zip(self.node_offsets[:-1], self.node_offsets[1:], strict=True)
         trees = zip(super().separate_trees(), bounds, strict=True)
         return [LinearTree(**vars(tree), linear=self.linear.part(*map(int, nodes))) for tree, nodes in trees]
@@ -372,7 +372,7 @@ class LinearEnsemble(TreeEnsemble):
 
     @cached_property
     def _numbered(self) -> TreeEnsemble:
-        """The trees with the number of each node as its value, and an output for each tree: finds leaves fastest."""
+        """Trees with node indices as values and one output per tree, which is the fastest way to find leaves."""
         n_nodes = np.diff(self.node_offsets)
         number = np.arange(len(self.value)) - np.repeat(self.node_offsets[:-1], n_nodes)
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
@@ -380,7 +380,7 @@ class LinearEnsemble(TreeEnsemble):
         return TreeEnsemble(self.binning, **arrays)
 
     def _leaves(self, X: np.ndarray, n_threads: int, n_trees: int) -> NDArray[np.int32]:
-        """The leaves of rows in the first trees, (n_trees, n_rows)."""
+        """Return the leaf indices of rows in the first `n_trees` trees, shape (n_trees, n_rows)."""
         trees = self._numbered
         n_threads = threads_for(X.shape[0] * self.n_trees, n_threads, _GRAIN)
         codes = trees.lean.binning.codes(X, n_threads)
@@ -389,7 +389,7 @@ class LinearEnsemble(TreeEnsemble):
         return leaves[:n_trees].astype(np.int32)
 
     def staged_raw(self, X: Any, n_threads: int = 1) -> Iterator[np.ndarray]:
-        """Yield the raw predictions of a row source after each round; see `TreeEnsemble.staged_raw`."""
+        """Yield the raw predictions for a row source after each round; see `TreeEnsemble.staged_raw`."""
         X = as_array(X)
         codes = self.binning.codes(X, n_threads)
         raw = np.tile(self.baseline[:, None], (1, X.shape[0]))
@@ -401,16 +401,16 @@ class LinearEnsemble(TreeEnsemble):
 
 @dataclass(frozen=True, eq=False)
 class LeafRows:
-    """The leaves of a tree, their rows and the features on their paths, leaf after leaf.
+    """The leaves of a tree with their rows and the features on their paths, leaf by leaf.
 
     Attributes
     ----------
     rows, row_starts : uint32 and int64 arrays
-        Rows, and where each leaf begins.
+        Row indices, and the offset of each leaf.
     features, starts : int32 and int64 arrays
-        Features, and where each leaf begins.
+        Feature indices, and the offset of each leaf.
     value, factor : float64 arrays of shape (n_leaves,)
-        The value of a leaf without a model, and what slopes are multiplied by.
+        Value of each leaf without a model, and the factor of its slopes.
     """
 
     rows: NDArray[np.uint32]
@@ -422,15 +422,15 @@ class LeafRows:
 
     @cached_property
     def most_features(self) -> int:
-        """The most features of a leaf."""
+        """Maximum number of features of a leaf."""
         return int(np.diff(self.starts).max(initial=0))
 
     @cached_property
     def sums(self) -> Array:
-        """What the kernel measures and sums up, (n_leaves, n_sums).
+        """Ranges and sums computed by the kernel, shape (n_leaves, n_sums).
 
-        The lowest, then the highest value of each feature, of gradients and of hessians; the weight; the sums of the
-        normal equations, first those with gradients, then those with hessians.
+        The columns are the minima and then the maxima of features, gradients and hessians; the weight; and the sums of
+        the normal equations, first with gradients, then with hessians.
         """
         n_columns = self.most_features + 1
         return np.zeros((len(self.value), 2 * (n_columns + 1) + 1 + n_columns * (n_columns + 1)))
@@ -438,14 +438,14 @@ class LeafRows:
 
 @dataclass(frozen=True, eq=False)
 class LeafStatistics:
-    """What is known of all rows.
+    """Derivatives and weights of all rows.
 
     Attributes
     ----------
     gradients, hessians : float32 arrays of shape (n_rows,)
         Unweighted derivatives of the loss.
     copies, factors : float64 arrays of shape (n_rows,) or None
-        The weights: see `RowWeights`.
+        Weights of the rows; see `RowWeights`.
     """
 
     gradients: NDArray[np.float32]
@@ -462,22 +462,22 @@ class LeafModels:
     X : float32 or float64 array of shape (n_rows, n_features)
         The rows.
     is_categorical : bool array of shape (n_features,)
-        Features that have no slopes.
+        True for categorical features, which do not get slopes.
     weights : RowWeights or None
-        Those of the rows, of all ranks: copies are, to the bit, so many rows. None for ones.
+        Weights of the rows of all ranks; copies are bit-identical to repeated rows. If None, all weights are 1.
     l2 : float
-        Added to a leaf's sum of hessians where slopes are found, by features of mean 0 and variance 1 in the leaf: a
-        slope shrinks by H / (H + l2), as a leaf's value does with `l2_regularization`.
+        Added to a leaf's sum of hessians when slopes are fitted to features standardized within the leaf. A slope is
+        shrunk by H / (H + l2), as leaf values are by `l2_regularization`.
     n_threads : int
-        Most threads to use; the result does not depend on it.
+        Maximum number of threads. The result does not depend on it.
     monotone : int8 array of shape (n_features,) or None
-        The signs that slopes must not differ from, where they are not 0. A feature whose slope would is left out of the
-        leaf's model.
+        Required signs of the slopes, 0 if unconstrained. Features whose slopes would have the wrong sign are dropped
+        from the model of the leaf.
 
     Attributes
     ----------
     fitted : float64 array of shape (n_rows,)
-        Predictions of the leaves of the last tree for the rows that they were fitted on.
+        Predictions of the last tree's leaves for the rows that they were fitted to.
     """
 
     def __init__(
@@ -503,18 +503,18 @@ class LeafModels:
         hessians: NDArray[np.float32],
         factor: Array,
     ) -> LinearLeaves:
-        """Return the models of a tree's leaves beside its values.
+        """Return the linear models of a tree's leaves, which are added to the leaf values.
 
         Parameters
         ----------
         tree : Tree
             The tree.
         leaves : tuple of arrays
-            Leaves, their rows one leaf after the other, and where each leaf begins.
+            Leaf nodes, the row indices leaf by leaf, and the offset of each leaf.
         gradients, hessians : float32 arrays of shape (n_rows,)
             Unweighted derivatives of the loss.
         factor : float64 array of shape (n_nodes,)
-            What the models of each node are multiplied by.
+            Factor of the models of each node.
         """
         nodes, rows, row_starts = leaves
         paths = self._features_of(tree)
@@ -531,12 +531,12 @@ class LeafModels:
                 reduce_sums(self._comm, leaf_rows.sums, np.diff(starts), stages[1])
             wrong = np.zeros(1, bool) if self._monotone is None else self._monotone[features] * terms[0] < 0
             if not wrong.any():
-                # No zero has a sign, which several ranks would lose.
+                # Adding 0.0 turns -0.0 into 0.0, because sums over several ranks lose the sign of zeros.
                 return LinearLeaves.of_terms(nodes[leaf], features, terms + 0.0, tree.n_nodes)
             leaf, features = leaf[~wrong], features[~wrong]
 
     def _features_of(self, tree: Tree) -> list[tuple[int, ...]]:
-        """The numeric features on the way to each node, in the order in which they first come."""
+        """Return the numeric features on the path to each node, in order of their first occurrence."""
         paths: list[tuple[int, ...]] = [()] * tree.n_nodes
         for node, (feature, left) in enumerate(zip(tree.feature.tolist(), tree.left_child.tolist(), strict=True)):
             if left:
@@ -547,6 +547,6 @@ class LeafModels:
 
 
 def read_trees(arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
-    """Make the ensemble that arrays describe, with linear models in its leaves or without."""
+    """Create an ensemble from arrays, with or without linear models in the leaves."""
     kind = LinearEnsemble if PREFIX + "starts" in arrays else TreeEnsemble
     return kind.from_arrays(arrays)

@@ -1,4 +1,4 @@
-"""Losses with special fits: several targets, AdaBoost's exponential loss, least-squares trees."""
+"""Losses with special fits: multi-output targets, AdaBoost's exponential loss, and least-squares trees."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fastens.engine.whole import are_whole
 
 
 class ColumnLosses(Loss):
-    """One loss for each column of y, an array of shape (n_rows, n_targets).
+    """Loss for multi-output targets, with one loss for each column of y, shape (n_rows, n_targets).
 
     Parameters
     ----------
     parts : sequence of Loss
-        Of the same kind.
+        Losses of the columns, all of the same kind.
 
     Examples
     --------
@@ -42,21 +42,21 @@ class ColumnLosses(Loss):
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
         self._column_of = [column for column, part in enumerate(parts) for _ in range(part.n_outputs)]
 
-    # Of the parts, so that losses have them that were pickled without.
+    # These are properties that ask the parts, so that losses pickled without the attributes have them, too.
 
     @property
     def measures_noise(self) -> bool:
-        """Whether the variance of gradients falls to that of the noise."""
+        """True if the variance of the gradients decreases to the noise variance."""
         return self.parts[0].measures_noise
 
     @property
     def noise_l2(self) -> float:  # type: ignore[override]
-        """How many times a power of the noise the default L2 is."""
+        """Factor of the default L2; see `Loss`."""
         return self.parts[0].noise_l2
 
     @property
     def noise_power(self) -> float:  # type: ignore[override]
-        """That power."""
+        """Exponent of the noise in the default L2; see `Loss`."""
         return self.parts[0].noise_power
 
     def _targets(self, y: Array) -> list[tuple[Loss, slice, Array]]:
@@ -64,43 +64,43 @@ class ColumnLosses(Loss):
         return list(zip(self.parts, self._outputs, columns, strict=True))
 
     def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from here on."""
+        """Reduce over the rows of all ranks from now on."""
         super().join(comm)
         for part in self.parts:
             part.join(comm)
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError where a part is not defined for its column."""
+        """Raise ValueError if a part is not defined for its column."""
         for part, _, column in self._targets(y):
             part.check_target(column)
 
     def check_start(self, y: Array) -> None:
-        """Raise ValueError where no constant of a part has the least loss of its column."""
+        """Raise ValueError if no constant minimizes the loss of a part for its column."""
         for part, _, column in self._targets(y):
             part.check_start(column)
 
     def check_measured(self) -> None:
-        """Raise ValueError where the loss of a row is not known."""
+        """Raise ValueError if the loss of a row is not available."""
         for part in self.parts:
             part.check_measured()
 
     def of_output(self, output: int) -> Loss:
-        """What the part that a raw prediction belongs to says of it."""
+        """Return the loss that renews the leaves of one output's trees."""
         column = self._column_of[output]
         return self.parts[column].of_output(output - self._outputs[column].start)
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """What the part that a raw prediction belongs to renews its leaves from."""
+        """Return the values from which the leaves of one output are renewed."""
         column = self._column_of[output]
         outputs = self._outputs[column]
         return self.parts[column].residuals(y[:, column], raw[outputs], output - outputs.start)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The constant raw predictions of least loss."""
+        """Return the constant raw predictions with the lowest loss."""
         return np.concatenate([part.start(column, sample_weight) for part, _, column in self._targets(y)])
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Renew what the parts learn from their residuals."""
+        """Update the state of the parts that depends on their residuals."""
         for part, outputs, column in self._targets(y):
             part.start_round(column, raw[outputs], sample_weight)
 
@@ -111,31 +111,31 @@ class ColumnLosses(Loss):
             part.gradients(column, raw[outputs], gradients[outputs], own, n_threads)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """The mean of the parts' losses."""
+        """Return the mean of the losses of the parts."""
         losses = [part.loss(column, raw[rows], sample_weight, n_threads) for part, rows, column in self._targets(y)]
         return sum_in_order(losses) / len(losses)
 
     def split(self, raw: Array) -> list[Array]:
-        """Raw predictions of shape (n_rows, n_outputs) by target."""
+        """Split raw predictions of shape (n_rows, n_outputs) by target."""
         return [np.ascontiguousarray(raw[:, outputs]) for outputs in self._outputs]
 
     def predict(self, raw: Array) -> Any:
-        """What the parts predict.
+        """Return the predictions of the parts.
 
-        Numbers of shape (n_rows, n_targets), several levels of shape (n_rows, n_targets, n_levels), or a list of
-        probabilities.
+        Regression returns an array of shape (n_rows, n_targets), or (n_rows, n_targets, n_levels) for several levels;
+        classification returns a list of probability arrays.
         """
         found = [part.predict(own) for part, own in zip(self.parts, self.split(raw), strict=True)]
         of_classes = found[0].ndim == 2 and not self.parts[0].has_levels
         return found if of_classes else np.stack(found, axis=1)
 
     def damped(self, steps: Array) -> Array:
-        """Newton steps of leaves, shape (n_nodes, n_outputs), as the parts cut them."""
+        """Return Newton steps of leaves, shape (n_nodes, n_outputs), as shortened by the parts."""
         return np.concatenate([part.damped(own) for part, own in zip(self.parts, self.split(steps), strict=True)], 1)
 
 
 def losses_of_targets(loss: Loss) -> list[Loss]:
-    """The loss of each target."""
+    """Return the loss of each target."""
     return loss.parts if isinstance(loss, ColumnLosses) else [loss]
 
 
@@ -143,10 +143,10 @@ Array = NDArray[np.float64]
 
 
 class ExponentialLoss(Loss):
-    """exp(-s raw / 2) with s = 1 in the class, -1 outside; more than two classes: the mean over one raw per class.
+    """Exponential loss exp(-s raw / 2) with s = 1 for the class and -1 otherwise; its one-vs-rest mean if multiclass.
 
-    `raw` is on the scale of log odds. The Newton step of a leaf is twice the weighted mean of s: Gentle AdaBoost
-    (Friedman, Hastie & Tibshirani 2000, algorithm 4; several classes: one against the rest, algorithm 8).
+    Raw predictions are on the log-odds scale. The Newton step of a leaf is twice the weighted mean of s, as in Gentle
+    AdaBoost (Friedman, Hastie & Tibshirani 2000, algorithm 4; algorithm 8 for one-vs-rest multiclass).
     """
 
     name = "exponential"
@@ -155,11 +155,11 @@ class ExponentialLoss(Loss):
         self.n_outputs = 1 if n_classes == 2 else n_classes
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """No preference: weights are equal in the first round."""
+        """Return 0, so that all weights are equal in the first round."""
         return np.zeros(self.n_outputs)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the derivatives divided by the largest weight of each output: a common factor changes no tree."""
+        """Write the derivatives divided by the largest weight of each output; a common factor does not change trees."""
         assert hessians is not None
         for k, column in enumerate(raw):
             signs = self._signs(y, k)
@@ -173,7 +173,7 @@ class ExponentialLoss(Loss):
         return np.mean(columns, axis=0)
 
     def predict(self, raw: Array) -> Array:
-        """Probabilities of the classes; several: those of one against the rest, scaled to sum to 1."""
+        """Return the class probabilities; in the multiclass case, one-vs-rest probabilities normalized to sum to 1."""
         if self.n_outputs == 1:
             return np.hstack([expit(-raw), expit(raw)])
         share = expit(raw)
@@ -184,25 +184,25 @@ class ExponentialLoss(Loss):
         return np.where(y == (1 if self.n_outputs == 1 else k), 1.0, -1.0)
 
 
-# A sum of whole numbers below 2**62 is exact.
+# Sums of integers below 2**62 are exact.
 _SUM_BITS = 62
-# Largest step of a leaf: sums of thousands of such are finite. It takes a probability below 2**-50 to get there.
+# Maximum step of a leaf, so that sums of thousands of steps stay finite. Only probabilities below 2**-50 reach it.
 _LARGEST_STEP = 2.0**50
 
 
 class LeastSquares(Loss):
-    """A loss whose trees are chosen by the squared error of its negative gradients, r, as if all hessians were 1.
+    """Loss whose trees minimize the squared error of its negative gradients r, as if all hessians were 1.
 
-    A leaf is sum(r) / (sum(h) + l2) over its rows, h being the hessians: for the log loss sum(r) / sum(p (1 - p))
-    (Friedman 2001, algorithms 5 and 6), for squared errors the mean residual. These sums are of double precision where
-    the loss gives derivatives of such, and exact after rounding, in any order of the rows.
+    The value of a leaf is sum(r) / (sum(h) + l2) over its rows, where h are the hessians: sum(r) / sum(p (1 - p)) for
+    the log loss (Friedman 2001, algorithms 5 and 6), and the mean residual for the squared error. The sums use double
+    precision if the loss provides such derivatives; after rounding, they are exact and independent of the row order.
 
     Parameters
     ----------
     base : Loss
-        One with hessians.
+        Loss with hessians.
     l2 : float, default=0
-        Added to the sum of hessians; where the weights' mean is below 1, times that mean.
+        Added to the sum of hessians. If the mean weight is below 1, it is multiplied by the mean weight.
 
     Examples
     --------
@@ -225,44 +225,44 @@ class LeastSquares(Loss):
         self._steps = np.empty((base.n_outputs, 0, 2))
 
     def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from here on."""
+        """Reduce over the rows of all ranks from now on."""
         super().join(comm)
         self._base.join(comm)
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError where the loss is not defined for `y`."""
+        """Raise ValueError if the loss is not defined for `y`."""
         self._base.check_target(y)
 
     def check_start(self, y: Array) -> None:
-        """Raise ValueError where no constant has the least loss."""
+        """Raise ValueError if no constant minimizes the loss."""
         self._base.check_start(y)
 
     def check_measured(self) -> None:
-        """Raise ValueError where the loss of a row is not known."""
+        """Raise ValueError if the loss of a row is not available."""
         self._base.check_measured()
 
     def magnitude(self, y: Array) -> float:
-        """What raw predictions are hardly much larger than."""
+        """Return an approximate upper bound of the absolute raw predictions."""
         return self._base.magnitude(y)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The constant raw prediction of least loss, shape (n_outputs,)."""
+        """Return the constant raw predictions with the lowest loss, shape (n_outputs,)."""
         return self._base.start(y, sample_weight)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Renew what the loss learns from the residuals, and the penalty's share of small weights."""
+        """Update the state that depends on the residuals, and scale the L2 by the mean weight if it is below 1."""
         mean_weight = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, self.comm)
         self._l2 = self._given_l2 * min(1.0, mean_weight)
         self._base.start_round(y, raw, sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first derivatives, which trees are fitted to, and keep both for the leaves of the round."""
+        """Write the first derivatives, which trees are fitted to, and store both derivatives for the leaf values."""
         first, second = self._base.exact_derivatives(y, raw)
         gradients[:] = first
         self._steps = np.stack([-first, second], axis=2)
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """The negative gradient and the hessian of each row at the start of the round, shape (n_rows, 2)."""
+        """Return the negative gradient and the hessian of each row at the start of the round, shape (n_rows, 2)."""
         return self._steps[output]
 
     def leaf_values(
@@ -272,37 +272,37 @@ class LeastSquares(Loss):
         sample_weight: Array | None = None,
         n_threads: int = 1,
     ) -> Array:
-        """Sum of the negative gradients of each leaf over that of the hessians; 0 where that is 0."""
+        """Return the sum of negative gradients divided by the sum of hessians for each leaf; 0 if the latter is 0."""
         step, hessian = (_leaf_sums(column, leaf_starts, sample_weight, self.comm) for column in residuals.T)
         hessian += self._l2
         values = np.divide(step, hessian, out=np.zeros_like(step), where=hessian > 0)
         return np.clip(values, -_LARGEST_STEP, _LARGEST_STEP)
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """The loss of each row, where there is one raw prediction; both (n_rows,)."""
+        """Return the loss of each row for losses with one raw prediction; `raw` and the result have shape (n_rows,)."""
         return self._base.row_losses(y, raw)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Weighted mean of the rows' losses."""
+        """Return the weighted mean loss of the rows."""
         return self._base.loss(y, raw, sample_weight, n_threads)
 
     def predict(self, raw: Array) -> Array:
-        """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
+        """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
         return self._base.predict(raw)
 
     def deviation(self, mean: Array) -> Array:
-        """What the standard deviation of targets with such means is proportional to."""
+        """Return values proportional to the standard deviation of targets with these means."""
         return self._base.deviation(mean)
 
 
 def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None, comm: Comm = LOCAL) -> Array:
-    """Weighted sums over the rows of each leaf: of whole numbers, after rounding to as many bits as there is room."""
+    """Return the weighted sum of each leaf, exact in integers after rounding to as many bits as fit."""
     copies = np.ones(len(values), dtype=np.int64)
     if weights is not None and _are_few_copies(weights, comm):
         copies = weights.astype(np.int64)
     elif weights is not None:
         values = values * weights
-    # Ranks may have no rows of a leaf, for which `reduceat` has no sum.
+    # A rank may not have rows of every leaf, and `reduceat` does not support empty segments.
     filled = np.flatnonzero(np.diff(leaf_starts))
     first = leaf_starts[:-1][filled]
     largest = np.zeros(len(leaf_starts) - 1)
@@ -321,7 +321,7 @@ def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | N
 
 
 def _are_few_copies(weights: Array, comm: Comm) -> bool:
-    """Whether weights are whole numbers whose sum leaves room for a value."""
+    """Return True if the weights are integers whose sum leaves enough bits for the values."""
     if is_any(comm, not are_whole(weights)):
         return False
     return sum_ints(comm, int(weights.sum()))[0] < 2**40

@@ -42,7 +42,7 @@ class RootSquaredError(SquaredError):
     _kernel = "squared_error"
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The mean of the roots."""
+        """Return the mean of the roots."""
         return super().start(_root(y), sample_weight)
 
     def gradients(
@@ -53,22 +53,22 @@ class RootSquaredError(SquaredError):
         hessians: NDArray[np.float32] | None,
         n_threads: int = 1,
     ) -> None:
-        """Those of the roots."""
+        """Write the derivatives for the roots."""
         super().gradients(_root(y), raw, gradients, hessians, n_threads)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Prediction less root, and 1."""
+        """Return prediction minus root, and 1."""
         return super().exact_derivatives(_root(y), raw)
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """The root less the raw prediction."""
+        """Return the root minus the raw prediction."""
         return _root(y) - raw[output]
 
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
         return super()._losses_of(_root(y), raw, n_threads)
 
     def predict(self, raw: Array) -> Array:
-        """The squares."""
+        """Return the squared raw predictions with their signs."""
         return np.sign(raw[:, 0]) * raw[:, 0] * raw[:, 0]
 
 
@@ -78,12 +78,12 @@ class CrossEntropyLambda(CrossEntropy):
     name = "cross_entropy_lambda"
 
     def predict(self, raw: Array) -> Array:
-        """The intensity m."""
+        """Return the intensity m."""
         return logaddexp(0.0, raw[:, 0])
 
 
 class OneVsRest(MulticlassLogLoss):
-    """The sum over the classes of the log loss of each against all others; probabilities do not add up to 1."""
+    """Sum of the one-vs-rest log losses of all classes; probabilities do not sum to 1."""
 
     name = "one_vs_rest"
 
@@ -95,7 +95,7 @@ class OneVsRest(MulticlassLogLoss):
         hessians: NDArray[np.float32] | None,
         n_threads: int = 1,
     ) -> None:
-        """Those of each class."""
+        """Write the derivatives of the binary loss of each class."""
         loss = BinaryLogLoss()
         for k in range(self.n_outputs):
             own = slice(k, k + 1)
@@ -103,22 +103,22 @@ class OneVsRest(MulticlassLogLoss):
             loss.gradients(_is_class(y, k), raw[own], gradients[own], curvature, n_threads)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """The same in double precision."""
+        """Return the derivatives in double precision."""
         share = self.predict(raw.T).T
         return share - (y == np.arange(self.n_outputs)[:, None]), share * (1 - share)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The log odds of each class."""
+        """Return the log odds of each class."""
         return np.concatenate([BinaryLogLoss().start(_is_class(y, k), sample_weight) for k in range(self.n_outputs)])
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """The sum over the classes."""
+        """Return the sum of the losses of the classes."""
         loss: Loss = BinaryLogLoss()
         pairs = ((_is_class(y, k), np.ascontiguousarray(raw[k : k + 1])) for k in range(self.n_outputs))
         return sum_in_order(loss.loss(of_class, own, sample_weight, n_threads) for of_class, own in pairs)
 
     def predict(self, raw: Array) -> Array:
-        """The probability of each class against all others."""
+        """Return the one-vs-rest probability of each class."""
         loss = BinaryLogLoss()
         return np.column_stack([loss.predict(np.ascontiguousarray(column))[:, 1] for column in raw.T])
 
@@ -132,7 +132,7 @@ def _is_class(y: Array, k: int) -> Array:
 
 
 def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Loss:
-    """One quantile or expectile, or several at once."""
+    """Return a quantile or expectile loss for one level or for several levels."""
     if levels is None or isinstance(levels, float | np.floating):
         return kind(checked_level(levels, name))
     if len(levels) == 0 or any(a >= b for a, b in pairwise(levels)):
@@ -141,13 +141,13 @@ def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Los
 
 
 def checked_level(level: Any, name: str) -> float:
-    """A number between 0 and 1."""
+    """Return a level as a float; raise ValueError unless it is a float between 0 and 1."""
     if not isinstance(level, float | np.floating) or not 0 < level < 1:
         raise ValueError(f"quantile must be between 0 and 1 for loss={name!r}; got {level!r}.")
     return float(level)
 
 
-# With the level, or the levels, of those that have some.
+# Each function takes the level or levels, which only some losses use.
 REGRESSION: dict[str, Callable[[Any], Loss]] = {
     "squared_error": lambda level: SquaredError(),
     "absolute_error": lambda level: AbsoluteError(),
@@ -167,27 +167,27 @@ CLASSIFICATION = ("log_loss", "exponential", "one_vs_rest")
 
 
 def regression_loss(loss: Any, level: Any = None) -> Loss:
-    """Make a loss for numbers.
+    """Create a loss for regression.
 
     Parameters
     ----------
     loss : str, callable or object with `derivatives`
-        A name among `REGRESSION`, or a user's own loss (see `CustomLoss`).
+        A name in `REGRESSION`, or a user-defined loss (see `CustomLoss`).
     level : float or list of float, optional
-        For "quantile" and "expectile": the level, between 0 and 1, or several.
+        Level or levels between 0 and 1 for "quantile" and "expectile".
     """
     return REGRESSION[loss](level) if isinstance(loss, str) else CustomLoss(loss)
 
 
 def classification_loss(loss: Any, n_classes: int) -> Loss:
-    """Make a loss for classes.
+    """Create a loss for classification.
 
     Parameters
     ----------
     loss : str, callable or object with `derivatives`
-        "log_loss"; "exponential", for two classes; "one_vs_rest"; or a user's own loss (see `CustomClassLoss`).
+        "log_loss", "exponential" (only for two classes), "one_vs_rest", or a user-defined loss (see `CustomClassLoss`).
     n_classes : int
-        How many classes there are.
+        Number of classes.
     """
     if n_classes == 1:
         return OneClass(loss if isinstance(loss, str) else "custom")
@@ -206,5 +206,5 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
 
 
 def is_custom(loss: Any) -> bool:
-    """Whether this is a loss of the user's own."""
+    """Return True if this is a user-defined loss."""
     return not isinstance(loss, type) and (callable(loss) or callable(getattr(loss, "derivatives", None)))

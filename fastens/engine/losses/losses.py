@@ -18,7 +18,7 @@ Whole = NDArray[np.int64]
 
 _N_BYTES = 8
 _SIGN = np.uint64(1 << 63)
-# As in gradients.pyx: limbs of sums, the unit of what is clipped, and the least limit.
+# As in gradients.pyx: bits per limb of sums, the fixed-point unit of clipped values, and the smallest limit.
 _LIMB = 31
 _MASK = np.int64((1 << _LIMB) - 1)
 _FIXED_ONE = 2.0**61
@@ -26,20 +26,20 @@ _SMALLEST_LIMIT = 1e-280
 
 
 def smallest_reaching(comm: Comm, values: Array, weights: Whole, group: NDArray[np.intp], needed: Array) -> Array:
-    """Return for each group its smallest value with at least the needed weight at or below it, over all ranks.
+    """Return for each group the smallest value whose cumulative weight over all ranks reaches the needed weight.
 
     Parameters
     ----------
     comm : Comm
-        The ranks.
+        Communicator of the ranks.
     values : float64 array of shape (n_rows,)
-        Those of this rank's rows.
+        Values of this rank's rows.
     weights : int64 array of shape (n_rows,)
-        Not negative.
+        Nonnegative weights.
     group : intp array of shape (n_rows,)
         The group of each row.
     needed : float64 array of shape (n_groups,)
-        More than 0, and no more than the group has.
+        Cumulative weights to reach, positive and at most the total weight of the group.
     """
     keys = ordered_bits(values).view(np.uint64) ^ _SIGN
     found = np.zeros(len(needed), dtype=np.uint64)
@@ -61,7 +61,7 @@ def smallest_reaching(comm: Comm, values: Array, weights: Whole, group: NDArray[
 def leaf_quantiles(
     comm: Comm, residuals: Array, weights: Whole, leaf_starts: Whole, level: float, limit: float
 ) -> Array:
-    """Return what the kernel `leaf_values` finds for the rows of all ranks; leaves are the same on each."""
+    """Return the results of the kernel `leaf_values` for the rows of all ranks, which must have the same leaves."""
     n_leaves = len(leaf_starts) - 1
     leaf = np.repeat(np.arange(n_leaves), np.diff(leaf_starts))
     totals = np.zeros((2, n_leaves), dtype=np.int64)
@@ -69,7 +69,7 @@ def leaf_quantiles(
     totals[1] = np.diff(leaf_starts)
     comm.sum(totals)
     is_light, n_rows = totals[0] == 0, totals[1]
-    # Where all weights are 0, the least value.
+    # If all weights of a leaf are 0, its smallest value is used.
     equal = np.where(is_light[leaf], 1, weights)
     needed = np.where(is_light, 1.0, level * totals[0])
     values = smallest_reaching(comm, residuals, equal, leaf, needed)
@@ -81,7 +81,7 @@ def leaf_quantiles(
 def _clipped_means(
     comm: Comm, differences: Array, weights: Whole, leaf: NDArray[np.intp], of_leaves: tuple[Whole, float]
 ) -> Array:
-    """Weighted means of differences clipped to a limit."""
+    """Return the weighted mean of the differences in each leaf after clipping them to a limit."""
     totals, limit = of_leaves
     whole = np.rint(np.clip(differences, -limit, limit) * (_FIXED_ONE / limit)).astype(np.int64)
     high, low = weights * (whole >> _LIMB), weights * (whole & _MASK)
@@ -101,16 +101,16 @@ def _clipped_means(
 
 Floats = NDArray[np.float32]
 
-# Raw predictions worth a thread: some 10 us of work, several times the cost of a parallel region. Measured: 0.4 ns each
-# for losses of the residual, 2 to 3 ns for those that need exp.
+# Minimum number of raw predictions for a thread: about 10 us of work, several times the cost of a parallel region.
+# Measured: 0.4 ns each for losses of the residual, 2 to 3 ns for losses that need exp.
 _GRAIN_RESIDUAL = 1 << 15
 _GRAIN_EXP = 1 << 12
-# Two to this power is still a number.
+# 2.0**1000 is still finite.
 _MOST_SHIFT = 1000
 
 
 def _weight_scale(weights: Array | None, comm: Comm = LOCAL) -> float:
-    """A power of two that makes weights whole numbers below 2**31 once rounded; 1 where they are so already."""
+    """Return a power of two that makes weights integers below 2**31 after rounding; 1 if they already are."""
     if weights is None:
         return 1.0
     (largest,) = max_floats(comm, float(weights.max(initial=0.0)))
@@ -120,7 +120,10 @@ def _weight_scale(weights: Array | None, comm: Comm = LOCAL) -> float:
 
 
 def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCAL) -> float:
-    """Mean of `values`, summed exactly after rounding to 2**-61 of the largest, weights to 2**-30 of the largest."""
+    """Return the weighted mean of `values`, summed exactly after rounding.
+
+    Values are rounded to 2**-61 of the largest absolute value, and weights to 2**-30 of the largest weight.
+    """
     largest = _largest(values, comm)
     if not math.isfinite(largest):
         return largest
@@ -134,7 +137,7 @@ def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCA
 
 
 def exact_sum(values: Array, comm: Comm = LOCAL) -> float:
-    """Sum of `values` between 2**-900 and 2**900, exact after rounding to 2**-61 of the largest."""
+    """Return the sum of `values` between 2**-900 and 2**900, exact after rounding to 2**-61 of the largest."""
     exponent = 61 - math.frexp(_largest(values, comm))[1]
     sums = kernels.weighted_sum(values, None, math.ldexp(1.0, exponent), 1.0) if values.size else (0, 0)
     return math.ldexp(sum_ints(comm, *sums)[0], -exponent)
@@ -145,7 +148,7 @@ def _largest(values: Array, comm: Comm) -> float:
 
 
 def weighted_quantile(values: Array, level: float, weights: Array | None = None, comm: Comm = LOCAL) -> float:
-    """The smallest value that has at least the share `level` of the weight at or below it."""
+    """Return the smallest value such that at least the share `level` of the weight is at or below it."""
     starts = np.array([0, values.size], dtype=np.int64)
     whole = whole_weights(weights, values.size, comm)
     if comm.size > 1:
@@ -156,9 +159,9 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None,
 
 
 def whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.int64]:
-    """Weights as whole numbers below 2**31: rounded to 2**-30 of the largest, unless they are so already.
+    """Return weights as integers below 2**31, rounded to 2**-30 of the largest unless they already are integers.
 
-    None above 0 is rounded to 0: a leaf may have no other rows.
+    Positive weights are never rounded to 0, because a leaf might not have any other rows.
     """
     if weights is None:
         return np.ones(n_rows, dtype=np.int64)
@@ -166,40 +169,40 @@ def whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.
 
 
 class Loss:
-    """What boosting needs to know about a loss.
+    """Base class of losses, which defines everything that boosting needs from a loss.
 
-    Throughout, `y` is float64 (the class index in classification) and `raw`, the raw prediction, float64 of shape
-    (n_outputs, n_rows), C order. A Loss belongs to one fit.
+    Throughout, `y` is float64 (class indices in classification), and `raw` holds the raw predictions as a C-ordered
+    float64 array of shape (n_outputs, n_rows). Each fit has its own Loss.
 
     Attributes
     ----------
     name : str
-        The value of the estimator's parameter `loss`.
+        Value of the estimator's parameter `loss`.
     n_outputs : int
-        Raw predictions per row, and trees per round.
+        Number of raw predictions per row and of trees per round.
     constant_hessian : bool
-        The hessian is 1 in every row.
+        True if the hessian of every row is 1.
     renews_leaves : bool
-        Leaf values come from `leaf_values`, not from sums of gradients.
+        True if leaf values come from `leaf_values` rather than from sums of gradients.
     by_rows : bool
-        It is a mean over rows, so that some of them tell it for all.
+        True if the loss is a mean over rows, so that it can be estimated from a subset of them.
     has_levels : bool
-        Raw predictions are several levels of one target.
+        True if the raw predictions are several levels of one target.
     has_log_odds : bool
-        Raw predictions are log odds, which have a scale of their own, by a log loss.
+        True if the raw predictions are log odds of a log loss, which have a natural scale.
     noise_l2 : float
-        The default L2 is so many times a power of the noise, where raw predictions have a scale of their own; 0: it is
-        a number.
+        Factor of the default L2, which is this factor times a power of the noise. If 0, the default L2 is a constant.
     noise_power : float
-        That power.
+        Exponent of the noise in the default L2.
     noise_unit : float
-        The root of the noise is in this unit: 1, or its own of the best constant where raw predictions have no scale.
+        Unit of the square root of the noise: 1, or the square root of the noise of the best constant if raw
+        predictions do not have a natural scale.
     tail : float
-        The share of the rows on the side of a raw prediction that has fewer: a level, or what it lacks of 1.
+        Smaller share of the rows on either side of a raw prediction: the minimum of the level and 1 - level.
     bounds : pair of numbers
-        Between which targets lie.
+        Lower and upper bound of the targets.
     comm : Comm
-        The ranks.
+        Communicator of the ranks.
     """
 
     name = ""
@@ -215,7 +218,7 @@ class Loss:
     comm: Comm = LOCAL
     _kernel = ""
     _grain = _GRAIN_EXP
-    # Where leaves are renewed: the quantile of the residuals, and the limit at which the mean of the rest is cut.
+    # For renewed leaves: the quantile of the residuals, and the clipping limit for the mean of the remainders.
     _leaf_level = 0.5
     _leaf_limit = 0.0
 
@@ -226,66 +229,66 @@ class Loss:
 
     @property
     def measures_noise(self) -> bool:
-        """Whether the variance of gradients, over the mean hessian, falls to that of the noise."""
+        """True if the variance of the gradients, divided by the mean hessian, decreases to the noise variance."""
         return not self.renews_leaves
 
     def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from here on."""
+        """Reduce over the rows of all ranks from now on."""
         self.comm = comm
 
     def _range(self, y: Array) -> tuple[float, float]:
-        """The smallest and the largest target."""
+        """Return the smallest and the largest target."""
         low, high = max_floats(self.comm, -float(y.min(initial=math.inf)), float(y.max(initial=-math.inf)))
         return -low, high
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError where the loss is not defined for `y`."""
+        """Raise ValueError if the loss is not defined for `y`."""
 
     def check_start(self, y: Array) -> None:
-        """Raise ValueError where no constant has the least loss."""
+        """Raise ValueError if no constant minimizes the loss."""
 
     def check_measured(self) -> None:
-        """Raise ValueError where the loss of a row is not known."""
+        """Raise ValueError if the loss of a row is not available."""
 
     def magnitude(self, y: Array) -> float:
-        """What raw predictions are hardly much larger than."""
+        """Return an approximate upper bound of the absolute raw predictions."""
         return max_floats(self.comm, float(np.abs(y).max(initial=0.0)))[0]
 
     def of_output(self, output: int) -> Loss:
-        """The loss that the leaves of one output's trees are renewed by."""
+        """Return the loss that renews the leaves of one output's trees."""
         return self
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """What leaves are renewed from: the target less one raw prediction."""
+        """Return the values that leaves are renewed from: the target minus the raw prediction of one output."""
         return y - raw[output]
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The constant raw prediction of least loss, shape (n_outputs,)."""
+        """Return the constant raw predictions with the lowest loss, shape (n_outputs,)."""
         raise NotImplementedError
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Renew what the loss learns from the residuals; call it before the gradients of each round."""
+        """Update the state that depends on the residuals; call this before computing the gradients of each round."""
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives by `raw`, unweighted, both (n_outputs, n_rows).
+        """Write the unweighted first and second derivatives with respect to `raw`, both of shape (n_outputs, n_rows).
 
-        Where `constant_hessian`, `hessians` is left as it is and may be None.
+        If `constant_hessian` is True, `hessians` is not modified and may be None.
         """
         n_threads = threads_for(raw.size, n_threads, self._grain)
         kernels.gradients(self._code, self._parameter, y, raw, gradients, hessians, n_threads)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """The same in double precision, where the loss has a formula for that."""
+        """Return the derivatives in double precision if the loss has formulas for them, otherwise in float32."""
         found = np.ones((2, *raw.shape), dtype=np.float32)
         self.gradients(y, raw, found[0], found[1])
         return found[0].astype(np.float64), found[1].astype(np.float64)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Weighted mean of the rows' losses."""
+        """Return the weighted mean loss of the rows."""
         return weighted_mean(self._losses_of(y, raw, n_threads), sample_weight, self.comm)
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """The loss of each row, where there is one raw prediction; both (n_rows,)."""
+        """Return the loss of each row for losses with one raw prediction; `raw` and the result have shape (n_rows,)."""
         return self._losses_of(y, raw[None])
 
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
@@ -294,15 +297,15 @@ class Loss:
         return out
 
     def predict(self, raw: Array) -> Array:
-        """From raw predictions of shape (n_rows, n_outputs) to means, quantiles or probabilities."""
+        """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
         return raw[:, 0]
 
     def deviation(self, mean: Array) -> Array:
-        """What the standard deviation of targets with such means is proportional to."""
+        """Return values proportional to the standard deviation of targets with these means."""
         return np.ones_like(mean)
 
     def damped(self, steps: Array) -> Array:
-        """Newton steps of leaves, cut to the minimum of the loss where they lead far beyond it."""
+        """Return Newton steps of leaves, shortened to the minimum of the loss if they would overshoot it by far."""
         return steps
 
     def leaf_values(
@@ -312,9 +315,9 @@ class Loss:
         sample_weight: Array | None = None,
         n_threads: int = 1,
     ) -> Array:
-        """Value of each leaf from the residuals `y - raw` of its rows, sorted by leaf; reorders `residuals`.
+        """Return leaf values from the residuals `y - raw` of the rows, sorted by leaf; reorders `residuals`.
 
-        The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`.
+        Leaf `i` contains the rows from `leaf_starts[i]` to `leaf_starts[i + 1]`.
         """
         out = np.empty(leaf_starts.size - 1)
         weights = whole_weights(sample_weight, residuals.size, self.comm)
@@ -326,23 +329,23 @@ class Loss:
 
 
 class SquaredError(Loss):
-    """(y - raw)**2 / 2: the mean."""
+    """Squared error (y - raw)**2 / 2, minimized by the mean."""
 
     name = "squared_error"
     constant_hessian = True
     _grain = _GRAIN_RESIDUAL
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The mean."""
+        """Return the mean."""
         return np.array([weighted_mean(y, sample_weight, self.comm)])
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Prediction less target, and 1."""
+        """Return prediction minus target, and 1."""
         return raw - y, np.ones_like(raw)
 
 
 class Quantile(Loss):
-    """Pinball loss: `level` of the rows fall at or below the prediction."""
+    """Pinball loss: the share `level` of the rows is at or below the prediction."""
 
     name = "quantile"
     constant_hessian = True
@@ -354,12 +357,12 @@ class Quantile(Loss):
         self._leaf_level, self.tail = level, min(level, 1 - level)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The quantile."""
+        """Return the quantile."""
         return np.array([weighted_quantile(y, self._leaf_level, sample_weight, self.comm)])
 
 
 class AbsoluteError(Quantile):
-    """abs(y - raw): the median."""
+    """Absolute error abs(y - raw), minimized by the median."""
 
     name = "absolute_error"
 
@@ -368,9 +371,9 @@ class AbsoluteError(Quantile):
 
 
 class Huber(Loss):
-    """Squares up to the limit d, d (abs(y - raw) - d/2) beyond it.
+    """Huber loss: squared error up to the limit d, and d (abs(y - raw) - d/2) beyond it.
 
-    d is renewed each round: the quantile `alpha` of the absolute residuals (Friedman 2001, section 4.4).
+    In each round, d is set to the quantile `alpha` of the absolute residuals (Friedman 2001, section 4.4).
     """
 
     name = "huber"
@@ -383,13 +386,13 @@ class Huber(Loss):
         self._alpha = alpha
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The median."""
+        """Return the median."""
         start = np.array([weighted_quantile(y, 0.5, sample_weight, self.comm)])
         self.start_round(y, np.broadcast_to(start[:, None], (1, y.size)), sample_weight)
         return start
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Renew the limit; where most residuals are 0, the largest one."""
+        """Update the limit; if the quantile of the absolute residuals is 0, use the largest residual."""
         distances = np.abs(y - raw[0])
         limit = weighted_quantile(distances, self._alpha, sample_weight, self.comm)
         self._parameter = limit or max_floats(self.comm, float(distances.max(initial=0.0)))[0]
@@ -397,82 +400,83 @@ class Huber(Loss):
 
 
 class LogLinkLoss(Loss):
-    """A loss of exp(raw), the mean; the variance is proportional to a power of it."""
+    """Base class of losses with the mean exp(raw) and a variance proportional to a power of the mean."""
 
     bounds = (0.0, math.inf)
     variance_power = 1.0
-    noise_l2, noise_power = 30.0, 1.0  # so that the unit of the target is of no account
+    noise_l2, noise_power = 30.0, 1.0  # makes the default L2 independent of the target's unit
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The logarithm of the mean."""
+        """Return the logarithm of the mean."""
         mean = weighted_mean(y, sample_weight, self.comm)
-        if mean == 0:  # rows of little weight, rounded to none, may be all that are not 0
+        if mean == 0:  # all nonzero targets may belong to rows whose tiny weights are rounded to 0
             assert sample_weight is not None
             mean = exact_sum(y * sample_weight, self.comm) / exact_sum(sample_weight, self.comm)
         return np.array([log(mean)])
 
     def predict(self, raw: Array) -> Array:
-        """The mean, exp(raw)."""
+        """Return the mean, exp(raw)."""
         out = np.empty(raw.shape[0])
         kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
         return out
 
     def deviation(self, mean: Array) -> Array:
-        """Of the distribution with that variance."""
+        """Return values proportional to the standard deviation implied by the variance power."""
         return np.maximum(mean, np.finfo(float).tiny) ** (self.variance_power / 2)
 
 
 class Poisson(LogLinkLoss):
-    """exp(raw) - y raw."""
+    """Poisson loss exp(raw) - y raw."""
 
     name = "poisson"
 
     def check_target(self, y: Array) -> None:
-        """Counts or rates, none negative."""
+        """Raise ValueError unless all targets are nonnegative."""
         least = self._range(y)[0]
         if least < 0:
             raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {least}.")
 
     def check_start(self, y: Array) -> None:
-        """Not all 0."""
+        """Raise ValueError if all targets are 0."""
         if self._range(y)[1] == 0:
             raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
 
     def damped(self, steps: Array) -> Array:
-        """A leaf's loss is least at log(sum of y / sum of exp(raw)), the logarithm of 1 + its Newton step."""
+        """Replace positive Newton steps by log(1 + step), the exact minimum log(sum(y) / sum(exp(raw))) of a leaf."""
         return np.where(steps > 0, log1p(np.maximum(steps, 0)), steps)
 
 
 class Gamma(LogLinkLoss):
-    """raw + y exp(-raw)."""
+    """Gamma loss raw + y exp(-raw)."""
 
     name = "gamma"
     variance_power = 2.0
 
     def check_target(self, y: Array) -> None:
-        """Only positive values."""
+        """Raise ValueError unless all targets are positive."""
         least = self._range(y)[0]
         if least <= 0:
             raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {least}.")
 
     def damped(self, steps: Array) -> Array:
-        """A leaf's loss is least at the logarithm of the mean of y exp(-raw), -log(1 - its Newton step)."""
+        """Replace negative Newton steps by -log(1 - step), the exact minimum of a leaf: log(mean(y exp(-raw)))."""
         return np.where(steps < 0, -log1p(np.maximum(-steps, 0)), steps)
 
 
 class _LogLoss(Loss):
-    # Odds times e**10, with a learning rate of 0.1 times e in one round; ordinary leaves move a few units. Where p is
-    # near 0 or 1, p (1 - p) vanishes, and the step for a few surprising rows would be thousands of times too long.
+    # At most e**10 times the odds, or e times in one round with a learning rate of 0.1; typical steps are a few units.
+    # If p is near 0 or 1, p (1 - p) vanishes, and the Newton step for a few surprising rows would be thousands of times
+    # too long.
     max_step = 10.0
     has_log_odds = True
     noise_l2 = 3.0
 
     def damped(self, steps: Array) -> Array:
-        """Steps of at most `max_step`."""
+        """Clip Newton steps to at most `max_step`."""
         return np.minimum(np.maximum(steps, -self.max_step), self.max_step)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """P - 1 in the class, p outside; and p (1 - p), for more than two classes times K / (K - 1)."""
+        """Return p - 1 for the true class and p otherwise, and p (1 - p), times K / (K - 1) for K > 2 classes."""
         share = np.ascontiguousarray(self.predict(np.ascontiguousarray(raw.T)).T)
         if self.n_outputs == 1:
             return share[1:] - y, share[1:] * share[:1]
@@ -481,47 +485,47 @@ class _LogLoss(Loss):
 
 
 class BinaryLogLoss(_LogLoss):
-    """log(1 + exp(raw)) - y raw, raw the log odds of class 1."""
+    """Binary log loss log(1 + exp(raw)) - y raw, where raw is the log odds of class 1."""
 
     name = "log_loss"
     _kernel = "binary_log_loss"
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The log odds."""
+        """Return the log odds of class 1."""
         return np.array([log_odds(y, sample_weight, self.comm)])
 
     def predict(self, raw: Array) -> Array:
-        """Probabilities of both classes."""
+        """Return the probabilities of both classes."""
         out = np.empty((raw.size, 2))
         kernels.binary_probabilities(raw.reshape(-1), out)
         return out
 
 
 class MulticlassLogLoss(_LogLoss):
-    """log(sum over k of exp(raw_k)) - raw_y: one raw prediction per class.
+    """Multiclass log loss log(sum over k of exp(raw_k)) - raw_y with one raw prediction per class.
 
-    The hessian of each class is K / (K - 1) p (1 - p), which makes up for the classes' moving together (Friedman 2001,
-    equation 34).
+    The hessian of each class is K / (K - 1) p (1 - p), which accounts for simultaneous changes of all classes
+    (Friedman 2001, equation 34).
     """
 
     name = "log_loss"
     _kernel = "multiclass_log_loss"
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The logarithms of the classes' shares."""
+        """Return the logarithms of the class priors."""
         shares = _class_weights(y, sample_weight, self.n_outputs, self.comm)
         total = sum(shares)
         return log([share / total for share in shares])
 
     def predict(self, raw: Array) -> Array:
-        """Probabilities of the classes."""
+        """Return the class probabilities."""
         out = np.empty(raw.shape)
         kernels.class_probabilities(np.ascontiguousarray(raw), out)
         return out
 
 
 def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
-    """The logarithm of the weight of class 1 over that of class 0."""
+    """Return the logarithm of the total weight of class 1 divided by that of class 0."""
     shares = _class_weights(y, weights, 2, comm)
     return float(log(shares[1] / shares[0]))
 
@@ -530,4 +534,4 @@ def _class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) 
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights, comm), out)
     comm.sum(out)
-    return np.maximum(out, 1).tolist()  # a class of little weight is rounded to no less than a unit
+    return np.maximum(out, 1).tolist()  # classes of tiny weight are not rounded to 0

@@ -1,4 +1,4 @@
-"""Losses given by formulas over whole arrays: those of the library that need no loop of their own, and users' own."""
+"""Losses with array formulas: built-in losses that do not need their own kernels, and user-defined losses."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from fastens.engine.losses.losses import (
 )
 
 Array = NDArray[np.float64]
-BLOCK = 1 << 14  # rows whose formulas are evaluated at a time, so that what they make stays in the cache
-MAX_STEPS = 200  # of the search for a starting value
-_SMALL = 0.02  # differences whose log(cosh) has a series of few terms
+BLOCK = 1 << 14  # number of rows whose formulas are evaluated at a time, so that temporaries stay in the cache
+MAX_STEPS = 200  # maximum number of iterations for the starting value
+_SMALL = 0.02  # below this difference, log(cosh) is computed from a short series
 
 
 def exp(x: Array) -> Array:
-    """exp(x), the same on every machine; x is cut at 707."""
+    """Return exp(x), identical on every machine; x is clipped at 707."""
     out = np.empty(x.size)
     kernels.means_of_log(np.ascontiguousarray(x), out)
     return out
 
 
 class NumericLoss(Loss):
-    """A loss with one raw prediction, whose derivatives are formulas over arrays."""
+    """Base class of losses with one raw prediction whose derivatives are array formulas."""
 
     def __init__(self, parameter: float = 0.0) -> None:
         self.n_outputs = 1
         self._parameter = parameter
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Any, Any]:
-        """First and second derivative of each row's loss."""
+        """Return the first and second derivatives of each row's loss."""
         raise NotImplementedError
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """The loss of each row."""
+        """Return the loss of each row."""
         raise NotImplementedError
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives by `raw`, block by block."""
+        """Write the first and second derivatives with respect to `raw`, block by block."""
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
             gradients[0, rows], second = self.derivatives(y[rows], raw[0, rows])
@@ -61,24 +61,24 @@ class NumericLoss(Loss):
                 hessians[0, rows] = second
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Weighted mean of the rows' losses."""
+        """Return the weighted mean loss of the rows."""
         return weighted_mean(self.row_losses(y, raw[0]), sample_weight, self.comm)
 
     def _reweighted_mean(self, y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
-        """The fixed point of c = mean of y weighted by factor(c - y)."""
+        """Return the fixed point of c = mean of y with weights factor(c - y)."""
         for _ in range(MAX_STEPS):
             factors = factor(start - y)
             away = y - start
             step = weighted_mean(factors * away, weight, self.comm) / weighted_mean(factors, weight, self.comm)
             before, start = start, start + step
-            # Targets may be far from 0, beside what they differ by.
+            # The tolerance depends on both scales because targets may be far from 0 relative to their spread.
             if abs(step) <= 1e-12 * min(abs(start), self.magnitude(away)) or start == before:
                 break
         return np.array([start])
 
 
 class Tweedie(NumericLoss, LogLinkLoss):
-    """y exp((1-p) raw) / (p-1) + exp((2-p) raw) / (2-p): a variance of mean**p, 1 < p < 2 (Jorgensen 1987)."""
+    """Tweedie loss y exp((1-p) raw) / (p-1) + exp((2-p) raw) / (2-p), variance mean**p, 1 < p < 2 (Jorgensen 1987)."""
 
     name = "tweedie"
 
@@ -87,29 +87,29 @@ class Tweedie(NumericLoss, LogLinkLoss):
         self.variance_power = power
 
     def check_target(self, y: Array) -> None:
-        """None negative."""
+        """Raise ValueError unless all targets are nonnegative."""
         least, most = self._range(y)
         if least < 0:
             raise ValueError(f"y must be at least 0 for loss='tweedie'; it goes from {least} to {most}.")
 
     def check_start(self, y: Array) -> None:
-        """Not all 0."""
+        """Raise ValueError if all targets are 0."""
         if self._range(y)[1] == 0:
             raise ValueError("y must be somewhere positive for loss='tweedie'; all its values are 0.")
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """As the class says."""
+        """Return the first and second derivatives of each row's loss."""
         p = self._parameter
         falling, rising = y * exp((1 - p) * raw), exp((2 - p) * raw)
         return rising - falling, (p - 1) * falling + (2 - p) * rising
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """As the class says."""
+        """Return the loss of each row."""
         p = self._parameter
         return y * exp((1 - p) * raw) / (p - 1) + exp((2 - p) * raw) / (2 - p)
 
     def damped(self, steps: Array) -> Array:
-        """A leaf's loss is least at log(A / B), A and B the sums of both terms, which follow from its Newton step."""
+        """Return the exact minimum of a leaf's loss from its Newton step: log(A / B) for the sums A, B of the terms."""
         p = self._parameter
         tiny = np.finfo(np.float64).tiny
         up, down = 1 + (2 - p) * steps, 1 - (p - 1) * steps
@@ -117,18 +117,19 @@ class Tweedie(NumericLoss, LogLinkLoss):
 
 
 class LogCosh(NumericLoss):
-    """log(cosh(raw - y)): squares near 0, absolute errors far away.
+    """Log-cosh loss log(cosh(raw - y)): squared error near 0, absolute error far away.
 
-    Its slope is tanh(raw - y), nearly that of Huber's loss with a limit of 1. Its second derivative vanishes far away,
-    as that of absolute errors does: so trees are fitted to slopes alone, and a leaf is the median of its residuals and
-    the mean of the rest cut at 1 (Friedman 2001, section 4.4). Targets in a small unit, whose residuals are large
-    numbers, are learned as by absolute errors.
+    Its gradient is tanh(raw - y), similar to the Huber loss with a limit of 1. Its second derivative vanishes far from
+    0, as for the absolute error. Therefore, trees are fitted to the gradients only, and the value of a leaf is the
+    median of its residuals plus the mean of the remainders clipped at 1 (Friedman 2001, section 4.4). If residuals are
+    large because of the target's unit, the loss behaves like the absolute error.
 
     Parameters
     ----------
     by_newton : bool, default=False
-        Have hessians in place of leaf values, as linear leaves need: those of the parabola which touches the loss from
-        above, tanh(d) / d, by which every step goes down (as in iteratively reweighted least squares).
+        If True, use hessians instead of renewed leaf values, as linear leaves require. The hessians are tanh(d) / d,
+        the curvature of the parabola that touches the loss from above, so that every step decreases the loss (as in
+        iteratively reweighted least squares).
     """
 
     name = "log_cosh"
@@ -140,31 +141,31 @@ class LogCosh(NumericLoss):
 
     @property
     def measures_noise(self) -> bool:
-        """The variance of slopes, which are differences where these are small, falls to that of the noise."""
+        """True, because small gradients equal the residuals, so that their variance decreases to the noise variance."""
         return True
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The constant of least loss."""
+        """Return the constant with the lowest loss."""
         median = weighted_quantile(y, 0.5, sample_weight, self.comm)
         return self._reweighted_mean(y, sample_weight, self._curvature, median)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Where no residual of a leaf is cut, let means have the digits of small residuals."""
+        """Reduce the clipping limit if all residuals are small, so that fixed-point means stay precise."""
         self._leaf_limit = min(1.0, 2 * self.magnitude(y - raw[0]))
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the slopes, and where they are needed the curvatures."""
+        """Write the gradients, and the hessians if they are needed."""
         super().gradients(y, raw, gradients, None if self.constant_hessian else hessians, n_threads)
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Slope, and the curvature of the touching parabola."""
+        """Return the gradients, and the curvatures of the parabolas that touch the loss from above."""
         return _tanh(raw - y), self._curvature(raw - y)
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """As the class says."""
+        """Return the loss of each row."""
         distance = np.abs(raw - y)
         large = distance + log1p(exp(-2 * distance)) - math.log(2)
-        # Where these cancel, the series, to a part in 10**12.
+        # These terms cancel at small distances, where the series is accurate to 1 part in 10**12.
         square = np.minimum(distance, _SMALL) ** 2
         series = square * (0.5 - square * (1 / 12 - square * (1 / 45 - square * (17 / 2520))))
         return np.where(distance < _SMALL, series, large)
@@ -176,7 +177,7 @@ class LogCosh(NumericLoss):
 
 
 class Expectile(NumericLoss):
-    """Squares that weigh `level` where y is above the prediction, 1 - level below (Newey & Powell 1987)."""
+    """Squared error weighted by `level` for targets above the prediction, 1 - level below (Newey & Powell 1987)."""
 
     name = "expectile"
     noise_l2 = 20.0
@@ -184,7 +185,7 @@ class Expectile(NumericLoss):
 
     @property
     def noise_unit(self) -> float:  # type: ignore[override]
-        """The root of the noise of the best constant: the unit of the target is of no account."""
+        """Square root of the noise of the best constant, which makes the L2 independent of the target's unit."""
         return self._unit or 1.0
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
@@ -197,16 +198,16 @@ class Expectile(NumericLoss):
             self._unit = largest * math.sqrt(noise)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The expectile."""
+        """Return the expectile."""
         return self._reweighted_mean(y, sample_weight, self._side, weighted_mean(y, sample_weight, self.comm))
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Of half the squares."""
+        """Return the derivatives of half the weighted squares."""
         side = self._side(raw - y)
         return side * (raw - y), side
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """Half the squares."""
+        """Return half the weighted squares."""
         return self._side(raw - y) * (raw - y) ** 2 / 2
 
     def _side(self, difference: Array) -> Array:
@@ -214,82 +215,82 @@ class Expectile(NumericLoss):
 
 
 class Exponential(NumericLoss):
-    """exp(-raw) for class 1 and exp(raw) for class 0: AdaBoost's loss; raw is half the log odds (Friedman 2000)."""
+    """Exponential loss of AdaBoost, exp(-raw) for class 1 and exp(raw) for class 0; raw is half the log odds."""
 
     name = "exponential"
     has_log_odds = True
-    noise_l2, noise_power = 10.0, 1.0  # hessians grow with the loss, and so must the L2
+    noise_l2, noise_power = 10.0, 1.0  # hessians grow with the loss, so the L2 must grow as well
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Half the log odds."""
+        """Return half the log odds."""
         return np.array([log_odds(y, sample_weight, self.comm) / 2])
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """As the class says."""
+        """Return the first and second derivatives of each row's loss."""
         sign = 2 * y - 1
         value = exp(-sign * raw)
         return -sign * value, value
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """As the class says."""
+        """Return the loss of each row."""
         return exp((1 - 2 * y) * raw)
 
     def predict(self, raw: Array) -> Array:
-        """Probabilities of both classes."""
+        """Return the probabilities of both classes."""
         return BinaryLogLoss().predict(2 * raw)
 
     def damped(self, steps: Array) -> Array:
-        """A leaf's loss is least at half the log odds of its weights, which is artanh of its Newton step."""
-        limit = math.tanh(5.0)  # odds of e**10 in one round, as with the log loss
+        """Return the exact minimum of a leaf's loss, half the log odds of its weights: artanh of its Newton step."""
+        limit = math.tanh(5.0)  # the odds change by at most e**10 in one round, as with the log loss
         steps = np.clip(steps, -limit, limit)
         return 0.5 * (log1p(steps) - log1p(-steps))
 
 
 class CrossEntropy(BinaryLogLoss):
-    """The log loss of a share: y is a probability itself, between 0 and 1."""
+    """Cross entropy of targets that are probabilities between 0 and 1."""
 
     name = "cross_entropy"
     bounds = (0.0, 1.0)
 
     def check_target(self, y: Array) -> None:
-        """Shares."""
+        """Raise ValueError unless all targets are between 0 and 1."""
         least, most = self._range(y)
         if least < 0 or most > 1:
             raise ValueError(f"y must be from 0 to 1 for loss={self.name!r}; it goes from {least} to {most}.")
 
     def check_start(self, y: Array) -> None:
-        """Not all of them 0 or all 1."""
+        """Raise ValueError if all targets are 0 or all are 1."""
         least, most = self._range(y)
         if least == most in (0, 1):
             raise ValueError(f"y must not be all 0 or all 1 for loss={self.name!r}; all its values are {least}.")
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The log odds of the mean."""
+        """Return the log odds of the mean."""
         mean = weighted_mean(y, sample_weight, self.comm)
-        if mean in (0, 1):  # but for rows of little weight, rounded to none, or shares next to 1
+        if mean in (0, 1):  # rounding may drop rows of tiny weight or targets next to 1
             weight = np.ones(len(y)) if sample_weight is None else sample_weight
             return np.array([log(exact_sum(y * weight, self.comm) / exact_sum((1 - y) * weight, self.comm))])
         return np.array([log(mean / (1 - mean))])
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Those of the log loss."""
+        """Return the derivatives of the log loss in double precision."""
         return BinaryLogLoss().exact_derivatives(y, raw)
 
     def predict(self, raw: Array) -> Array:
-        """The expected share."""
+        """Return the expected target."""
         return super().predict(raw)[:, 1]
 
 
 class SeveralLevels(Loss):
-    """Several quantiles or expectiles, a raw prediction for each; predictions are sorted, so that they never cross.
+    """Several quantiles or expectiles with one raw prediction each; predictions are sorted so that they never cross.
 
-    Sorting makes them no worse, and keeps them monotone where each is (Chernozhukov, Fernandez-Val & Galichon 2010,
-    "Quantile and probability curves without crossing").
+    Sorting never increases the error, and predictions remain monotone if each level is (Chernozhukov, Fernandez-Val &
+    Galichon 2010, "Quantile and probability curves without crossing").
 
     Parameters
     ----------
     parts : sequence of Loss
-        The losses of the levels, ascending.
+        The losses of the levels in ascending order.
     """
 
     has_levels = True
@@ -302,57 +303,57 @@ class SeveralLevels(Loss):
         self.noise_l2, self.noise_power = parts[0].noise_l2, parts[0].noise_power
 
     def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from here on."""
+        """Reduce over the rows of all ranks from now on."""
         super().join(comm)
         for part in self._parts:
             part.join(comm)
 
     def of_output(self, output: int) -> Loss:
-        """The loss of one level."""
+        """Return the loss of one level."""
         return self._parts[output]
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The quantiles or expectiles."""
+        """Return the quantiles or expectiles."""
         return np.concatenate([part.start(y, sample_weight) for part in self._parts])
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Renew what the levels learn from their residuals."""
+        """Update the state of the levels that depends on their residuals."""
         for k, part in enumerate(self._parts):
             part.start_round(y, raw[k : k + 1], sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Those of each level."""
+        """Write the derivatives of each level."""
         for k, part in enumerate(self._parts):
             own = slice(k, k + 1)
             part.gradients(y, raw[own], gradients[own], None if hessians is None else hessians[own], n_threads)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """The mean over the levels."""
+        """Return the mean over the levels."""
         losses = (part.loss(y, raw[k : k + 1], sample_weight, n_threads) for k, part in enumerate(self._parts))
         return sum_in_order(losses) / self.n_outputs
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """The loss of each row, where there is one level."""
+        """Return the loss of each row if there is one level."""
         return self._parts[0].row_losses(y, raw)
 
     def predict(self, raw: Array) -> Array:
-        """The levels of each row, ascending, shape (n_rows, n_levels)."""
+        """Return the levels of each row in ascending order, shape (n_rows, n_levels)."""
         return np.sort(raw, axis=1)
 
 
 class CustomLoss(NumericLoss):
-    """A user's loss: a function of (y, raw) that returns gradients and hessians, or an object with such a method.
+    """User-defined loss: a function of (y, raw) that returns gradients and hessians, or an object with `derivatives`.
 
-    It is given all rows at once, or on several ranks those of one, and must not make a row's derivatives depend on the
-    others; `raw` has the shape (n_rows,), or (n_rows, n_outputs) where there are several.
+    The function receives all rows at once, or the rows of one rank in distributed fits. The derivatives of a row must
+    not depend on other rows. `raw` has shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
 
     Parameters
     ----------
     source : callable, or object with `derivatives(y, raw)`
-        May also have `start(y, sample_weight)`, the first raw prediction (default: 0); `loss(y, raw)`, the loss of each
-        row (early stopping needs it); `predict(raw)`, the inverse link.
+        Objects may also define `start(y, sample_weight)`, the initial raw prediction (default: 0); `loss(y, raw)`, the
+        loss of each row (required for early stopping); and `predict(raw)`, the inverse link.
     n_outputs : int, default=1
-        Raw predictions per row.
+        Number of raw predictions per row.
     """
 
     name = "custom"
@@ -364,7 +365,7 @@ class CustomLoss(NumericLoss):
         self._derivatives: Callable[[Array, Array], Any] = getattr(source, "derivatives", source)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """What the source says of the rows of all ranks, or 0."""
+        """Return the initial raw prediction of the source for the rows of all ranks, or 0."""
         if not hasattr(self._source, "start"):
             return np.zeros(self.n_outputs)
         y, sample_weight = gathered(self.comm, [y, sample_weight])
@@ -376,26 +377,26 @@ class CustomLoss(NumericLoss):
         return found.reshape(-1)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives by `raw`, found for all rows at once."""
+        """Write the first and second derivatives with respect to `raw`, computed for all rows at once."""
         assert hessians is not None
         found = self.derivatives(y, self._as_given(raw.T))
         gradients[:], hessians[:] = (part.T.reshape(raw.shape) for part in found)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """The same as the source gives them."""
+        """Return the derivatives in the precision that the source provides."""
         first, second = self.derivatives(y, self._as_given(raw.T))
         return first.T.reshape(raw.shape), second.T.reshape(raw.shape)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Weighted mean of the rows' losses."""
+        """Return the weighted mean loss of the rows."""
         return weighted_mean(self.row_losses(y, self._as_given(raw.T)), sample_weight, self.comm)
 
     def _as_given(self, raw: Array) -> Array:
-        """Raw predictions of shape (n_rows, n_outputs) as the source gets them."""
+        """Return raw predictions of shape (n_rows, n_outputs) in the shape that the source expects."""
         return np.ascontiguousarray(raw) if self.n_outputs > 1 else raw[:, 0]
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """What the source says, checked: arrays of finite numbers, hessians not negative. None are asked of no rows."""
+        """Return the validated derivatives: finite, with nonnegative hessians. The source never gets empty arrays."""
         if len(y) == 0:
             return raw, raw
         found = self._derivatives(_unchangeable(y), _unchangeable(raw))
@@ -412,20 +413,20 @@ class CustomLoss(NumericLoss):
         return gradients, hessians
 
     def check_measured(self) -> None:
-        """The source says how large it is."""
+        """Raise ValueError if the source does not define `loss`."""
         if not hasattr(self._source, "loss"):
             raise ValueError(
                 f"loss must have a method `loss`, for early stopping and to explain it; {self._source!r} has none."
             )
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """What the source says; not a number where it says nothing."""
+        """Return the row losses of the source, or NaN if it does not define `loss`."""
         if not hasattr(self._source, "loss") or len(y) == 0:
             return np.full(y.shape, np.nan)
         return _of_shape(y.shape, self._source.loss(_unchangeable(y), _unchangeable(raw)), "loss.loss")
 
     def predict(self, raw: Array) -> Array:
-        """What the source says, or the raw prediction."""
+        """Apply the source's inverse link, or return the raw predictions if it does not define `predict`."""
         given = self._as_given(raw)
         if not hasattr(self._source, "predict"):
             return given
@@ -433,7 +434,7 @@ class CustomLoss(NumericLoss):
 
 
 class OneClass(Loss):
-    """The loss of a target of one class, whose probability is 1: it is 0, and its trees are constants of 0."""
+    """Loss of a target with a single class: the loss is 0, the probability is 1, and all leaf values are 0."""
 
     n_outputs = 1
 
@@ -441,7 +442,7 @@ class OneClass(Loss):
         self.name = name
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """0: there is no other class."""
+        """Return 0, because there is no other class."""
         return np.zeros(1)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
@@ -454,28 +455,29 @@ class OneClass(Loss):
         return np.zeros(len(y))
 
     def predict(self, raw: Array) -> Array:
-        """The probability of the class, shape (n_rows, 1)."""
+        """Return the probability of the class, 1, with shape (n_rows, 1)."""
         return np.ones((len(raw), 1))
 
 
 class CustomClassLoss(CustomLoss):
-    """A user's loss for classes, y being their numbers; raw predictions are log odds unless it says otherwise.
+    """User-defined loss for classification, where y holds class indices; raw predictions are log odds by default.
 
-    Two classes have one raw prediction, three or more have one each.
+    Binary problems have one raw prediction; multiclass problems have one per class.
 
     Parameters
     ----------
     source : callable, or object with `derivatives(y, raw)`
-        As for `CustomLoss`; `predict` returns the probability of the second of two classes, or those of all.
+        See `CustomLoss`. `predict` returns the probability of the second class if there are two classes, otherwise the
+        probabilities of all classes.
     n_classes : int, default=2
-        How many classes there are.
+        Number of classes.
     """
 
     def __init__(self, source: Any, n_classes: int = 2) -> None:
         super().__init__(source, 1 if n_classes == 2 else n_classes)
 
     def predict(self, raw: Array) -> Array:
-        """Probabilities of the classes."""
+        """Return the class probabilities."""
         if not hasattr(self._source, "predict"):
             known = BinaryLogLoss() if self.n_outputs == 1 else MulticlassLogLoss(self.n_outputs)
             return known.predict(raw)
@@ -484,7 +486,7 @@ class CustomClassLoss(CustomLoss):
 
 
 def _of_shape(shape: tuple[int, ...], found: Any, name: str) -> Array:
-    """What a user's function has returned, which must be numbers of this shape."""
+    """Return the result of a user's function as an array; raise ValueError unless it has this shape."""
     numbers = _numbers(found, name)
     if numbers.shape != shape:
         raise ValueError(f"{name} must return an array of shape {shape}; got {numbers.shape}.")
@@ -492,18 +494,18 @@ def _of_shape(shape: tuple[int, ...], found: Any, name: str) -> Array:
 
 
 def _numbers(found: Any, name: str) -> Array:
-    """What a user's function has returned as real numbers."""
+    """Return the result of a user's function as real numbers; raise ValueError if it is not numeric."""
     try:
         array = np.asarray(found)
         if array.dtype.kind == "c":
-            raise TypeError(f"got {array.dtype}")  # NumPy would leave out the imaginary parts
+            raise TypeError(f"got {array.dtype}")  # NumPy would drop the imaginary parts
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must return numbers: {error}") from error
 
 
 def _unchangeable(array: Array) -> Array:
-    """The same numbers for a user's function, which must not write over them."""
+    """Return a read-only view for a user's function, which must not modify the values."""
     view = array.view()
     view.flags.writeable = False
     return view

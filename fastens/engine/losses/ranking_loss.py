@@ -24,9 +24,9 @@ from fastens.engine.whole import are_whole
 
 Array = NDArray[np.float64]
 
-# Documents worth a thread: some 50 us of sorting and comparing.
+# Minimum number of documents for a thread, about 50 us of sorting and comparing.
 _GRAIN = 1 << 10
-# Places with a discount of their own; those beyond are discounted alike.
+# Number of positions with individual discounts; all positions beyond share one discount.
 _MOST_PLACES = 1 << 16
 # Columns of the target.
 RELEVANCE, QUERY, DOCUMENTS = range(3)
@@ -34,18 +34,18 @@ RELEVANCE, QUERY, DOCUMENTS = range(3)
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """What the loss needs to know.
+    """Options of the ranking loss.
 
     Attributes
     ----------
     ndcg_at : int or None
-        Places that count in the loss reported; None for all.
+        Number of positions that count in the reported loss. If None, all positions count.
     truncation_level : int
-        Places whose documents are compared with all below.
+        Number of top positions whose documents are paired with all documents below them.
     label_gain : {"exponential", "linear"}
-        What a document of relevance r is worth: 2**r - 1 or r.
+        Gain of a document of relevance r: 2**r - 1 or r.
     normalize : bool
-        Whether close pairs count more, and queries of many pairs no more than others.
+        If True, pairs with close scores count more, and queries with many pairs do not count more than others.
     """
 
     ndcg_at: int | None = 10
@@ -55,10 +55,10 @@ class RankingOptions:
 
 
 class LambdaRank(Loss):
-    """1 - NDCG, through LambdaMART's gradients; the target's columns are relevance, query and number of documents.
+    """1 - NDCG, optimized with LambdaMART gradients; the columns of y are relevance, query and number of documents.
 
-    The gradient of a document is the sum, over the documents of its query with another relevance, of the slope of
-    log(1 + exp(-difference of scores)) times what NDCG would change by if both changed places.
+    The gradient of a document is a sum over all documents of its query with a different relevance. Each term is the
+    slope of log(1 + exp(-score difference)), times the change of NDCG if both documents swapped positions.
     """
 
     name = "ndcg"
@@ -72,11 +72,11 @@ class LambdaRank(Loss):
         self._known: list[tuple[Array, Queries]] = []
 
     def magnitude(self, y: Array) -> float:
-        """Scores are made of slopes of at most 1."""
+        """Return 1, because scores are sums of slopes of at most 1."""
         return 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """0: only differences count."""
+        """Return 0, because only score differences matter."""
         return np.zeros(1)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
@@ -87,25 +87,25 @@ class LambdaRank(Loss):
         self._queries(y).kernel.gradients(raw[0], options, gradients[0], hessians[0], n_threads)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """1 - the weighted mean of the queries' NDCG."""
+        """Return 1 minus the weighted mean NDCG of the queries."""
         return 1.0 - self.ndcg(y, raw, sample_weight, self._options.ndcg_at, n_threads)
 
     def ndcg(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None, n_threads: int = 1) -> float:
-        """The weighted mean of the queries' NDCG at so many places; None for all."""
+        """Return the weighted mean NDCG of the queries at the top `at` positions; if None, all positions count."""
         queries = self._queries(y)
         return weighted_mean(queries.ndcg(raw[0], at, n_threads), queries.weights(sample_weight), self.comm)
 
     def average_precision(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None) -> float:
-        """The weighted mean of the queries' average precision at so many places; None for all."""
+        """Return the weighted mean average precision of the queries at the top `at` positions; if None, at all."""
         queries = self._queries(y)
         return weighted_mean(queries.average_precision(raw[0], at), queries.weights(sample_weight), self.comm)
 
     def damped(self, steps: Array) -> Array:
-        """Steps of at most `max_step`: where a pair is far apart, its curvature vanishes."""
+        """Clip Newton steps to `max_step`, because the curvature of pairs with distant scores vanishes."""
         return np.clip(steps, -self.max_step, self.max_step)
 
     def _queries(self, y: Array) -> Queries:
-        """The queries of a target; those of the last few that were asked for are kept."""
+        """Return the queries of a target; the queries of the last few targets are cached."""
         known = next((known for known in self._known if known[0] is y), None)
         others = [other for other in self._known if other is not known]
         self._known = [*others[-3:], known or (y, Queries(y, self._options.label_gain))]
@@ -120,14 +120,14 @@ class Queries:
     y : float64 array of shape (n_rows, 3)
         Relevance, query and number of documents of each row.
     label_gain : {"exponential", "linear"}
-        What a relevance is worth.
+        Gain of a relevance.
     """
 
     def __init__(self, y: Array, label_gain: str) -> None:
         self._y, self._documents = y, np.ascontiguousarray(y[:, DOCUMENTS])
         order = np.argsort(y[:, QUERY], kind="stable")
         changes = np.flatnonzero(np.diff(y[order, QUERY])) + 1
-        starts = np.unique(np.concatenate([[0], changes, [len(y)]])).astype(np.int64)  # [0] where there are no rows
+        starts = np.unique(np.concatenate([[0], changes, [len(y)]])).astype(np.int64)  # [0] if there are no rows
         self._first = order[starts[:-1]]
         relevance = y[:, RELEVANCE]
         gains = np.exp2(relevance) - 1.0 if label_gain == "exponential" else np.ascontiguousarray(relevance)
@@ -137,23 +137,23 @@ class Queries:
         self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, upto)
 
     def weights(self, sample_weight: Array | None) -> Array | None:
-        """Weights of the queries, from those of their documents."""
+        """Return the query weights, computed from the weights of their documents."""
         if sample_weight is None:
             return None
         return sample_weight[self._first] / self._documents[self._first]
 
     def ndcg(self, scores: Array, at: int | None, n_threads: int = 1) -> Array:
-        """The NDCG of each query, ascending by its number."""
+        """Return the NDCG of each query, sorted by query number."""
         out = np.empty(len(self._first))
         n_threads = threads_for(len(scores), n_threads, _GRAIN)
         self.kernel.ndcg(np.ascontiguousarray(scores), math.inf if at is None else float(at), out, n_threads)
         return out
 
     def average_precision(self, scores: Array, at: int | None) -> Array:
-        """The average precision of each query; documents of any relevance above 0 are relevant.
+        """Return the average precision of each query; documents with a relevance above 0 are relevant.
 
-        Of documents of equal score the expectation over their orders (McSherry & Najork 2008, eq. 7); a query without
-        any relevant one counts as 1.
+        Documents with tied scores contribute the expectation over their orders (McSherry & Najork 2008, eq. 7). Queries
+        without relevant documents count as 1.
         """
         if not are_whole(self._documents):
             raise ValueError("sample_weight must hold whole numbers of documents for the average precision.")
@@ -177,12 +177,12 @@ class Queries:
         return np.where(total > 0, found / np.maximum(np.minimum(total, limit), 1), 1.0)
 
 
-MAX_STEPS = 200  # of the search for a starting value
-MAX_STEP = 10.0  # of a leaf: e**10 times the hazard, or the time
+MAX_STEPS = 200  # maximum number of iterations for the starting value
+MAX_STEP = 10.0  # maximum step of a leaf: a factor of e**10 of the hazard or the time
 
 
 def events(y: Array) -> NDArray[np.bool_]:
-    """Whose time was observed."""
+    """Return True for rows with an observed event time."""
     return y[:, 0] == y[:, 1]
 
 
@@ -190,15 +190,15 @@ def events(y: Array) -> NDArray[np.bool_]:
 
 
 class Cox(Loss):
-    """Minus the partial log likelihood per row, raw being the logarithm of the hazard ratio (Cox 1972).
+    """Negative partial log likelihood per row, where raw is the logarithm of the hazard ratio (Cox 1972).
 
-    Times that are equal are treated as in Breslow (1974). In place of the second derivative, p (1 - p) summed over the
-    events that a row was at risk for, stands p summed, which bounds it whatever other rows move along.
+    Ties are handled as in Breslow (1974). The second derivative is the sum of p (1 - p) over the events for which a row
+    was at risk. The hessian is the sum of p instead, an upper bound that holds however other rows change.
     """
 
     name = "cox"
     by_rows = False
-    noise_l2, noise_power = 30.0, 1.0  # as of other logarithms of means: events are counts
+    noise_l2, noise_power = 30.0, 1.0  # as for other log-link losses, because events are counts
 
     def __init__(self) -> None:
         self.n_outputs = 1
@@ -206,7 +206,7 @@ class Cox(Loss):
         self._orders = _Orders()
 
     def check_target(self, y: Array) -> None:
-        """Events and rows censored on the right, at least one event."""
+        """Raise ValueError unless all rows are events or right-censored, with at least one event."""
         known = events(y)
         if is_any(self.comm, not (known | np.isinf(y[:, 1])).all()):
             raise ValueError(
@@ -217,19 +217,19 @@ class Cox(Loss):
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
 
     def magnitude(self, y: Array) -> float:
-        """Raw predictions are logarithms."""
+        """Return 1, because raw predictions are logarithms."""
         return 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """0: only differences count."""
+        """Return 0, because only differences matter."""
         return np.zeros(1)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Remember the weights: each row's gradient depends on all of them."""
+        """Store the weights, because the gradient of each row depends on the weights of all rows."""
         self._weight = sample_weight
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the derivatives by the raw predictions, divided by the weights."""
+        """Write the derivatives with respect to the raw predictions, divided by the weights."""
         assert hessians is not None
         everyone, score, weight = self._whole(y, raw[0], self._weight)
         risk = hazard_ratios(score)
@@ -240,7 +240,7 @@ class Cox(Loss):
         gradients[0], hessians[0] = expected - events(y), expected
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Minus the partial log likelihood, divided by the weight of all rows."""
+        """Return the negative partial log likelihood, divided by the total weight of the rows."""
         y, score, weight = self._whole(y, raw[0], sample_weight)
         order, at_risk = self._orders.of(y), np.empty(len(y))
         risk_sums(order.rows, order.time, weight, hazard_ratios(score), at_risk)
@@ -248,21 +248,21 @@ class Cox(Loss):
         return weighted_mean(of_rows, weight)
 
     def _whole(self, y: Array, score: Array, weight: Array | None) -> list[Any]:
-        """Targets, raw predictions and weights of all ranks: everyone is at risk together."""
+        """Return the targets, raw predictions and weights of all ranks, because risk sets contain rows of all ranks."""
         return gathered(self.comm, [y, score, weight])
 
     def damped(self, steps: Array) -> Array:
-        """Steps of at most `MAX_STEP`."""
+        """Clip Newton steps to `MAX_STEP`."""
         return np.clip(steps, -MAX_STEP, MAX_STEP)
 
 
 def hazard_ratios(raw: Array) -> Array:
-    """Hazard ratios to the largest of them; none is 0, as they are divided by."""
+    """Return hazard ratios relative to the largest one, bounded away from 0 because they are used as divisors."""
     return exp(np.maximum(raw - raw.max(), -707.0))
 
 
 class _Order(NamedTuple):
-    """The rows by descending time, and their times in that order."""
+    """Row indices by descending time, and the times in this order."""
 
     rows: NDArray[np.int64]
     time: Array
@@ -274,30 +274,30 @@ def _order(y: Array) -> _Order:
 
 
 class _Orders:
-    """The order of the rows of each target, found once and kept as long as the target lives."""
+    """Cache of the row order of each target, which is kept as long as the target array lives."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Array], _Order]] = {}
 
     def of(self, y: Array) -> _Order:
-        """The order of this array, which is known by its identity."""
+        """Return the row order of an array, which is identified by its id."""
         key = id(y)
         if key not in self._known:
             self._known[key] = weakref.ref(y, lambda _: self._known.pop(key, None)), _order(y)
         return self._known[key][1]
 
     def __reduce__(self) -> tuple[type[_Orders], tuple[()]]:
-        """A copy begins anew: it has other arrays."""
+        """Pickle as an empty cache, because copies refer to other arrays."""
         return _Orders, ()
 
 
 def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
-    """Breslow's estimate at each row's time, for a row of risk 1.
+    """Return Breslow's estimate of the cumulative hazard at each row's time, for a hazard ratio of 1.
 
     Parameters
     ----------
     y : float64 array of shape (n_rows, 2)
-        Bounds of the times.
+        Lower and upper bounds of the times.
     risk : float64 array of shape (n_rows,)
         Hazard ratios.
     weight : float64 array of shape (n_rows,) or None
@@ -317,7 +317,7 @@ def _hazard(order: _Order, y: Array, risk: Array, weight: Array | None) -> Array
 
 
 DISTRIBUTIONS: dict[str, int] = DISTRIBUTION_CODES
-# The probability of a standardised error above each value.
+# Probability that the standardized error exceeds each value.
 _SURVIVAL: dict[str, Callable[[Array], Array]] = {
     "normal": lambda z: ndtr(-z),
     "logistic": lambda z: expit(-z),
@@ -326,9 +326,10 @@ _SURVIVAL: dict[str, Callable[[Array], Array]] = {
 
 
 class AFT(Loss):
-    """Minus the log likelihood of log(time) = raw + scale * error, whatever is known of the time.
+    """Negative log likelihood of the model log(time) = raw + scale * error with censored times.
 
-    An observed time counts with its density, bounds with the probability between them (Barnwal, Cho & Hocking 2020).
+    Observed times contribute their density, and censored times contribute the probability between their bounds
+    (Barnwal, Cho & Hocking 2020).
     """
 
     name = "aft"
@@ -339,7 +340,7 @@ class AFT(Loss):
         self._distribution, self._scale, self._code = distribution, scale, DISTRIBUTIONS[distribution]
 
     def check_target(self, y: Array) -> None:
-        """Positive times, some of which have bounds."""
+        """Raise ValueError unless observed times are positive and there are bounds from both sides."""
         known = y[events(y), 0]
         (smallest,) = max_floats(self.comm, -float(known.min(initial=np.inf)))
         if smallest >= 0:
@@ -349,11 +350,11 @@ class AFT(Loss):
             raise ValueError("y must hold at least one event or one bound from each side for loss='aft'.")
 
     def magnitude(self, y: Array) -> float:
-        """Raw predictions are logarithms."""
+        """Return 1, because raw predictions are logarithms."""
         return 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """The constant of least loss, by Newton's method: the loss is convex."""
+        """Return the constant with the lowest loss, found by Newton's method because the loss is convex."""
         with np.errstate(divide="ignore"):
             logs = log(y)
         nearest = np.where(np.isfinite(logs[:, 0]), logs[:, 0], np.where(np.isfinite(logs[:, 1]), logs[:, 1], 0.0))
@@ -368,33 +369,33 @@ class AFT(Loss):
         return np.array([raw])
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives by the raw predictions."""
+        """Write the first and second derivatives with respect to the raw predictions."""
         assert hessians is not None
         n_threads = threads_for(len(y), n_threads, self._grain)
         derivatives(self._code, self._scale, y, raw[0], gradients[0], hessians[0], n_threads)
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """First and second derivative of each row's loss, in double precision."""
+        """Return the first and second derivatives of each row's loss in double precision."""
         first, second = np.empty((2, len(y)))
         derivatives(self._code, self._scale, y, raw, first, second, 1)
         return first, second
 
     def row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        """The loss of each row."""
+        """Return the loss of each row."""
         out = np.empty(len(y))
         row_losses(self._code, self._scale, y, raw, out, threads_for(len(y), n_threads, self._grain))
         return out
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Weighted mean of the rows' losses."""
+        """Return the weighted mean loss of the rows."""
         return weighted_mean(self.row_losses(y, raw[0], n_threads), sample_weight, self.comm)
 
     def damped(self, steps: Array) -> Array:
-        """Steps of at most `MAX_STEP`."""
+        """Clip Newton steps to `MAX_STEP`."""
         return np.clip(steps, -MAX_STEP, MAX_STEP)
 
     def predict_survival(self, raw: Array, times: Array) -> Array:
-        """The probability of more than each of the times, shape (n_rows, n_times)."""
+        """Return the probability of surviving each of the times, shape (n_rows, n_times)."""
         with np.errstate(divide="ignore", over="ignore"):
             return _SURVIVAL[self._distribution]((log(times) - raw[:, None]) / self._scale)
 
@@ -403,16 +404,16 @@ class AFT(Loss):
 
 
 def concordance(y: Array, later: Array, weight: Array | None = None) -> float:
-    """Harrell's share of the pairs known to be in an order that the prediction has in it, ties counting one half.
+    """Return Harrell's concordance index: the share of comparable pairs in the right order, ties counting half.
 
     Parameters
     ----------
     y : float64 array of shape (n_rows, 2)
-        Bounds of the times; a row lost sight of at a time is later than an event at that time.
+        Lower and upper bounds of the times. A row censored at a time counts as later than an event at that time.
     later : float64 array of shape (n_rows,)
-        Predictions, larger for later.
+        Predictions that are larger for later times.
     weight : float64 array of shape (n_rows,), optional
-        Weights of the rows; those of a pair are multiplied.
+        Weights of the rows; the weight of a pair is the product of both weights. If None, all weights are 1.
     """
     weight = np.ones(len(y)) if weight is None else weight
     values, rank = np.unique(later, return_inverse=True)
@@ -432,5 +433,5 @@ def concordance(y: Array, later: Array, weight: Array | None = None) -> float:
 
 
 def _n_at_least(values: Array, limits: Array, side: str) -> NDArray[np.int64]:
-    """How many values are not below each limit ("left"), or above it ("right")."""
+    """Count the values that are at least each limit (side="left") or above it (side="right")."""
     return (len(values) - np.searchsorted(np.sort(values), limits, side=side)).astype(np.int64)  # type: ignore[call-overload]

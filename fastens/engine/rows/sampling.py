@@ -20,16 +20,16 @@ from fastens.engine.whole import are_copies
 
 
 class Columns(NamedTuple):
-    """The stored values of a sparse matrix, one column after another; in each, rows ascend.
+    """The stored values of a sparse matrix in column-major order; the rows of each column are ascending.
 
     Attributes
     ----------
     values : float32 or float64 array of shape (n_stored,)
         The values.
     rows : int32 array of shape (n_stored,)
-        Their rows.
+        Row index of each value.
     starts : int64 array of shape (n_columns + 1,)
-        Where each column begins.
+        Offset of the first value of each column.
     """
 
     values: NDArray[np.floating]
@@ -38,7 +38,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(X: Any) -> Columns:
-    """Return the columns of a sparse matrix of numbers as floats; values stored for the same place are added up.
+    """Return the columns of a numeric sparse matrix as floats; duplicate entries are summed.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def columns_of(X: Any) -> Columns:
     Columns(values=array([3., 3.]), rows=array([0, 0], dtype=int32), starts=array([0, 1, 2]))
     """
     check_shape(X)
-    # From rows to columns scipy keeps the order of what is stored for one place: it is added up as in `toarray`.
+    # The conversion from CSR to CSC keeps the order of duplicates, so they are summed in the order of `toarray`.
     by_column = X.tocsr().tocsc()
     values, rows = as_floats(by_column.data), by_column.indices.astype(np.int32, copy=False)
     starts = by_column.indptr.astype(np.int64)
@@ -59,7 +59,7 @@ def columns_of(X: Any) -> Columns:
 
 
 def canonical(X: Any) -> Any:
-    """Return a CSR matrix whose rows store each place once, in the order of the columns; itself where it is one."""
+    """Return a CSR matrix in canonical format (sorted indices, no duplicates), without a copy if it already is."""
     if X.format == "csr" and X.has_canonical_format:
         return X
     values, rows, starts = columns_of(X)
@@ -69,16 +69,16 @@ def canonical(X: Any) -> Any:
 
 
 def hash_table(X: Any, out: NDArray[np.uint64], n_threads: int = 1) -> None:
-    """Write a hash of each row's content: the same for an array and for a sparse matrix of these rows.
+    """Write a hash of each row's content, which is identical for dense and sparse representations of the row.
 
     Parameters
     ----------
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
         The rows.
     out : uint64 array of shape (n_rows,)
-        Gets the hashes.
+        Output array for the hashes.
     n_threads : int
-        How many threads there may be.
+        Maximum number of threads.
     """
     if not scipy.sparse.issparse(X):
         hash_rows(X, out, n_threads)
@@ -90,27 +90,27 @@ def hash_table(X: Any, out: NDArray[np.uint64], n_threads: int = 1) -> None:
 
 Array = NDArray[np.float64]
 PREFIX = "bootstrap."
-# Values that keep a thread busy for some tens of microseconds.
+# Number of values that keep a thread busy for some tens of microseconds.
 _HASH_GRAIN = 20_000
 _SORTED_AT_ONCE = 1 << 16
 
 
 def random_stream(seed: int, index: int) -> np.random.Generator:
-    """Return the generator of stream number `index`; streams are independent (Philox, Salmon et al. 2011)."""
+    """Return the generator of stream `index`; all streams are independent (Philox, Salmon et al. 2011)."""
     return np.random.Generator(np.random.Philox(key=[seed, index]))
 
 
 def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[np.uint64]:
-    """Return seeds for things number `first` to `last` - 1, by the mixer of splitmix64; none depends on the others.
+    """Return the seeds of items `first` to `last` - 1 by the splitmix64 mixer; each depends only on its index.
 
     Parameters
     ----------
     seed : int
-        Of the whole.
+        Seed of the whole sequence.
     first, last : int
-        The range of numbers.
+        Range of indices.
     purpose : int
-        Seeds for another purpose are others.
+        Different purposes get different seeds.
     """
     key = np.array([(seed << 8) + purpose], dtype=np.uint64)
     numbers = np.arange(first, last, dtype=np.uint64)
@@ -118,14 +118,14 @@ def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[
 
 
 def checked_seed(seed: Any) -> int:
-    """A seed that a file holds; ValueError for one that no fit draws."""
+    """Return a seed read from a file; raise ValueError if it is out of range."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < np.iinfo(np.int32).max:
         raise ValueError(f"the seed of the fit is malformed: {seed!r}")
     return int(seed)
 
 
 def _cumulated(weight: Array) -> Array:
-    """Weights cumulated, after a power of two has made the largest about 1: no sum overflows or is subnormal."""
+    """Return cumulative weights, scaled by a power of two so that sums neither overflow nor become subnormal."""
     return np.cumsum(np.ldexp(weight, -np.frexp(weight.max())[1]))
 
 
@@ -136,21 +136,21 @@ def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
 
 
 def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return other bits for each number, by the mixer of splitmix64 (Steele, Lea & Flood 2014)."""
+    """Return the hash of each number by the splitmix64 mixer (Steele, Lea & Flood 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
 
 
 def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
-    """Return a hash of each row's values and targets, which puts rows in an order that is theirs, not the table's.
+    """Return a hash of each row's values and targets, which defines an order independent of the table's row order.
 
     Parameters
     ----------
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
         The rows.
     y : float64 array of shape (n_rows,) or (n_rows, n_targets)
-        Their targets.
+        Targets of the rows.
     n_threads : int
         Number of threads.
     """
@@ -165,7 +165,7 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
 
 
 def hash_order(hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return the stable order of hashes; many are sorted in parts by their first bits, so that Ctrl-C is seen."""
+    """Return the stable sort order of hashes; many hashes are sorted in parts so that Ctrl-C is handled."""
     check_count("X", "rows", len(hashes), advice="Train on a sample of them.")
     if len(hashes) <= _SORTED_AT_ONCE:
         return np.argsort(hashes, kind="stable")
@@ -179,22 +179,22 @@ def hash_order(hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """Draws with replacement, with chances in proportion to the rows' weights.
+    """Sampling with replacement, with probabilities proportional to row weights.
 
-    A draw falls on a place in the cumulated weights of the rows, which stand in an order of their own (see
-    `content_hashes`), so that the order of the table does not matter, and a row of weight 2 is the same as two rows.
-    The time goes with the number of draws, or with that of the rows where they are fewer.
+    Each draw selects a position in the cumulative weights of the rows. The rows are sorted by their content (see
+    `content_hashes`), so that the order of the table does not matter, and a row of weight 2 is equivalent to two rows.
+    The cost grows with the number of draws or the number of rows, whichever is smaller.
 
     Attributes
     ----------
     order : uint32 array of shape (n_rows,)
-        The rows, one stratum after another.
+        Row indices, one stratum after another.
     cumulated : float64 array of shape (n_rows,) or None
-        Their weights, cumulated within each stratum, times a power of two; None where all are 1.
+        Cumulative weights of the rows within each stratum, times a power of two. If None, all weights are 1.
     offsets : int64 array of shape (n_strata + 1,)
-        Where the strata begin in `order`.
+        Offset of each stratum in `order`.
     draws : int64 array of shape (n_strata + 1,)
-        The numbers of draws, cumulated from 0.
+        Cumulative number of draws, starting from 0.
     """
 
     order: NDArray[np.uint32]
@@ -210,18 +210,18 @@ class Bootstrap:
         n_draws: NDArray[np.int64],
         stratum: NDArray[np.intp] | None = None,
     ) -> Bootstrap:
-        """Put the rows in order.
+        """Sort the rows for sampling.
 
         Parameters
         ----------
         hashes : uint64 array of shape (n_rows,)
-            What orders the rows.
+            Hashes that the rows are sorted by.
         weight : float64 array of shape (n_rows,) or None
-            Positive.
+            Positive weights. If None, all weights are 1.
         n_draws : int64 array of shape (n_strata,)
-            How many draws each stratum has.
+            Number of draws from each stratum.
         stratum : integer array of shape (n_rows,) or None
-            The stratum of each row; None for one stratum.
+            Stratum of each row. If None, there is only one stratum.
         """
         order, sizes = hash_order(hashes), np.array([len(hashes)], dtype=np.int64)
         if stratum is not None:
@@ -234,25 +234,25 @@ class Bootstrap:
         return cls(order.astype(np.uint32), cumulated, offsets, np.append(0, np.cumsum(n_draws, dtype=np.int64)))
 
     def is_order_of(self, hashes: NDArray[np.uint64]) -> bool:
-        """Return whether rows of these hashes can be those of `plan`, in their order."""
+        """Return True if rows with these hashes are sorted by hash within the strata, as `plan` sorts them."""
         ordered = hashes[self.order]
         falls = np.flatnonzero(ordered[1:] < ordered[:-1]) + 1
         return bool(np.isin(falls, self.offsets).all())
 
     def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
-        """Return how often each row is drawn in the sample of each seed, shape (n_seeds, n_rows)."""
+        """Return the number of times each row is drawn in the sample of each seed, shape (n_seeds, n_rows)."""
         drawn, counts = np.zeros((len(seeds), len(self.order))), np.empty((len(seeds), len(self.order)))
         self._urns.fill(seeds, drawn, counts, n_threads)
         return counts
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as plain arrays under names with a prefix."""
+        """Return the state as plain arrays whose names have a prefix."""
         names = ("order", "cumulated", "offsets", "draws")
         return {PREFIX + name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Bootstrap:
-        """Make a bootstrap from what `to_arrays` returned; ValueError for anything that is not such a state."""
+        """Create a bootstrap from the output of `to_arrays`; raise ValueError if it is invalid."""
         order, offsets, draws = (arrays[PREFIX + name] for name in ("order", "offsets", "draws"))
         cumulated = arrays.get(PREFIX + "cumulated")
         n_rows = len(order)
@@ -261,11 +261,11 @@ class Bootstrap:
             and offsets.dtype == draws.dtype == np.int64
             and order.ndim == offsets.ndim == draws.ndim == 1
             and len(offsets) == len(draws) > 1
-            and (order < n_rows).all()  # or the counts of the next line take all memory
+            and (order < n_rows).all()  # otherwise, the counts in the next line could exhaust the memory
             and (np.bincount(order, minlength=n_rows) == 1).all()
             and offsets[0] == draws[0] == 0
             and offsets[-1] == n_rows
-            and (offsets[1:] > offsets[:-1]).all()  # differences of large numbers overflow
+            and (offsets[1:] > offsets[:-1]).all()  # differences of large integers would overflow
             and (draws[1:] >= draws[:-1]).all()
         )
         if not is_sound or not (cumulated is None or _is_cumulated(cumulated, offsets)):
@@ -280,28 +280,28 @@ class Bootstrap:
         return {name: value for name, value in self.__dict__.copy().items() if name != "_urns"}
 
 
-# Copies that are made where there are not as many rows: some 80 MB of row numbers.
+# Maximum number of materialized copies if there are fewer rows than that, about 80 MB of row indices.
 MOST_MADE = 10_000_000
-# Of more copies than this, how many a row gives is drawn, and not which.
+# Beyond this number of copies, the number of draws per row is sampled directly instead of individual copies.
 MOST_DRAWN_ONE_BY_ONE = 1 << 24
 
 
 def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[np.intp]:
-    """Return rows, each as often as it counts.
+    """Return row indices, each repeated as often as its count.
 
     Parameters
     ----------
     rows : intp array
-        Which rows.
+        Row indices.
     counts : array of the same length
-        Whole numbers.
+        Integer counts.
     why : str
-        For the error: why copies are made.
+        Reason for making copies, used in the error message.
 
     Raises
     ------
     ValueError
-        Where that would be more than ten million, and more than there are rows.
+        If there would be more than ten million copies and more copies than rows.
 
     Examples
     --------
@@ -321,18 +321,18 @@ def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Copies of rows in an order of their own: the table's order, and which row is whose copy, do not matter.
+    """Copies of rows, sorted by content so that neither the table's order nor the origin of a copy matters.
 
     Attributes
     ----------
     order : integer array of shape (n_rows,)
-        The rows, equal ones side by side.
+        Row indices, with equal rows next to each other.
     of_rows : int64 array of shape (n_rows,)
-        In that order: how many copies each has.
+        Number of copies of each row in this order.
     is_last : bool array of shape (n_rows,)
-        In that order: whether the next row is another one.
+        True if the next row in this order is different.
     are_weights : bool
-        Whether weights are numbers of copies; otherwise each row is there once, with its weight.
+        True if the weights count as copies. Otherwise, each row has one copy and keeps its weight.
     """
 
     order: NDArray[np.intp]
@@ -342,14 +342,14 @@ class Copies:
 
     @classmethod
     def of(cls, hashes: NDArray[np.uint64], weight: Array | None) -> Copies:
-        """As many as each row's weight says; where weights are no numbers of copies, one of each row.
+        """Return the copies given by the weights, or one copy of each row if the weights do not count as copies.
 
         Parameters
         ----------
         hashes : uint64 array of shape (n_rows,)
-            Those of equal rows are equal; see `content_hashes`.
+            Hashes of the rows; equal rows must have equal hashes (see `content_hashes`).
         weight : array of shape (n_rows,) or None
-            Positive.
+            Positive weights. If None, all weights are 1.
         """
         counts = are_copies(weight)
         order = np.argsort(weight, kind="stable") if weight is not None else np.arange(len(hashes))
@@ -360,11 +360,11 @@ class Copies:
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Total number of copies."""
         return int(self.of_rows.sum())
 
     def draw(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """How many copies of each row are among `n_drawn` of them."""
+        """Draw `n_drawn` copies without replacement and return the number of drawn copies of each row."""
         found = np.empty(len(self.order), np.int64)
         found[self.order] = self._drawn(n_drawn, random)
         return found
@@ -379,9 +379,10 @@ class Copies:
 
     @staticmethod
     def _of_contents(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:
-        """How many copies of each distinct row, of so many upto each, are drawn.
+        """Return the number of drawn copies of each distinct row, given cumulative counts of copies.
 
-        One hypergeometric number after another; of more than 10^9 copies binomial ones, which then hardly differ.
+        The numbers are hypergeometric draws. For more than 10^9 copies, binomial draws replace them because they hardly
+        differ.
         """
         drawn, left, before = [], n_drawn, 0
         total = int(upto[-1])
@@ -397,7 +398,7 @@ class Copies:
         return drawn
 
     def _spread(self, of_contents: list[int], upto: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of each distinct row from its rows in their order."""
+        """Distribute the drawn copies of each distinct row over its rows in order."""
         content = np.append(0, np.cumsum(self.is_last)[:-1])
         first = np.append(0, upto[self.is_last])[content]
         return np.clip(np.asarray(of_contents)[content] - (upto - self.of_rows - first), 0, self.of_rows)

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 Array = NDArray[np.float64]
-BLOCK = 1 << 16  # rows whose codes are in memory at a time
-_MOST_KEPT = 1 << 18  # nodes, of some 30 bytes each
+BLOCK = 1 << 16  # number of rows whose codes are in memory at a time
+_MOST_KEPT = 1 << 18  # maximum number of nodes of cached paths, about 30 bytes each
 
 
 @dataclass(frozen=True)
 class Paths:
-    """What the kernel needs to know of all trees besides their arrays; see `explain` there."""
+    """Per-ensemble arrays that the Shapley kernel needs in addition to the trees; see `explain` in shapley.pyx."""
 
-    column: NDArray[np.int32]  # of each feature
+    column: NDArray[np.int32]  # column index of each feature
     n_columns: int
     value: Array
     linear: Any
@@ -49,14 +49,14 @@ class Paths:
 
 @dataclass(frozen=True)
 class Reference:
-    """Rows that predictions are compared with.
+    """Background rows that predictions are compared with.
 
     Attributes
     ----------
     X : float32 or float64 array of shape (n_background, n_features)
-        The rows.
+        The background rows.
     scales : float64 array of shape (n_rows, n_background) or None
-        What the contributions to each prediction against each of them are multiplied by.
+        Factors of the contributions for each pair of an explained row and a background row. If None, all are 1.
     """
 
     X: np.ndarray
@@ -70,7 +70,7 @@ def contributions(
     reference: Reference | None = None,
     column_of: NDArray[np.intp] | None = None,
 ) -> Array:
-    """Return each column's contribution to each raw prediction, and the expected prediction.
+    """Return the contribution of each column to each raw prediction, and the expected raw prediction.
 
     Parameters
     ----------
@@ -79,17 +79,18 @@ def contributions(
     X : float32 or float64 array of shape (n_rows, n_features)
         The rows.
     n_threads : int
-        How many threads there may be; no matter to the result.
+        Maximum number of threads. The result does not depend on it.
     reference : Reference, optional
-        Background rows, where features that are not known have the values of these (interventional); default: what is
-        known is averaged over as the training rows were spread over the trees (path-dependent).
+        Background rows. If given, features outside the coalition take the values of these rows (interventional
+        Shapley values). If None, they are averaged out with the training weights of the branches (path-dependent).
     column_of : array of shape (n_features,), optional
-        The column that each feature is made of: those of one column are known together. Default: one for each feature.
+        Index of the column that each feature is derived from; features of the same column enter coalitions together.
+        By default, every feature is its own column.
 
     Returns
     -------
     float64 array of shape (n_rows, n_outputs, n_columns + 1)
-        The last entry is the expected raw prediction; all of them add up to the raw prediction.
+        The last entry is the expected raw prediction. All entries add up to the raw prediction.
 
     References
     ----------
@@ -110,18 +111,18 @@ def interactions(
     reference: Reference | None = None,
     column_of: NDArray[np.intp] | None = None,
 ) -> Array:
-    """Return how much each pair of columns contributes, each column by itself on the diagonal.
+    """Return the Shapley interaction value of each pair of columns, with main effects on the diagonal.
 
     Parameters
     ----------
     ensemble, X, n_threads, reference, column_of
-        As for `contributions`.
+        See `contributions`.
 
     Returns
     -------
     float64 array of shape (n_rows, n_outputs, n_columns + 1, n_columns + 1)
-        Symmetric; the sum of a row is the column's contribution, the last entry the expected raw prediction
-        (Shapley interaction values, Lundberg et al. 2020, eq. 7 to 9).
+        Symmetric matrices. Each row sums to the contribution of its column, and the last entry is the expected raw
+        prediction (Lundberg et al. 2020, eq. 7 to 9).
     """
     pairs = _explain(ensemble, X, n_threads, reference, column_of, pairs=True)
     pairs += pairs.swapaxes(2, 3)
@@ -145,7 +146,7 @@ def _expected(ensemble: TreeEnsemble, n_threads: int, reference: Reference | Non
 
 
 def expected_raw(ensemble: TreeEnsemble) -> Array:
-    """The mean raw prediction over the training rows, as the nodes' weights have them: float64 of (n_outputs,)."""
+    """Return the mean raw prediction over the training rows, computed from node weights; shape (n_outputs,)."""
     roots, sizes = ensemble.node_offsets[:-1], np.diff(ensemble.node_offsets)
     left = np.where(ensemble.left_child > 0, ensemble.left_child + np.repeat(roots, sizes), 0)
     leaf = np.flatnonzero(left == 0)
@@ -158,7 +159,7 @@ def expected_raw(ensemble: TreeEnsemble) -> Array:
 
 
 def _reach(left: NDArray[np.int64], weight: np.ndarray, roots: NDArray[np.int64]) -> Array:
-    """The share of its root's weight that reaches each node, level by level."""
+    """Return the fraction of the root's weight that reaches each node, computed level by level."""
     reach = np.ones(len(left))
     parents = roots
     while (parents := parents[left[parents] > 0]).size:
@@ -185,7 +186,7 @@ def _explain(
     if column_of is not None and len(column_of) != n_features:
         raise ValueError(f"X must have {n_features} columns, got {len(column_of)}.")
     paths = _paths(ensemble, np.arange(n_features) if column_of is None else column_of)
-    # A node costs a row some nanoseconds.
+    # Each row takes a few nanoseconds per node.
     n_rows = X.shape[0] + (0 if reference is None else len(reference.X))
     n_threads = threads_for(n_rows * 2 * len(lean.feature), n_threads, 20_000)
     others = np.empty((0, n_features)) if reference is None else reference.X
@@ -205,12 +206,12 @@ def _explain(
 
 
 def _by_background(scales: Array) -> Array:
-    """Scales as the kernel reads them, a few rows at a time: a line for each background row."""
+    """Return the scales in the layout of the kernel: one line per background row, rows padded to multiples of 16."""
     return np.ascontiguousarray(np.pad(scales, ((0, -len(scales) % 16), (0, 0))).T)
 
 
 def _paths(ensemble: TreeEnsemble, column_of: NDArray[np.intp]) -> Paths:
-    """Kept with trees that are not large: for a few rows, finding them takes as long as all the rest."""
+    """Return the paths, cached unless the ensemble is large: computing them takes as long as explaining a few rows."""
     kept = ensemble.notes.get("paths")
     if kept is None or not np.array_equal(kept.column, column_of):
         kept = _find_paths(ensemble, column_of.astype(np.int32))
@@ -241,7 +242,7 @@ def _find_paths(ensemble: TreeEnsemble, column_of: NDArray[np.int32]) -> Paths:
 
 
 def _worth(most: int) -> Array:
-    """(p-1)! m!/(p+m)! at [p, m], up to `most` of each; 0 where p is 0."""
+    """Return the Shapley weights (p-1)! m!/(p+m)! at [p, m], for p and m up to `most`; 0 for p = 0."""
     worth, m = np.zeros((most + 1, most + 1)), np.arange(most + 1)
     worth[1] = 1 / (m + 1)
     for p in range(1, most):
@@ -253,7 +254,7 @@ _NOTE = "used columns"
 
 
 def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
-    """Return trees and rows that give the same predictions with fewer columns; as they are unless X is sparse.
+    """Return equivalent trees and rows restricted to the columns in use if X is sparse; otherwise both unchanged.
 
     Parameters
     ----------
@@ -282,7 +283,7 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
 
 
 def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.float64]:
-    """Return the raw predictions of a row source, (n_rows, n_outputs)."""
+    """Return the raw predictions for a row source, shape (n_rows, n_outputs)."""
     if is_coded(X) and trees.has_constant_leaves and X.has_codes_of(trees.binning):
         return trees.raw_of_codes(X.codes(), n_threads)
     trees, X = on_used_columns(trees, X)
@@ -290,14 +291,14 @@ def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.f
 
 
 def narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
-    """The columns that trees split on, at least one, and the trees of these columns."""
+    """Return the columns that the trees split on, at least one, and the trees reindexed to these columns."""
     columns, feature = renumbered(trees.feature)
     arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES} | {"feature": feature}
     return columns, TreeEnsemble(trees.binning.of_features(columns.tolist()), **arrays)
 
 
 def parents(trees: TreeEnsemble) -> NDArray[np.int64]:
-    """Return the parent of each node, -1 for roots; nodes are counted over all trees.
+    """Return the parent of each node, or -1 for roots; node indices run over all trees.
 
     Parameters
     ----------
@@ -312,7 +313,7 @@ def parents(trees: TreeEnsemble) -> NDArray[np.int64]:
 
 
 def depths(trees: TreeEnsemble) -> NDArray[np.int64]:
-    """Return the depth of each node; 0 for roots.
+    """Return the depth of each node, 0 for roots.
 
     Parameters
     ----------
@@ -322,7 +323,7 @@ def depths(trees: TreeEnsemble) -> NDArray[np.int64]:
     above = parents(trees)
     depth = (above >= 0).astype(np.int64)
     nodes = np.flatnonzero(depth)
-    while len(nodes):  # `depth` counts the steps to `above`, which are twice as many each time
+    while len(nodes):  # pointer jumping: `depth` counts the steps to `above`, which double in each pass
         near = above[nodes]
         depth[nodes] += depth[near]
         above[nodes] = above[near]
@@ -331,7 +332,7 @@ def depths(trees: TreeEnsemble) -> NDArray[np.int64]:
 
 
 def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_matrix, NDArray[np.int64]]:
-    """Return which nodes each row visits, as scikit-learn's `decision_path` of a forest does.
+    """Return the nodes that each row visits, in the format of scikit-learn's `decision_path` for forests.
 
     Parameters
     ----------
@@ -340,12 +341,12 @@ def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_
     X : row source of shape (n_rows, n_features)
         The rows.
     n_threads : int
-        How many threads there may be; no matter to the result.
+        Maximum number of threads. The result does not depend on it.
 
     Returns
     -------
     indicator : CSR matrix of shape (n_rows, n_nodes)
-        1 where a row visits a node; nodes are counted over all trees.
+        1 if a row visits a node; node indices run over all trees.
     n_nodes_ptr : int64 array of shape (n_trees + 1,)
         The columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are the nodes of tree t.
     """
@@ -354,7 +355,7 @@ def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_
     end = np.cumsum(length)
     indices = np.empty(int(end[-1]) if len(end) else 0, dtype=np.int64)
     parent = parents(trees)
-    # From the leaves up: a path's last place is that of its leaf.
+    # Paths are filled from the leaves up, so the last position of each path holds its leaf.
     place = end - 1
     while len(node):
         indices[place] = node
@@ -367,16 +368,16 @@ def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_
 
 
 def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
-    """Return a column for each leaf of each tree, 1 where a row falls into it.
+    """Return one-hot leaf features: a column for each leaf of each tree, 1 for the rows that fall into it.
 
-    The leaves of trees as features of another model, as in Moosmann, Triggs & Jurie (2006).
+    The leaves serve as features of another model, as in Moosmann, Triggs & Jurie (2006).
 
     Parameters
     ----------
     trees : TreeEnsemble
         The trees.
     leaves : int32 array of shape (n_rows, n_trees)
-        Where the rows fall, as `TreeEnsemble.apply` has it.
+        Leaf indices of the rows, as returned by `TreeEnsemble.apply`.
 
     Returns
     -------
@@ -389,7 +390,7 @@ def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
 
 
 def _leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
-    """The leaf of each row and tree, row after row, counted over all trees."""
+    """Return the leaf of each row in each tree, flattened in row order; node indices run over all trees."""
     narrow, rows = on_used_columns(trees, X)
     leaves = map_parts(lambda part: narrow.apply(part, n_threads), rows)
     return (leaves + trees.node_offsets[:-1]).ravel()
@@ -397,19 +398,19 @@ def _leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
 
 __all__ = ["LeftOut", "PermutedLosses", "Shuffled", "Walker"]
 
-# Numbers that the changes of a block of rows may be.
+# Maximum number of values in the changes of a block of rows.
 _BLOCK_VALUES = 1 << 22
 
 
 class LeftOut:
-    """Predictions of one tree for the rows that it was not grown on.
+    """Out-of-bag predictions: predictions of one tree for the rows that it was not grown on.
 
     Parameters
     ----------
     trees : TreeEnsemble
         The trees.
     matrix : BinnedMatrix or SparseMatrix
-        The rows, binned by the binning of the trees.
+        The rows, binned with the binning of the trees.
     n_threads : int
         Number of threads.
     """
@@ -419,7 +420,7 @@ class LeftOut:
         self._walker = None if matrix.is_sparse else Walker(trees, matrix)
 
     def predict(self, t: int, counts: Array, n_trees: NDArray[np.int32]) -> Array:
-        """Return the values of tree t for rows that count 0, 0 for others, (n_rows, n_outputs); add 1 to `n_trees`."""
+        """Return the values of tree t for rows with count 0, and 0 for others; increment `n_trees` of these rows."""
         first, last = self._trees.node_offsets[t : t + 2]
         values, found = self._trees.value[first:last], np.zeros((len(counts), self._trees.n_outputs))
         if self._walker is not None:
@@ -432,9 +433,9 @@ class LeftOut:
 
 
 class PermutedLosses:
-    """How the losses of one tree grow with the values of other rows, one column at a time.
+    """Increase of the losses of one tree when one column at a time takes the values of other rows.
 
-    Of a sparse table, only the columns that the tree splits on are made dense, of some rows at a time.
+    For sparse tables, only the columns that the tree splits on are converted to dense, in blocks of rows.
 
     Parameters
     ----------
@@ -443,7 +444,7 @@ class PermutedLosses:
     X : row source
         The rows.
     column_of : array of shape (n_features,)
-        For each feature, the column that it is made of.
+        Index of the column that each feature is derived from.
     n_threads : int
         Number of threads.
     """
@@ -456,22 +457,22 @@ class PermutedLosses:
     def of_tree(
         self, t: int, pairs: NDArray[np.uint32], weight: Array | None, y: Array, answers: Array, *, is_class: bool
     ) -> Array:
-        """Return the growth of the sum of weighted losses for each column.
+        """Return the increase of the weighted sum of losses for each column.
 
         Parameters
         ----------
         t : int
-            The tree.
+            Index of the tree.
         pairs : uint32 array of shape (2, n)
-            Rows and, for each, the row whose value it gets.
+            Row indices and, for each of them, the row that its value is taken from.
         weight : float64 array of shape (n_rows,) or None
             Weights of the rows.
         y : float64 array of shape (n_rows, n_targets)
             Targets of the rows.
         answers : float64 array of shape (n_nodes, n_targets)
-            What the tree answers at its nodes.
+            Predictions of the tree at its nodes.
         is_class : bool
-            Whether targets are numbers of classes.
+            True if the targets are class indices.
         """
         growth = np.zeros(max(self._column_of) + 1)
         if self._walker is not None:
@@ -492,16 +493,16 @@ class PermutedLosses:
 
 
 class Shuffled:
-    """Predictions of trees for rows that get, column by column, the value of another row.
+    """Predictions of trees for rows in which one column at a time takes the value of another row.
 
     Parameters
     ----------
     trees : TreeEnsemble
         The trees.
     matrix : BinnedMatrix
-        The rows, binned by the binning of the trees.
+        The rows, binned with the binning of the trees.
     column_of : array of shape (n_features,)
-        For each feature, the column that it is made of.
+        Index of the column that each feature is derived from.
     n_threads : int
         Number of threads.
     """
@@ -517,7 +518,7 @@ class Shuffled:
         self._block = max(1, _BLOCK_VALUES // (matrix.n_features * trees.n_outputs))
 
     def blocks(self, others: NDArray[np.uint32]) -> Iterator[tuple[slice, Array, Array]]:
-        """For blocks of rows: which, their mean values, and those with each column taken from `others`."""
+        """Yield slices of rows, their mean predictions, and the predictions with each column taken from `others`."""
         for first in range(0, len(others), self._block):
             last = min(first + self._block, len(others))
             changes = self._walker.permuted_changes(self._trees.value, others, first, last, self._n_threads)

@@ -1,4 +1,4 @@
-"""Sums, medians and predictions by leaf, and CART's midpoint thresholds."""
+"""Sums, quantiles and predictions by leaf, and midpoint thresholds as in CART."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from fastens.engine.trees.neighbours import leaf_quantiles, note_sides, rank_med
 from fastens.engine.trees.packing import MAX_CODES
 from fastens.engine.trees.trees import Tree, TreeEnsemble, enough_threads, renumbered
 
-# Bytes of codes in files that are read at a time.
+# Number of bytes of bin codes that are read from files at a time.
 _BLOCK = 4 << 20
 
 
 def add_tree_to_raw(
     codes: AnyCodes, tree: Tree, raw_column: np.ndarray, n_threads: int = 1, pages: MappedPages | None = None
 ) -> None:
-    """Add a tree's values to a raw column, in place.
+    """Add the values of a tree to a raw prediction column in place.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def add_tree_to_raw(
     tree : Tree
         The tree.
     raw_column : float64 array of shape (n_rows,)
-        Raw predictions.
+        Raw predictions to update.
     n_threads : int
-        How many threads there may be.
+        Maximum number of threads.
     pages : MappedPages, optional
-        What the process may hold of codes that are in files, which are read some rows at a time.
+        Limit on the resident pages of bin codes stored in files. If given, the rows are read in blocks.
     """
     if pages is not None and isinstance(codes, np.ndarray):
         for rows in _blocks(codes, pages):
@@ -56,7 +56,7 @@ def add_tree_to_raw(
         for first, part in codes.of_features(columns, n_threads):
             add_tree_to_raw(part, replace(tree, feature=feature), raw_column[first : first + part.shape[1]], n_threads)
         return
-    # No TreeEnsemble: on small data, making one takes longer than all the rest.
+    # On small data, creating a TreeEnsemble would take longer than the prediction itself.
     offsets, output = np.array([0, tree.n_nodes], dtype=np.int64), np.zeros(1, np.int32)
     alone = SimpleNamespace(**vars(tree), node_offsets=offsets, tree_output=output, baseline=np.zeros(1))
     n_threads = enough_threads(len(raw_column), tree.n_nodes, 0, n_threads)
@@ -64,27 +64,27 @@ def add_tree_to_raw(
 
 
 def _blocks(codes: np.ndarray, pages: MappedPages) -> Iterator[slice]:
-    """Yield rows whose codes are about to be read, by column or record by record."""
+    """Yield slices of rows and account for the memory of their codes, which are stored by column or by record."""
     n_columns, n_rows = codes.shape
     by_column = codes.strides[1] == codes.itemsize
     of_row = n_columns * codes.itemsize if by_column else codes.strides[1]
     step = max(1, _BLOCK // max(1, of_row))
     for first in range(0, n_rows, step):
-        n_runs = n_columns if by_column else 1  # each begins, and ends, within a page
+        n_runs = n_columns if by_column else 1  # every run may start and end in the middle of a page
         pages.note(min(step, n_rows - first) * of_row + 2 * n_runs * PAGE)
         yield slice(first, first + step)
     pages.drop()
 
 
 Array = NDArray[np.float64]
-# Bits that values are rounded to, so that their sums are exact.
+# Number of bits to which values are rounded, so that their sums are exact.
 _BITS = 50
 
 
 def leaves_of_rows(
     codes: AnyCodes, tree: Tree, n_threads: int = 1, pages: MappedPages | None = None
 ) -> NDArray[np.intp]:
-    """Return the leaf of each row, given as codes of shape (n_features, n_rows): see `add_tree_to_raw`."""
+    """Return the leaf of each row from its bin codes of shape (n_features, n_rows); see `add_tree_to_raw`."""
     node = np.zeros(codes.shape[1])
     numbers = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
     add_tree_to_raw(codes, numbers, node, n_threads, pages)
@@ -94,20 +94,20 @@ def leaves_of_rows(
 def leaf_sums(
     leaf: NDArray[np.intp], values: np.ndarray, weight: Array | None, n_nodes: int, copies: Array | None = None
 ) -> Array:
-    """Return the sum of each leaf's values, rounded to 2**-50 of the sum of all absolute values; 0 at other nodes.
+    """Return the sum of the values in each leaf, rounded to 2**-50 of the sum of absolute values; 0 for inner nodes.
 
     Parameters
     ----------
     leaf : integer array of shape (n_rows,)
         The leaf of each row.
     values : array of shape (n_rows,)
-        What is summed.
+        The values to sum.
     weight : float64 array of shape (n_rows,) or None
-        What it is multiplied with.
+        Factors of the values. If None, all are 1.
     n_nodes : int
         Number of nodes.
     copies : float64 array of shape (n_rows,) or None
-        Whole numbers: each row is, to the bit, so many.
+        Number of copies of each row, integers. The result is bit-identical to repeating the rows.
 
     Examples
     --------
@@ -124,24 +124,24 @@ def leaf_sums(
 
 
 PREFIX = "leaf_rows."
-# Rows that are worth a thread: each looks at some hundred neighbours.
+# Minimum number of rows for a thread; each of them compares about a hundred neighbours.
 GRAIN = 50
 
 
 @dataclass(frozen=True, eq=False)
 class LeafRows:
-    """The members of all leaves.
+    """The training rows in the leaves of all trees.
 
     Attributes
     ----------
     first_node : int64 array of shape (n_trees + 1,)
-        The nodes of a tree, counted over all trees.
+        Offset of the first node of each tree.
     starts : int64 array of shape (n_nodes + 1,)
-        Where the members of each node begin; inner nodes have none.
+        Offset of the first member of each node. Inner nodes do not have members.
     members : uint32 array
-        Row numbers, or what else stands for rows.
+        Row indices, or other integers that represent rows.
     weights : float32 array or None
-        Their weights, above 0; None for ones.
+        Positive weights of the members. If None, all weights are 1.
     """
 
     first_node: NDArray[np.int64]
@@ -157,19 +157,19 @@ class LeafRows:
         members: NDArray[np.uint32],
         weight_in: Callable[[int], Array] | None = None,
     ) -> LeafRows:
-        """Sort rows by the leaves they are in.
+        """Group rows by the leaves they fall into.
 
         Parameters
         ----------
         first_node : int64 array
-            The nodes of each tree.
+            Offset of the first node of each tree.
         leaf : int32 array of shape (n_rows, n_trees)
             The leaf of each row in each tree.
         members : uint32 array of shape (n_rows,)
-            What stands for each row.
+            Integer that represents each row.
         weight_in : function, optional
-            Gives the weights of the rows in a tree; rows of weight 0 are left out of it. Others must be above 0 as
-            float32 too.
+            Returns the weights of the rows in a tree. Rows with weight 0 are omitted from this tree; all other weights
+            must remain positive in float32.
         """
         rows, weights, sizes = [], [], []
         for tree in range(leaf.shape[1]):
@@ -186,7 +186,7 @@ class LeafRows:
         return cls(first_node, starts, np.concatenate(rows), np.concatenate(weights) if weights else None)
 
     def quantiles(self, leaf: NDArray[np.int32], values: Array, levels: Array, n_threads: int) -> Array:
-        """Return quantiles of the values in each row's leaves, (n_rows, n_levels); members are ranks of values."""
+        """Return quantiles of the values in each row's leaves, (n_rows, n_levels); members must be value ranks."""
         n_threads = threads_for(len(leaf), n_threads, GRAIN)
         order = np.argsort(levels, kind="stable")
         found = leaf_quantiles(self, leaf, values, levels[order], n_threads)
@@ -195,19 +195,19 @@ class LeafRows:
         return out
 
     def proximity(self, leaf: NDArray[np.int32], n_members: int, n_most: int | None, n_threads: int) -> csr_matrix:
-        """Return in what share of the trees rows share a leaf with members, each row's `n_most` nearest."""
+        """Return the fraction of trees in which each row shares a leaf with its `n_most` nearest members."""
         n_threads = threads_for(len(leaf), n_threads, GRAIN)
         parts = shared_leaves(self, leaf, n_members, n_members if n_most is None else n_most, n_threads)
         indptr, indices, counts = parts
         return csr_matrix((counts / leaf.shape[1], indices.astype(np.int64), indptr), shape=(len(leaf), n_members))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as plain arrays under names with a prefix."""
+        """Return the state as plain arrays whose names have a prefix."""
         return {PREFIX + name: array for name, array in vars(self).items() if array is not None}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], node_offsets: NDArray[np.int64], n_members: int) -> LeafRows:
-        """Make the members again; ValueError for arrays that are not such a state."""
+        """Create an instance from the output of `to_arrays`; raise ValueError if the arrays are invalid."""
         first_node, starts, members = (arrays[PREFIX + name] for name in ("first_node", "starts", "members"))
         weights = arrays.get(PREFIX + "weights")
         is_sound = (
@@ -217,7 +217,7 @@ class LeafRows:
             and len(starts) == node_offsets[-1] + 1
             and starts[0] == 0
             and starts[-1] == len(members)
-            and (starts[1:] >= starts[:-1]).all()  # differences of large numbers overflow
+            and (starts[1:] >= starts[:-1]).all()  # differences of large integers would overflow
             and members.max(initial=0) < n_members
             and (weights is None or (weights.dtype == np.float32 and weights.shape == members.shape))
             and (weights is None or bool(((weights > 0) & (weights < np.inf)).all()))
@@ -227,11 +227,11 @@ class LeafRows:
         return cls(first_node, starts, members, weights)
 
 
-# (row, tree) pairs that are worth a thread.
+# Minimum number of (row, tree) pairs for a thread.
 _GRAIN = 10_000
-# Those that are in memory at a time.
+# Number of (row, tree) pairs that are in memory at a time.
 _BLOCK_PAIRS = 1 << 20
-# Just below one half: the sum of weights is rounded.
+# Slightly below one half because the sum of the weights is rounded.
 _HALF = 0.5 * (1 - 1e-12)
 
 
@@ -241,7 +241,7 @@ class TreeMedian:
     Parameters
     ----------
     ensemble : TreeEnsemble
-        Trees of one value a leaf.
+        Trees with one value per leaf.
     weights : float64 array of shape (n_trees,)
         Positive weights of the trees.
     """
@@ -253,17 +253,17 @@ class TreeMedian:
         self._rank = rank.astype(np.int32)
 
     def predict(self, X: NDArray[np.floating], n_threads: int = 1, n_trees: int | None = None) -> NDArray[np.float64]:
-        """Return the lowest value that trees of half the weight, or more, do not exceed; from the first `n_trees`."""
+        """Return the weighted lower median of the predictions of the first `n_trees` trees (default: all)."""
         n_trees = self._ensemble.n_trees if n_trees is None else n_trees
         step = max(1, _BLOCK_PAIRS // self._ensemble.n_trees)
-        if X.shape[0] <= step:  # for a single row, joining blocks takes as long as finding its leaves
+        if X.shape[0] <= step:  # for a single row, concatenating takes as long as finding its leaves
             return self.of_leaves(self._ensemble.apply(X, n_threads), n_threads, n_trees)
         blocks = (X[first : first + step] for first in range(0, X.shape[0], step))
         leaves = (self._ensemble.apply(block, n_threads) for block in blocks)
         return np.concatenate([self.of_leaves(of_block, n_threads, n_trees) for of_block in leaves])
 
     def of_leaves(self, leaves: NDArray[np.int32], n_threads: int, n_trees: int) -> NDArray[np.float64]:
-        """The same from the leaves of rows."""
+        """Return the weighted medians for rows given by their leaf indices."""
         ranks = np.ascontiguousarray(self._rank[leaves[:, :n_trees] + self._ensemble.node_offsets[:n_trees]])
         weights = np.ascontiguousarray(self._weights[:n_trees])
         out = np.empty(len(leaves), dtype=np.int32)
@@ -272,29 +272,29 @@ class TreeMedian:
         return self._values[out]
 
 
-# Rows whose ways through a deep tree take some tens of microseconds.
+# Minimum number of rows for a thread; routing them through a deep tree takes tens of microseconds.
 _ROW_GRAIN = 500
 
 
 def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_threads: int = 1) -> tuple[Tree, Binning]:
-    """Return the tree with other thresholds, and the binning that has these and no others.
+    """Move the thresholds of a tree to midpoints; return the tree and a binning with exactly these thresholds.
 
-    A threshold becomes the middle between the largest of the node's values that go left and the smallest of those that
-    go right. The rows of the tree go the same ways. A feature with more thresholds than there are codes keeps those of
-    its bins.
+    Each threshold becomes the midpoint between the largest value in the node that goes left and the smallest value that
+    goes right, so all training rows are routed as before. Features with more distinct midpoints than bin codes keep
+    their original thresholds.
 
     Parameters
     ----------
     tree : Tree
         The tree.
     matrix : BinnedMatrix or SparseMatrix
-        The rows that it was grown on, all of them, or those of one of its ranks.
+        The rows that the tree was grown on, or this rank's shard of them.
     X : float32 or float64 array, or a sparse matrix, of shape (n_rows, n_features)
-        Their values.
+        The values of these rows.
     binning : Binning
-        What made one of the other.
+        The binning of the matrix.
     n_threads : int
-        How many threads there may be; no matter to the result.
+        Maximum number of threads. The result does not depend on it.
 
     Examples
     --------
@@ -331,7 +331,7 @@ def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_thre
 def _distinct(
     feature: NDArray[np.integer], value: NDArray[np.float64], n_features: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """How many different values each feature has; these, ascending within each; and which of its own each value is."""
+    """Return the number of distinct values per feature, these values in order, and the rank of each given value."""
     order = np.lexsort((value, feature))
     of_feature, ascending = feature[order], value[order]
     is_new = np.ones(len(order), dtype=bool)
@@ -343,7 +343,7 @@ def _distinct(
 
 
 def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarray:
-    """Of each node, the number half-way between the values on its two sides, or the lower one if there is none."""
+    """Return the midpoint between the values on both sides of each node, or the lower value if there is none."""
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
     low = np.full((n_threads, tree.n_nodes), -np.inf)
     high = np.full((n_threads, tree.n_nodes), np.inf)
@@ -363,7 +363,7 @@ def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarra
         matrix.comm.max(keys)
         left, right = np.split(floats_of_bits(keys), 2)
         right = -right
-    # An infinity is cut off from all finite values, as by the thresholds of bins.
+    # Infinities are separated from all finite values, as the thresholds of bins do.
     largest = np.finfo(np.float64).max
     middle = np.where(np.isneginf(left), -largest, left) / 2 + np.where(np.isposinf(right), largest, right) / 2
     middle[np.isneginf(left) & ~np.isposinf(right)] = -np.inf

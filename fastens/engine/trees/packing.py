@@ -1,4 +1,4 @@
-"""Checks of tree arrays, and their compact form in files and pickles."""
+"""Validation of tree arrays, and their packed form in files and pickles."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAX_CODES = 2**16
 
 
 def check_structure(ensemble: Any) -> None:
-    """Raise ValueError unless the arrays describe trees over the features and codes of their binning.
+    """Raise ValueError unless the arrays describe trees over the features and bin codes of their binning.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
-        The arrays, of the right types.
+        The arrays, which must have the right dtypes.
     """
     n_nodes, n_values = ensemble.value.shape
     for name in ("feature", "bin_threshold", "missing_left", "category_set", "gain", "n_samples", "weight"):
@@ -38,13 +38,13 @@ def check_structure(ensemble: Any) -> None:
 
 
 def require(condition: bool, name: str) -> None:
-    """Raise ValueError where a condition on an array does not hold."""
+    """Raise ValueError if a condition on an array does not hold."""
     if not condition:
         raise ValueError(f"{name} does not describe trees")
 
 
 def read_binning(arrays: dict[str, np.ndarray]) -> Binning:
-    """Make a binning from arrays; ValueError for what is none."""
+    """Create a binning from arrays; raise ValueError if they do not describe one."""
     try:
         binning = Binning.from_arrays(arrays)
         again = binning.to_arrays()
@@ -60,7 +60,7 @@ def read_binning(arrays: dict[str, np.ndarray]) -> Binning:
 
 
 def check_children(ensemble: Any) -> None:
-    """Every node but the roots is the child of one node, and stands after it, inside the same tree."""
+    """Check that every node except the roots has exactly one parent, which precedes it in the same tree."""
     offsets, left = ensemble.node_offsets, ensemble.left_child.astype(np.int64)
     require(len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == len(ensemble.value), "node_offsets")
     require(bool(np.all(offsets[1:] > offsets[:-1])), "node_offsets")  # differences of large numbers overflow
@@ -76,14 +76,14 @@ def check_children(ensemble: Any) -> None:
 
 
 def check_binning_fits(ensemble: Any, binning: Binning) -> None:
-    """Nodes with children, and no others, split on features that the binning knows."""
+    """Check that exactly the nodes with children split on a feature, and that the binning has this feature."""
     feature = ensemble.feature
     require(bool(np.all((feature >= 0) == (ensemble.left_child > 0)) and np.all(feature >= -1)), "feature")
     require(bool(np.all(feature < binning.n_features)), "feature")
 
 
 def _check_splits(ensemble: Any) -> None:
-    # Codes and category sets are those that the binning knows.
+    # Bin codes and category sets must be within the range of the binning.
     binning = ensemble.binning
     inner = ensemble.left_child > 0
     feature = ensemble.feature[inner]
@@ -118,7 +118,7 @@ SUMMED = (np.int64, np.float32, np.float64)
 
 
 def pack(trees: Any) -> Arrays:
-    """Return the arrays of an ensemble in their short form.
+    """Return the packed arrays of an ensemble.
 
     Parameters
     ----------
@@ -149,19 +149,19 @@ def pack(trees: Any) -> Arrays:
 
 
 def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
-    """Return the arrays of an ensemble from their short form.
+    """Return the arrays of an ensemble from their packed form.
 
     Parameters
     ----------
     packed : dict of arrays
-        What `pack` returned.
+        Output of `pack`.
     binning : Binning
-        That of the trees.
+        Binning of the trees.
 
     Raises
     ------
     ValueError
-        If the arrays are not those of trees.
+        If the arrays do not describe trees.
     """
     for name, kinds in KINDS.items():
         n_dimensions = 2 if name == "value" else 1
@@ -179,14 +179,14 @@ def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
 
 
 def unpack_splits(packed: Mapping[str, np.ndarray], binning: Binning | None = None) -> Arrays:
-    """Return what a row's way depends on, and the values; with a binning the category sets too. No checks.
+    """Return the arrays that route rows, and the values; with a binning, also the category sets. No checks.
 
     Parameters
     ----------
     packed : dict of arrays
-        What `pack` returned.
+        Output of `pack`.
     binning : Binning, optional
-        That of the trees.
+        Binning of the trees.
     """
     n_nodes = len(packed["value"])
     dtypes = {"left_child": np.int32, "feature": np.int32, "bin_threshold": np.uint16, "missing_left": np.uint8}
@@ -207,7 +207,7 @@ def unpack_splits(packed: Mapping[str, np.ndarray], binning: Binning | None = No
 
 
 def _unpack_statistics(packed: Mapping[str, np.ndarray], arrays: Arrays, is_leaf: np.ndarray) -> Arrays:
-    """Gains, counts and weights of all nodes."""
+    """Return the gains, row counts and weights of all nodes."""
     sums = _Sums(SimpleNamespace(**arrays), is_leaf)
     gain = np.zeros(len(is_leaf), dtype=packed["gain"].dtype)
     gain[~is_leaf] = packed["gain"]
@@ -226,19 +226,19 @@ def _unpack_statistics(packed: Mapping[str, np.ndarray], arrays: Arrays, is_leaf
 
 
 class _Sums:
-    """Numbers of nodes that are the sums of those of their leaves."""
+    """Packs node statistics that are sums over the leaves below a node."""
 
     def __init__(self, trees: Any, is_leaf: np.ndarray) -> None:
         self._trees, self._is_leaf = trees, is_leaf
 
     def pack(self, numbers: np.ndarray) -> np.ndarray:
-        """The leaves' numbers, where the others follow from them; otherwise all."""
+        """Return the values of the leaves if the values of inner nodes are their sums, otherwise all values."""
         summed = numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers.copy()
         sum_up(self._trees.node_offsets, self._trees.left_child, summed)
         return numbers[self._is_leaf] if np.array_equal(summed, numbers) else numbers
 
     def unpack(self, packed: np.ndarray, name: str) -> np.ndarray:
-        """All numbers."""
+        """Return the values of all nodes."""
         if len(packed) == len(self._is_leaf):
             return packed
         require(len(packed) == np.count_nonzero(self._is_leaf) and packed.dtype in SUMMED, name)
@@ -249,7 +249,7 @@ class _Sums:
 
 
 def _pack_weight(trees: Any, sums: _Sums) -> np.ndarray:
-    """Nothing where a node's weight is the number of its rows; whole numbers where they are."""
+    """Return an empty array if the weights equal the row counts, integers if all weights are, otherwise floats."""
     weight = trees.weight
     if np.array_equal(weight, trees.n_samples):
         return np.empty(0, np.uint8)
@@ -259,7 +259,7 @@ def _pack_weight(trees: Any, sums: _Sums) -> np.ndarray:
 
 
 def _smallest(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers, not negative, in the smallest type that holds them."""
+    """Convert nonnegative integers to the smallest dtype that can hold them."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
@@ -268,7 +268,7 @@ def _without(numbers: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _sets_in_order(trees: Any, nodes: np.ndarray, binning: Binning | None = None) -> np.ndarray:
-    """The first words of the nodes' sets where these follow one another without gaps."""
+    """Return the first word of each node's category set, assuming that the sets are contiguous in node order."""
     binning = trees.binning if binning is None else binning
     n_words = (np.asarray(binning.n_codes, dtype=np.int64)[trees.feature[nodes]] + 31) // 32
     return np.cumsum(n_words) - n_words

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from fastens.engine.trees.trees import TreeEnsemble
 
 
-# Nodes of trees that wait to be packed: some 1 MB.
+# Number of nodes of trees that wait to be packed, about 1 MB.
 _WAITING_NODES = 1 << 15
-# How much larger than expected the trees may become before arrays are copied; memory not written to is not taken.
+# Overallocation of the growing arrays relative to the expected size. Untouched pages do not use physical memory.
 _SLACK = 1.1
-# What has one entry, or a place of its own, in the whole.
+# Arrays that are stored once for the whole ensemble rather than concatenated.
 _ONCE = ("node_offsets", "baseline", "wide")
-# What is kept as bytes until all is there, with the array that has as many entries.
+# Bit arrays that stay unpacked until all trees are added, each with the array that has the same length.
 _BITS = {"is_leaf": "value", "missing_left": "pair"}
 
 
 class TreeStore:
-    """Takes numbered trees from several threads, and makes an ensemble of them.
+    """Collects numbered trees from several threads and builds an ensemble from them.
 
     Parameters
     ----------
     binning : Binning
-        That of the trees.
+        Binning of the trees.
     n_outputs : int
-        How many columns the raw prediction has; all trees add to all of them.
+        Number of raw prediction columns; every tree adds to all of them.
     n_expected : int
-        How many trees there will be, as far as one knows.
+        Expected number of trees. It only affects memory allocation.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class TreeStore:
         self.n_trees = 0
 
     def add(self, number: int, tree: Tree) -> None:
-        """Take a tree; it counts once all trees of smaller numbers are there."""
+        """Add a tree; it becomes part of the ensemble when all trees with lower numbers have been added."""
         with self._lock:
             self._early[number] = tree
             while self.n_trees in self._early:
@@ -76,13 +76,13 @@ class TreeStore:
                 self._pack()
 
     def keep(self, ensemble: TreeEnsemble) -> None:
-        """Start with the trees that there are, grown on the same binning."""
+        """Add the trees of an existing ensemble that was grown on the same binning."""
         self.n_trees += ensemble.n_trees
         packed = ensemble.packed()
         self._append(pack(ensemble.with_sets_in_order()) if len(packed["category_set"]) else packed)
 
     def ensemble(self) -> TreeEnsemble:
-        """Return the trees up to the first that is missing; the store is empty then."""
+        """Return an ensemble of the trees before the first missing number, and empty the store."""
         if not self._runs:
             return self._of_waiting()
         if self._waiting:
@@ -108,7 +108,7 @@ class TreeStore:
 
 
 class _Run:
-    """Parts whose arrays need only be put one after another."""
+    """Packed trees whose arrays have the same layout, so that they can be concatenated."""
 
     def __init__(self, first: Arrays) -> None:
         self.form = _form(first)
@@ -117,7 +117,7 @@ class _Run:
         self._columns = {name: _Column() for name in KINDS if name not in _ONCE}
 
     def append(self, part: Arrays, growth: float) -> None:
-        """Add a part; `growth` is how many times as many trees there will be."""
+        """Append packed trees; `growth` is the expected final number of trees relative to the current one."""
         self._sizes.append(np.diff(part["node_offsets"]))
         for name, column in self._columns.items():
             bits_of = _BITS.get(name)
@@ -125,7 +125,7 @@ class _Run:
             column.append(array, growth)
 
     def packed(self) -> Arrays:
-        """The packed form of all parts."""
+        """Return the packed arrays of all trees."""
         arrays = self._once | {name: column.array() for name, column in self._columns.items()}
         arrays["node_offsets"] = np.cumsum(np.concatenate([[0], *self._sizes]), dtype=np.int64)
         arrays |= {name: np.packbits(arrays[name]) for name in _BITS}
@@ -133,7 +133,7 @@ class _Run:
 
 
 class _Column:
-    """An array that grows, to a wider type too."""
+    """A growable array that is promoted to a wider dtype when necessary."""
 
     def __init__(self) -> None:
         self._array = np.empty(0)
@@ -150,19 +150,19 @@ class _Column:
         self._n = n
 
     def array(self) -> np.ndarray:
-        """What was added."""
+        """Return the values that have been appended."""
         return self._array[: self._n]
 
 
 def _form(part: Arrays) -> tuple[Any, ...]:
-    """How counts and weights are given: for all nodes, for leaves, or not at all."""
+    """Return the layout of counts and weights: stored for all nodes, for leaves only, or not at all."""
     n_nodes = len(part["value"])
     given = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
     return (*given, part["weight"].dtype.kind, part["wide"].tobytes())
 
 
 def set_of(codes: NDArray[np.integer[Any]], n_codes: int | None = None) -> NDArray[np.uint32]:
-    """Return the set of some codes as the bits of words: of those that `n_codes` need, or as few as hold them.
+    """Return a set of codes as a bit mask of 32-bit words, sized for `n_codes` codes or for the largest code.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def set_of(codes: NDArray[np.integer[Any]], n_codes: int | None = None) -> NDArr
 
 
 def codes_left(trees: TreeEnsemble, node: int, codes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """Return which codes of a node's feature go left."""
+    """Return which codes of a node's feature go to the left child."""
     first = trees.category_set[node]
     if first < 0:
         return np.where(codes == 0, trees.missing_left[node] > 0, codes <= trees.bin_threshold[node])
@@ -189,16 +189,16 @@ Codes = NDArray[np.intp]
 
 
 def recoded(trees: TreeEnsemble, binning: Binning, old_codes: Mapping[int, Codes]) -> TreeEnsemble:
-    """Return trees that send each value the way they do, split by the codes of another binning.
+    """Return trees that route every value as before, but split on the codes of another binning.
 
     Parameters
     ----------
     trees : TreeEnsemble
-        The trees; models in their leaves are left out.
+        The trees. Linear models in their leaves are dropped.
     binning : Binning
-        It has all thresholds that the trees use.
+        The new binning, which must contain all thresholds that the trees use.
     old_codes : mapping of int to integer array
-        For each categorical feature, what each of the new codes was among the trees' own.
+        For each categorical feature, the old code of each new code.
     """
     arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES}
     arrays["bin_threshold"] = arrays["bin_threshold"].copy()
@@ -206,7 +206,7 @@ def recoded(trees: TreeEnsemble, binning: Binning, old_codes: Mapping[int, Codes
     numeric = np.flatnonzero(inner & (trees.category_set < 0))
     for feature in np.unique(trees.feature[numeric]).tolist():
         nodes, own = numeric[trees.feature[numeric] == feature], binning.thresholds[feature]
-        # A threshold of the largest code has all values to the left, and one of code 0 none.
+        # A threshold at the largest code sends all values to the left; a threshold at code 0 sends none.
         code = np.searchsorted(own, trees.threshold[nodes]) + 1
         arrays["bin_threshold"][nodes] = np.where(trees.bin_threshold[nodes] == 0, 0, code)
     nodes = np.flatnonzero(inner & (trees.category_set >= 0))

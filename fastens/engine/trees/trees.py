@@ -1,4 +1,4 @@
-"""The fitted model: trees as plain arrays, and what can be read from them."""
+"""The fitted model: trees as plain arrays, with prediction and inspection."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ from fastens.engine.trees.unseen import send_unseen
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree as arrays with one entry per node; node 0 is the root, a parent stands before its children.
+    """One tree as arrays with one entry per node; node 0 is the root, and parents precede their children.
 
     Attributes
     ----------
     feature : int32 array
-        The feature a node splits on, -1 at a leaf.
+        Feature that the node splits on; -1 for leaves.
     bin_threshold : uint16 array
-        Numeric splits send codes ``1 <= code <= bin_threshold`` to the left.
+        Numeric splits send codes ``1 <= code <= bin_threshold`` to the left child.
     missing_left : uint8 array
-        Whether a numeric split sends code 0 (missing, unseen) to the left. At a split of categories: True where no row
-        of training had code 0 in the node and its side is still free; see unseen.pyx.
+        True if a numeric split sends code 0 (missing values) to the left child. For categorical splits, True if
+        no training row of the node had code 0, so that its direction is still undecided; see unseen.pyx.
     category_set : int32 array
-        -1, or the first word in ``category_words`` of the set of codes that go left (code 0 among them or not).
+        Index of the first word in ``category_words`` of the codes that go left, which may include code 0; -1 if the
+        node does not split on categories.
     category_words : uint32 array
-        The sets, ``ceil(n_codes[feature] / 32)`` words each; bit c of a set stands for code c.
+        Bit masks of ``ceil(n_codes[feature] / 32)`` words each; bit c of a mask stands for code c.
     left_child : int32 array
-        The left child, 0 at a leaf. The right child is the node after it.
+        Index of the left child; 0 for leaves. The right child is the next node.
     value : float64 or float32 array of shape (n_nodes, n_values)
-        What a leaf adds to the raw prediction: to one column where ``n_values`` is 1, otherwise one value for each
-        column. Inner nodes have what they would add as leaves.
+        Contribution of a leaf to the raw prediction: to one column if ``n_values`` is 1, otherwise to every column.
+        Inner nodes hold the values that they would have as leaves.
     gain : float64 or float32 array
-        How much a split lowered the objective, 0 at a leaf.
+        Decrease of the objective by the split; 0 for leaves.
     n_samples : int64 or int32 array
-        Number of training rows in a node.
+        Number of training rows in the node.
     weight : float64 or float32 array
-        Sum of the hessians of a node's training rows.
+        Sum of the hessians of the training rows in the node.
     """
 
     feature: np.ndarray
@@ -61,7 +62,7 @@ class Tree:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes, leaves included."""
+        """Number of nodes, including leaves."""
         return len(self.feature)
 
     @property
@@ -72,12 +73,12 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredTree(Tree):
-    """A tree of numbers as it was grown, with the squared distances of its rows from the nodes' values.
+    """A regression tree with the sum of squared errors of each leaf.
 
     Attributes
     ----------
     squares : float64 array of shape (n_nodes, n_targets)
-        Weights times the squared differences between the targets and their mean, summed over a leaf's rows; 0 at inner
+        Weighted sum of squared differences between the targets and their mean over the rows of a leaf; 0 for inner
         nodes.
     """
 
@@ -86,23 +87,23 @@ class MeasuredTree(Tree):
 
 @dataclass(frozen=True, eq=False)
 class SearchedTree(Tree):
-    """A tree as it was grown, with what its splits were chosen from.
+    """A tree with the number of candidates that each split was chosen from.
 
     Attributes
     ----------
     n_usable : int32 array of shape (n_nodes,)
-        How many features a split could be on: those that are allowed there, and known not to be constant in the node
-        above; 0 at leaves.
+        Number of features that the node could split on, that is, allowed features that were not known to be constant
+        in the parent node; 0 for leaves.
     n_groups : int32 array of shape (n_nodes,)
-        How many values (bins or categories, a missing one among them) the node's rows have of the feature that it is
-        split on; 0 at leaves. Not where thresholds are random.
+        Number of distinct values (bins or categories, including missing values) of the split feature among the node's
+        rows; 0 for leaves. Not available for random thresholds.
     """
 
     n_usable: np.ndarray
     n_groups: np.ndarray
 
 
-# The types that an array may have; the first one is that of anything else.
+# Permitted dtypes of each array; arrays of any other dtype are converted to the first one.
 TREE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
     "feature": (np.int32,),
     "bin_threshold": (np.uint16,),
@@ -126,23 +127,23 @@ BINNING_PREFIX = "binning."
 
 
 class TreeEnsemble:
-    """Trees one after another in plain read-only arrays, with the binning they were grown on.
+    """Concatenated trees in plain read-only arrays, with the binning they were grown on.
 
-    The arrays are those of `Tree`, concatenated, and the three below. Whatever can be computed from them (thresholds,
-    the compiled form that predicts) is made when first asked for and is no part of the state. Nor need the arrays be
-    there: an ensemble from `from_packed` keeps their short form, a third in size, until one of them is asked for.
+    The arrays are the concatenated arrays of `Tree` and the three below. Everything that can be computed from them
+    (thresholds, the compiled form for prediction) is created on first use and is not part of the state. An ensemble
+    from `from_packed` keeps only the packed form, a third of the size, until one of the arrays is accessed.
 
     Attributes
     ----------
     node_offsets : int64 array of shape (n_trees + 1,)
-        Tree t owns the nodes ``node_offsets[t]:node_offsets[t + 1]``; ``left_child`` counts inside the tree,
-        ``category_set`` counts from the first word of the ensemble.
+        Tree t owns the nodes ``node_offsets[t]:node_offsets[t + 1]``. Indices in ``left_child`` are relative to the
+        tree; indices in ``category_set`` are relative to the first word of the ensemble.
     tree_output : int32 array of shape (n_trees,)
-        Which column of the raw prediction a tree adds to; 0 for trees that have a value for each column.
+        Raw prediction column that the tree adds to; 0 for trees with a value for each column.
     baseline : float64 array of shape (n_outputs,)
         The raw prediction before the first tree.
     binning : Binning
-        What turns values into the codes the trees split on.
+        Binning that converts values to the bin codes that the trees split on.
     """
 
     feature: np.ndarray
@@ -171,7 +172,7 @@ class TreeEnsemble:
 
     @classmethod
     def from_packed(cls, packed: Mapping[str, np.ndarray], binning: Binning) -> TreeEnsemble:
-        """Make an ensemble of the short form of trees (see packing.py), which is trusted."""
+        """Create an ensemble from the packed form of trees (see packing.py) without validating it."""
         ensemble = cls.__new__(cls)
         ensemble.binning, ensemble._packed = binning, dict(packed)
         for name in ("value", "tree_output", "baseline", "node_offsets", "category_words"):
@@ -181,7 +182,7 @@ class TreeEnsemble:
         return ensemble
 
     def __getattr__(self, name: str) -> Any:
-        """One of the arrays: all are unpacked. Two threads at once may both do it."""
+        """Unpack all arrays and return one of them. Two threads may both do this at the same time."""
         packed = self.__dict__.get("_packed")
         if name not in ENSEMBLE_DTYPES or (packed is None and name not in self.__dict__):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -198,18 +199,18 @@ class TreeEnsemble:
         baseline: Sequence[float] | np.ndarray,
         binning: Binning,
     ) -> TreeEnsemble:
-        """Put trees one after another, in the order in which they are added up.
+        """Concatenate trees in the order in which their values are summed.
 
         Parameters
         ----------
         trees : sequence of Tree
             The trees.
         tree_output : sequence of int
-            The raw column of each tree.
+            Raw prediction column of each tree.
         baseline : sequence of float
-            The raw prediction before the first tree, one for each raw column.
+            Raw prediction before the first tree, one value per column.
         binning : Binning
-            What turns values into the codes the trees split on.
+            Binning that converts values to the bin codes that the trees split on.
         """
         parts = {name: [getattr(tree, name) for tree in trees] for name in TREE_DTYPES}
         arrays = {
@@ -227,22 +228,22 @@ class TreeEnsemble:
     # ------------------------------------------------------------------------------------------------------- state
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as a few small arrays (see packing.py); those of the binning have a prefix."""
+        """Return the whole state as a few small arrays (see packing.py); names of binning arrays have a prefix."""
         binning = {BINNING_PREFIX + name: array for name, array in self.binning.to_arrays().items()}
         return self.packed() | binning
 
     def packed(self) -> dict[str, np.ndarray]:
-        """Return the short form of the trees; see packing.py."""
+        """Return the packed form of the trees; see packing.py."""
         return pack(self) if self._packed is None else dict(self._packed)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
-        """Make an ensemble from what `to_arrays` returned.
+        """Create an ensemble from the output of `to_arrays`.
 
         Raises
         ------
         ValueError
-            If the arrays are not those of an ensemble. What passes can be predicted with safely.
+            If the arrays do not describe a valid ensemble. Prediction is safe for all arrays that pass.
         """
         binning = read_binning(
             {k.removeprefix(BINNING_PREFIX): a for k, a in arrays.items() if k.startswith(BINNING_PREFIX)}
@@ -258,15 +259,15 @@ class TreeEnsemble:
         self.__dict__.update(type(self).from_arrays(state).__dict__)
 
     def with_values(self, value: np.ndarray) -> TreeEnsemble:
-        """Return the same trees with other values of the nodes."""
+        """Return these trees with other node values."""
         if self._packed is not None:
             return TreeEnsemble.from_packed(self._packed | {"value": value}, self.binning)
         return self._with(value=value)
 
     def with_unseen_on_average(self) -> TreeEnsemble:
-        """Return the same trees where categories never seen get the mean of both sides; see unseen.pyx.
+        """Return these trees with unseen categories routed so that they get the average of both sides; see unseen.pyx.
 
-        Splits of categories note in `missing_left` that no row of the node had a missing value, until this is done.
+        Until then, `missing_left` marks the categorical splits whose node had no missing values in training.
         """
         splits = self.splits()
         if not ((splits.category_set >= 0) & (splits.missing_left > 0)).any():
@@ -279,64 +280,64 @@ class TreeEnsemble:
         return self._with(category_words=words, missing_left=np.where(self.category_set < 0, self.missing_left, 0))
 
     def _with(self, **arrays: np.ndarray) -> TreeEnsemble:
-        """Return the trees with other arrays."""
+        """Return these trees with some arrays replaced."""
         return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | arrays)
 
     def with_sets_in_order(self) -> TreeEnsemble:
-        """Return the same trees with the category sets one after another, in the order of the nodes."""
+        """Return these trees with the category sets stored contiguously in node order."""
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
         arrays["category_set"] = arrays["category_set"].copy()
         _put_words_in_order(arrays, self.binning)
         return TreeEnsemble(self.binning, **arrays)
 
     def splits(self) -> Any:
-        """Return something with the arrays that rows' ways depend on, which are not kept where they are packed."""
+        """Return an object with the arrays needed to route rows; if the trees are packed, it is not kept."""
         packed = self._packed
         return self if packed is None else SimpleNamespace(**unpack_splits(packed, self.binning))
 
     @cached_property
     def notes(self) -> dict[str, Any]:
-        """What others make of the trees and keep with them; no part of the state."""
+        """Cache for values that other modules derive from the trees; not part of the state."""
         return {}
 
     @cached_property
     def compiled(self) -> CompiledTrees:
-        """The form that predicts. Two threads at once may both make it; either is good."""
+        """The form used for prediction. Two threads may both create it at the same time, which is harmless."""
         lean = self.lean
         return CompiledTrees(lean.splits(), lean.binning.table, lean.binning.code_dtype.itemsize)
 
     def forget(self) -> None:
-        """Drop what was made of the trees to predict with, which is larger than they; it is made again when needed."""
+        """Drop cached values used for prediction, which are larger than the trees; they are recreated on demand."""
         for name in ("compiled", "_leaner", "notes"):
             self.__dict__.pop(name, None)
 
     @property
     def lean(self) -> TreeEnsemble:
-        """The same trees with only the thresholds they use, where that makes codes of one byte out of two.
+        """These trees with only the thresholds they use, if this reduces bin codes from two bytes to one.
 
-        Codes of one byte allow leaf scans, which are much faster than walks.
+        One-byte codes allow leaf scans, which are much faster than walking the trees.
         """
         return self._leaner or self
 
     @cached_property
     def _leaner(self) -> TreeEnsemble | None:
-        """Trees other than these: one that kept itself would stay in memory until garbage is looked for."""
+        """Leaner trees or None, but never `self`: the reference cycle would delay freeing memory until a GC run."""
         if self.binning.code_dtype.itemsize == 1:
             return None
         lean = self.with_used_thresholds()
         return lean if lean.binning.code_dtype.itemsize == 1 else None
 
     def with_used_thresholds(self) -> TreeEnsemble:
-        """Return the same trees on a binning that has only the thresholds they use."""
+        """Return these trees on a binning that contains only the thresholds they use."""
         thresholds = self.binning.thresholds
-        # Each feature has a place for each of its thresholds and two more, for code 0 and the largest code.
+        # Each feature has a slot for each of its thresholds and two more, for code 0 and the largest code.
         n_places = np.array([len(t) + 2 for t in thresholds])
         first = np.cumsum(n_places) - n_places
         numeric = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
         place = first[self.feature[numeric]] + self.bin_threshold[numeric]
         is_used = np.zeros(n_places.sum(), dtype=bool)
         is_used[place] = True
-        # A threshold of the largest code has all values to the left, and has that among fewer codes too.
+        # A threshold at the largest code sends all values to the left, also if there are fewer codes.
         is_used[first] = False
         is_used[first + n_places - 1] = True
         rank = np.cumsum(is_used)
@@ -350,16 +351,16 @@ class TreeEnsemble:
     # -------------------------------------------------------------------------------------------------- prediction
 
     def predict_raw(self, X: np.ndarray, n_threads: int = 1, n_trees: int | None = None) -> np.ndarray:
-        """Return the raw predictions: the baseline plus the values of the first `n_trees` trees (default: all).
+        """Return the raw predictions: the baseline plus the values of the first `n_trees` trees.
 
         Parameters
         ----------
         X : float32 or float64 array of shape (n_rows, n_features)
-            The rows, in any strides.
+            The rows. Any strides are supported.
         n_threads : int
-            How many threads there may be; no matter to the result.
+            Maximum number of threads. The result does not depend on it.
         n_trees : int, optional
-            How many trees to use.
+            Number of trees to use. By default, all trees are used.
 
         Returns
         -------
@@ -368,7 +369,7 @@ class TreeEnsemble:
         return predict.predict_raw(self.compiled, X, self._enough_threads(X, n_threads), n_trees)
 
     def staged_raw(self, X: np.ndarray, n_threads: int = 1) -> Iterator[np.ndarray]:
-        """Yield the raw predictions after each round: after every `n_outputs` trees of one value, or tree of many."""
+        """Yield the raw predictions after each boosting round, that is, after every `trees_per_round` trees."""
         codes = self.lean.binning.codes(X, self._enough_threads(X, n_threads))
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         n_nodes = len(self.value) * self.n_outputs // max(self.n_trees, 1)
@@ -379,7 +380,7 @@ class TreeEnsemble:
             yield raw.T.copy()
 
     def raw_of_codes(self, codes: np.ndarray, n_threads: int = 1) -> np.ndarray:
-        """Return the raw predictions for codes of the binning, (n_features, n_rows): those of the rows, to the bit."""
+        """Return the raw predictions for bin codes, (n_features, n_rows); bit-identical to those for the values."""
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         compiled = self.compiled
         if self.lean is not self:
@@ -388,7 +389,7 @@ class TreeEnsemble:
         return raw.T.copy()
 
     def apply(self, X: np.ndarray, n_threads: int = 1) -> np.ndarray:
-        """Return the leaf of each row in each tree, int32 of shape (n_rows, n_trees): node numbers inside the trees."""
+        """Return the leaf index of each row in each tree, int32 of shape (n_rows, n_trees), relative to the tree."""
         return predict.apply(self.compiled, X, self._enough_threads(X, n_threads))
 
     def _enough_threads(self, X: np.ndarray, n_threads: int) -> int:
@@ -405,12 +406,12 @@ class TreeEnsemble:
 
     @property
     def n_outputs(self) -> int:
-        """Number of raw columns."""
+        """Number of raw prediction columns."""
         return len(self.baseline)
 
     @property
     def trees_per_round(self) -> int:
-        """One for each raw column, or a single tree where trees have a value for each column."""
+        """Trees per boosting round: one if trees have a value for each raw column, otherwise one for each column."""
         return self.n_outputs if self.value.shape[1] == 1 else 1
 
     @property
@@ -420,7 +421,7 @@ class TreeEnsemble:
 
     @property
     def max_depth(self) -> np.ndarray:
-        """Depth of each tree; 0 where the root is a leaf."""
+        """Depth of each tree; 0 if the root is a leaf."""
         depth = np.zeros(self.n_trees, dtype=np.int64)
         tree = np.arange(self.n_trees)
         left = self.left_child[self.node_offsets[:-1]]
@@ -433,23 +434,23 @@ class TreeEnsemble:
 
     @property
     def children_left(self) -> np.ndarray:
-        """Left children as scikit-learn has them: -1 at a leaf."""
+        """Left children in scikit-learn's convention: -1 for leaves."""
         return np.where(self.left_child > 0, self.left_child, -1)
 
     @property
     def children_right(self) -> np.ndarray:
-        """Right children as scikit-learn has them: -1 at a leaf."""
+        """Right children in scikit-learn's convention: -1 for leaves."""
         return np.where(self.left_child > 0, self.left_child + 1, -1)
 
     @cached_property
     def threshold(self) -> np.ndarray:
-        """The values behind ``bin_threshold``: numeric splits send ``x <= threshold`` to the left; NaN elsewhere."""
+        """Split values: numeric splits send ``x <= threshold`` to the left; NaN for leaves and categorical splits."""
         thresholds = self.binning.thresholds
         n_thresholds = np.array([len(t) for t in thresholds], dtype=np.int64)
         first = np.cumsum(n_thresholds) - n_thresholds
         nodes = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
         feature, code = self.feature[nodes], self.bin_threshold[nodes]
-        # No value has a code <= 0; all have one <= the number of thresholds + 1.
+        # No value has a code of 0 or less, and every value has a code of at most the number of thresholds + 1.
         value = np.where(code == 0, -np.inf, np.inf)
         inside = (code > 0) & (code <= n_thresholds[feature])
         value[inside] = np.concatenate(thresholds)[first[feature[inside]] + code[inside] - 1]
@@ -459,13 +460,13 @@ class TreeEnsemble:
         return out
 
     def tree(self, index: int) -> Tree:
-        """Return one tree; its arrays are views, its category sets count from the ensemble's first word."""
+        """Return one tree; its arrays are views, and its category sets index the words of the ensemble."""
         nodes = slice(self.node_offsets[index], self.node_offsets[index + 1])
         arrays = {f.name: getattr(self, f.name)[nodes] for f in fields(Tree) if f.name != "category_words"}
         return Tree(category_words=self.category_words, **arrays)
 
     def separate_trees(self) -> list[Tree]:
-        """Return all trees, each with its own category sets, as `from_trees` takes them."""
+        """Return all trees, each with its own category words, in the format that `from_trees` expects."""
         trees = []
         for index in range(self.n_trees):
             tree = self.tree(index)
@@ -479,7 +480,7 @@ class TreeEnsemble:
         return trees
 
     def feature_importances(self, kind: str = "gain") -> np.ndarray:
-        """Return the sum of the gains ("gain") or the number of the splits ("split") on each feature."""
+        """Return the total gain ("gain") or the number of splits ("split") of each feature."""
         if kind not in ("gain", "split"):
             raise ValueError(f"kind must be 'gain' or 'split', got {kind!r}")
         inner = self.feature >= 0
@@ -489,7 +490,7 @@ class TreeEnsemble:
 
 
 def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None:
-    """Put the category sets that nodes have one after another, in the order of the nodes."""
+    """Store the category sets of the nodes contiguously in node order."""
     nodes = np.flatnonzero(arrays["category_set"] >= 0)
     n_words = ((np.asarray(binning.n_codes, dtype=np.int64) + 31) // 32)[arrays["feature"][nodes]]
     first = np.cumsum(n_words) - n_words
@@ -500,13 +501,13 @@ def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None
 
 
 def renumbered(feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns that nodes split on, at least one, and the nodes' features counted among these."""
+    """Return the columns that nodes split on, at least one, and the features reindexed to these columns."""
     columns = np.unique(feature[feature >= 0])
     columns = (columns if len(columns) else np.zeros(1)).astype(np.int32)
     return columns, np.where(feature < 0, -1, np.searchsorted(columns, feature)).astype(np.int32)
 
 
 def enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
-    """Return how many threads are worth it."""
-    # Nanoseconds: about 0.02 for a row and node, 1 for a value to be binned. A thread should have 20 000 of them.
+    """Return the number of threads that is worthwhile for a prediction."""
+    # Estimated nanoseconds: 0.02 per row and node, and 1 per value to bin. Each thread should have at least 20,000.
     return threads_for(n_rows * (0.02 * n_nodes + n_features), n_threads, 20_000)
