@@ -20,110 +20,111 @@ _HEADER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$", flags=re.M)
 # Entries for the rows that methods take.
 _ROWS = """\
 X : table of shape (n_samples, n_features)
-    NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix; or paths of Parquet or CSV files, a
-    stream or a lazy frame, which are read in batches. NaN and None are missing values.
+    NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. Paths of Parquet or CSV files, streams and lazy
+    frames are read in batches. NaN and None are missing values.
 y : array of shape (n_samples,), or the name of a column
     Targets.
 sample_weight : array of shape (n_samples,), or the name of a column, optional
-    A weight of 2 is the same as the row given twice, 0 as the row left out.
+    Weight of each row. A weight of 2 counts as two copies of the row, and 0 removes the row.
 """
 
 # Default descriptions of arguments and return values by name, for methods whose docstrings lack these sections.
 _ARGUMENTS = """\
 ax : matplotlib Axes, optional
-    Where to draw.
+    Axes to draw on. If None, new axes are created.
 random_state : int, RandomState or None
-    Seed of the draws.
+    Seed of the random draws.
 n : int
-    How many to draw.
+    Number of draws.
 deep : bool, default=True
-    With the parameters of parts and records.
+    If True, include the parameters of nested estimators and option records.
 input_features : array of str, optional
-    Names of the columns; those of `fit` where there are none.
+    Names of the input columns. If None, the names seen in `fit` are used.
 init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-    Raw predictions that the model adds to.
+    Raw predictions to add to those of the model.
 member : int
-    The number of a member, from 0.
+    Index of a base estimator, starting at 0.
 mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
-    All hypotheses by their posterior, the most probable one, the one of the greatest likelihood, or one drawn.
+    Hypotheses that predict. "bayes": all hypotheses, weighted by their posterior. "map": the hypothesis with the
+    highest posterior. "ml": the hypothesis with the highest likelihood. "gibbs": one drawn from the posterior.
 evidence : dict, optional
-    Values of variables by name.
+    Observed values of variables by name.
 path : path
-    The file.
+    Path of the file.
 title : str
-    The name of the network in the file.
+    Name of the network in the file.
 outcomes : array-like of shape (n_observed,)
-    Labels of outcomes.
+    Labels of the observed outcomes.
 epsilon, delta : float
-    Error and risk, between 0 and 1.
+    Maximum error, and maximum probability that it is exceeded, between 0 and 1.
 """
 _BOTH = "Parameters\n----------\n{parameters}\n\nAttributes\n----------\n{attributes}"
-_KEYWORDS = {"metadata": "What scikit-learn's metadata routing passes on.", "params": "Parameters and their values."}
+_KEYWORDS = {"metadata": "Metadata that scikit-learn's routing passes on.", "params": "Parameters and their values."}
 _RETURNS = """\
 fit, partial_fit, refit_leaves, set_params : object
     The estimator itself.
 predict : array of shape (n_samples,) or (n_samples, n_targets)
-    Classes or numbers.
+    Predicted classes or values.
 predict_proba : array of shape (n_samples, n_classes)
-    Probabilities of the classes in the order of `classes_`; for several targets a list of such arrays.
+    Class probabilities in the order of `classes_`, or a list of such arrays with several targets.
 predict_log_proba, predict_joint_log_proba : array of shape (n_samples, n_classes)
-    Logarithms, in the order of `classes_`.
+    Log probabilities in the order of `classes_`.
 decision_function : array of shape (n_samples,) or (n_samples, n_classes)
-    Raw predictions; of two classes those of the second.
+    Raw predictions; for binary targets, the raw prediction of the second class.
 score, aic, bic, log_likelihood, log_probability, posterior_of : float
-    The figure for all that was given.
+    Value for the whole input.
 sample_complexity, get_depth, get_n_leaves : int
-    The number.
+    Requested count.
 score_samples, predict_spread : array of shape (n_samples,) or (n_samples, n_outputs)
-    A figure for each row.
+    Value for each row.
 margins : array of shape (n_samples,)
-    A margin for each row.
+    Margin of each row.
 predict_all, predict_proba_all : array of shape (n_estimators, n_samples, ...)
-    The predictions of each tree.
+    Predictions of each tree.
 predict_interval, predict_member_range : array of shape (n_samples, ..., 2)
-    The lower and the upper end for each row.
+    Lower and upper bound for each row.
 apply : array of int, of shape (n_samples,) or (n_samples, n_trees)
-    Numbers of leaves.
+    Leaf indices.
 transform, fit_transform : array or sparse matrix of shape (n_samples, n_features_out)
-    A row for each row of X.
+    Transformed rows.
 staged_predict, staged_predict_proba, staged_decision_function : iterator of arrays
-    After each round what the method without `staged_` returns.
+    Results of the method without `staged_` after each round.
 staged_errors, staged_score : array or iterator of float
-    A figure for each round.
+    Value after each round.
 get_feature_names_out : array of str
-    A name for each column of `transform`.
+    Names of the columns that `transform` returns.
 get_params : dict
     Parameters by name.
 get_metadata_routing : MetadataRouter
-    What scikit-learn's routing asks.
+    Routing information for scikit-learn.
 in_bag : array of int, of shape (n_samples,)
-    How often each row was drawn.
+    Number of times that each row was drawn.
 sample_posterior : list or array
-    What was drawn.
+    Draws from the posterior.
 members : iterator of Conjunction
-    One after another.
+    Hypotheses, one at a time.
 best_question : Question
-    The instance, and the share of the hypotheses that cover it.
+    Instance to ask for, with the fraction of the hypotheses that cover it.
 answers : array of int, of shape (n_samples, n_questions)
-    Ones and zeros.
+    Binary features.
 decision_path : CSR matrix of shape (n_samples, n_nodes)
-    Ones where a row visits a node.
+    Node indicator matrix: 1 if a row passes through a node.
 contribution_curve : Contribution
-    The values of the column, and the part of each.
+    Values of the column, with the contribution of each.
 training_error_bound : array of shape (n_rounds,)
-    A bound after each round.
+    Upper bound after each round.
 export : str, bytes or object
-    The model in that format; None where it was written to a file.
+    Model in the requested format, or None if it was written to a file.
 plot : matplotlib Axes
-    Where it was drawn.
+    Axes with the plot.
 permutation_importance : sklearn.utils.Bunch
     `importances_mean`, `importances_std` and `importances`.
 importances : array of shape (n_features,)
-    A share for each column.
+    Importance of each column.
 to_text : str
-    A line for each node.
+    Text with one line per node.
 to_dataframe : pandas.DataFrame
-    A row for each node.
+    Table with one row per node.
 """
 
 
