@@ -145,7 +145,8 @@ DOCS = TREE_DOCS | entries("""\
 n_estimators : int
     Number of trees.
 warm_start : bool
-    `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same trees as all at once.
+    If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
+    result is identical to fitting all trees at once.
 """)
 
 
