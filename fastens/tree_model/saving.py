@@ -184,7 +184,7 @@ class SavedEnsemble:
         return {} if self._statistics is None else self._statistics.to_arrays()
 
     def _send_unseen(self) -> None:
-        """Send unseen categories down both branches if the option `unseen` is "average"."""
+        """Give unseen categories the average of both branches if the option `unseen` is "average"."""
         if self._category_options().unseen == "average":
             self._ensemble = self._ensemble.with_unseen_on_average()
 
