@@ -247,7 +247,8 @@ class AdaBoostClassifier(AdditiveVotes):
             Class labels.
         {sample_weight}
         X_val, y_val : table and array, optional
-            Validation set for early stopping. If None, a part of X is held out. Ignored if `early_stopping` is False.
+            Validation set for early stopping, ignored if `early_stopping` is False. If None and `early_stopping` is
+            True, a part of X is held out.
 
         Returns
         -------

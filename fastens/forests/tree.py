@@ -393,7 +393,7 @@ class _PrunedByCost(BaseDecisionTree):
     def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
         """Compute the pruning path of minimal cost-complexity pruning on a training set.
 
-        The model itself is not fitted.
+        The model itself is not changed.
 
         Parameters
         ----------
