@@ -150,7 +150,7 @@ class RowWeights:
         return self.whole / self.total
 
     def mean(self, losses: NDArray[np.float64]) -> float:
-        """Return the weighted mean of losses from 0 to 1; the products are rounded per copy, so that the sum is exact."""
+        """Return the weighted mean of losses from 0 to 1; products are rounded per copy so that the sum is exact."""
         copies = 1 if self.copies is None else self.copies
         lost = np.rint(self.whole // copies * losses).astype(np.int64) * copies
         (total,) = sum_ints(self._comm, int(lost.sum()))
@@ -393,7 +393,7 @@ class VotingRun:
         return self.rules.learning_rate * (logs - logs.mean(axis=1, keepdims=True))
 
     def _within_limits(self, weak: Weak, values: Array) -> Array:
-        """Clip the votes of leaves to the monotonic constraints, which smoothing can violate in leaves with few rows."""
+        """Clip the votes of leaves to the monotonic constraints, which smoothing can violate in small leaves."""
         if self.learner.monotone is None:
             return values
         rules = GrowthRules(monotone=self.learner.monotone)
