@@ -42,14 +42,14 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # One split: scikit-learn's checks must not expect a good score.
+        # A single split cannot reach the scores that scikit-learn's checks require by default.
         for kind in (tags.classifier_tags, tags.regressor_tags):
             if kind is not None:
                 kind.poor_score = True
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Find the best split.
+        """Fit the stump to a training set.
 
         Parameters
         ----------

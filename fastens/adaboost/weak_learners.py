@@ -206,7 +206,7 @@ _ROUNDING = 1e-9
 
 
 class Weak(NamedTuple):
-    """A fitted weak classifier."""
+    """Fitted weak classifier."""
 
     model: Any
     codes: Codes  # codes of the training rows
@@ -249,7 +249,7 @@ class VotingRules:
 
 
 class Vote(NamedTuple):
-    """A weak classifier with its votes and weight in the ensemble."""
+    """Weak classifier with its votes and weight in the ensemble."""
 
     weak: Weak
     values: Array  # votes by cell and class
@@ -460,7 +460,7 @@ class Stumps:
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a stump; ties go to the first feature, then to the lowest threshold."""
         stump = self._finder.fit(weights.whole if drawn is None else drawn, self._comm)
-        column, validation = max(stump.feature, 0), self.rows.validation  # -1: a stump that does not split
+        column, validation = max(stump.feature, 0), self.rows.validation  # the feature is -1 if there is no split
         codes, validation_codes = self.columns[column], None if validation is None else validation[column]
         return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
 

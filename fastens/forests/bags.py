@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 Reweight = Callable[[Array], Array]
 Weighting = Array | Reweight | None
 
-# Random streams are independent for each purpose.
+# Each purpose has an independent stream of random numbers.
 GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
 # Relative rounding error of the product of a fraction and a number of rows.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)

@@ -200,7 +200,7 @@ def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | A
     Level p is at position p (k + 1) of the k sorted values (Weibull's definition), so that a new draw is below it with
     probability p for any number of trees.
     """
-    ordered = np.sort(values, axis=1).astype(np.float64)  # NaN last
+    ordered = np.sort(values, axis=1).astype(np.float64)  # NaN values are sorted last
     known = np.count_nonzero(~np.isnan(ordered), axis=1)[:, None]
     place = np.clip(np.asarray(levels) * (known + 1) - 1, 0, known - 1)
     low = place.astype(np.intp)

@@ -31,14 +31,14 @@ NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
 MIN_SAMPLES_SPLIT, MIN_WEIGHT = whole(2) | SHARE, real(0, 0.5)
 MIN_SAMPLES_LEAF = whole(1) | real(0, 1, open_low=True, open_high=True)
 CLASS_CRITERION = one_of("gini", "entropy", "log_loss")
-# scikit-learn has retired its other name for the squared error.
+# scikit-learn has removed "friedman_mse", which was another name for the squared error.
 _FRIEDMAN = "friedman_mse"
 NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson", _FRIEDMAN)
 
 
 @with_parameters
 class TreeParameters:
-    """The parameters that single trees and forests share."""
+    """Parameters shared by single trees and forests."""
 
     criterion: str = parameter(NUMBER_CRITERION, default="squared_error")
     max_depth: int | None = parameter(whole(1) | NONE, default=None)

@@ -167,7 +167,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     _takes_parts = True
 
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
-        """Grow the trees; return this rank's rows and their weights, or None if all weights are 1."""
+        """Grow the trees; return this rank's rows of nonzero weight and their weights (None if all are 1)."""
         self._check_parameters()
         continues = self._continues()
         if continues:

@@ -23,7 +23,7 @@ from fastens.table.columns.dates import instants_of
 from fastens.table.opening import in_passes
 
 Array = NDArray[np.float64]
-_MOST_SCALES = 1 << 22  # in memory at a time
+_MOST_SCALES = 1 << 22  # maximum number of scales in memory
 # A function of a range of rows: the factor of each row's contributions against each background row.
 Scales = Callable[[int, int], Array]
 
@@ -54,7 +54,7 @@ def raw_contributions(
     return explained
 
 
-_MOST_LOSSES = 1 << 22  # in memory at a time
+_MOST_LOSSES = 1 << 22  # maximum number of losses in memory
 OUTPUTS = one_of("raw", "probability", "loss")
 
 
@@ -124,7 +124,7 @@ def _check(model: Any, background: Any, output: str, y: Any) -> None:
 
 @dataclass(frozen=True)
 class _Game:
-    """A transformed output: its mean over the background for each row, and the scales of the contributions."""
+    """Transformed output: its mean over the background for each row, and the scales of the contributions."""
 
     base: Array
     scales: Scales

@@ -106,9 +106,9 @@ def _most_leaves(model: Any, shape: TableShape, params: dict[str, Any], n_rows: 
 
 
 def _drawn_share(params: dict[str, Any], n_rows: int) -> float:
-    """Return an upper bound of the fraction of rows that a tree is grown on; with bootstrap, it rarely fails."""
+    """Return an upper bound of the fraction of distinct rows in a bag; with bootstrap, it is exceeded very rarely."""
     drawn = params.get("max_samples")
-    if drawn == "auto":  # isolation forests: 256 rows
+    if drawn == "auto":  # isolation forests draw 256 rows
         return min(1.0, 256 / n_rows)
     draws = n_rows if drawn is None else drawn if isinstance(drawn, int) else drawn * n_rows
     if not params.get("bootstrap"):

@@ -30,7 +30,7 @@ from fastens.tree_model.memory import forest_needs
 from fastens.warn import warn
 
 PREFIX = "ensemble."
-# With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
+# With Categories(encoding="auto"), columns with more categories than this are target-encoded.
 MOST_PARTITIONED = 32
 
 
@@ -54,7 +54,7 @@ class SavedEnsemble:
     _has_random_thresholds: ClassVar[Any] = False
     _splits_dates = True
 
-    if TYPE_CHECKING:  # of the estimator
+    if TYPE_CHECKING:  # attributes of the estimator
         n_jobs: int | None
         _check_fitted: Any
         _check_table: Any
@@ -71,7 +71,7 @@ class SavedEnsemble:
         if not 1 <= getattr(self, "_n_targets", 1) <= self._ensemble.n_outputs:
             raise ModelFileError("the trees and the targets do not fit together")
         self._restored()
-        # Trees of other libraries may split numbers that are codes of categories.
+        # Trees of other libraries may have categorical splits on numeric columns that hold category codes.
         in_trees, in_table = self._ensemble.binning.is_categorical, self._is_categorical
         if in_trees.shape != in_table.shape or (in_table & ~in_trees).any():
             raise ModelFileError("the trees and the columns do not fit together")
@@ -117,7 +117,7 @@ class SavedEnsemble:
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
 
     def _n_classes(self) -> list[int]:
-        """Return the number of classes of each target; 0 or nothing in regression."""
+        """Return the number of classes of each target, which is 0 in regression."""
         classes = getattr(self, "classes_", [])
         return [len(found) for found in (classes if isinstance(classes, list) else [classes])]
 
@@ -303,7 +303,7 @@ _BEYOND = float(2**31)
 
 
 class _Column(NamedTuple):
-    """A categorical column of merged models: new codes by category position, and each model's old code for them."""
+    """Categorical column of merged models: new codes by category position, and each model's old code for them."""
 
     codes: NDArray[np.uint16]
     of_others: int

@@ -36,7 +36,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
     It provides explanations, importances, plots and dumps of the trees.
     """
 
-    # True if node values are class shares, False if they are numbers.
+    # True if node values are class probabilities, False if they are numbers.
     _has_class_shares: bool = False
     _loss: Any
     _n_targets: int = 1
@@ -123,7 +123,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
             If True, return interaction values: the main effect of each feature and its interactions with the others.
         parts : bool, default=False
             If True, return a value for each of `feature_parts_` instead of for each column, for example for the month
-            and the hour of a date column, or for the target mean of each class of a categorical column.
+            and the hour of a date column, or for each target mean of a target-encoded column.
         y : array of shape (n_samples,), optional
             Targets. Required for ``output="loss"`` and not allowed otherwise.
 
@@ -503,7 +503,7 @@ def obeyed(model: Any) -> dict[str, Any]:
     return {
         "monotonic_cst": None if signs is None else signs.tolist(),
         "interaction_cst": (on_path, None if groups is None else sorted(groups[groups.any(axis=1)].tolist())),
-        "feature_weights": [] if chances is None else np.flatnonzero(chances == 0).tolist(),  # columns in no tree
+        "feature_weights": [] if chances is None else np.flatnonzero(chances == 0).tolist(),  # excluded columns
     }
 
 
