@@ -164,8 +164,8 @@ oob_score : bool or function
     as `score` does. A function of the targets and the predictions replaces that score.
 warm_start : bool
     If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
-    result is identical to fitting all trees at once. If the rows or the way of drawing them change, `oob_score` must be
-    False, and the bags are no longer available.
+    result is identical to fitting all trees at once. If the rows or the way of drawing them change, `oob_score` and
+    `keep_leaves` must be False, and the bags are no longer available.
 keep_leaves : bool
     If True, store the training targets of every leaf, so that `predict_quantiles` uses their full distribution.
 ccp_alpha : float

@@ -1,4 +1,4 @@
-"""Random forests (Breiman 2001) and extremely randomized trees (Geurts, Ernst & Wehenkel 2006)."""
+"""Random forests (Breiman 2001) and extremely randomised trees (Geurts, Ernst & Wehenkel 2006)."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
         The ends are quantiles of the target estimated from the predictions of the trees (see `predict_quantiles`),
         shifted so that the intervals have the requested coverage on the out-of-bag predictions of the training set
-        (conformalized quantile regression, Romano et al. 2019). Requires ``oob_score=True`` and a single target. Both
+        (conformalised quantile regression, Romano et al. 2019). Requires ``oob_score=True`` and a single target. Both
         ends obey `monotonic_cst`.
 
         Parameters
@@ -414,7 +414,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
 @with_parameters
 class ExtraTreesClassifier(RandomForestClassifier):
-    """Extremely randomized trees for classification.
+    """Extremely randomised trees for classification.
 
     Each split evaluates a random subset of the features with one random threshold per feature, and takes the best of
     them. The trees are grown on all rows by default, and their class probabilities are averaged.
@@ -446,7 +446,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
 
 @with_parameters
 class ExtraTreesRegressor(RandomForestRegressor):
-    """Extremely randomized trees for regression.
+    """Extremely randomised trees for regression.
 
     Each split evaluates one random threshold for each feature, or for a random subset of them, and takes the best of
     them. The trees are grown on all rows by default, and their predictions are averaged.

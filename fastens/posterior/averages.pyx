@@ -506,7 +506,7 @@ def number_posterior(
 ):
     """Return the posterior for regression: normal targets with a normal-inverse-gamma prior of mean and variance.
 
-    The results are those of `class_posterior`.
+    See `class_posterior` for `nodes` and the results.
 
     Parameters
     ----------

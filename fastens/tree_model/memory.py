@@ -41,7 +41,7 @@ _LEAVES_OF_CLASSES = 1.1
 # Bytes of a bin in a thread's search, and of a column's bin.
 _SEARCHED = 60
 _BIN = 16
-# Margin on the number of distinct rows drawn, whose standard deviation is 0.31 times the square root of n_rows.
+# Margin on the number of distinct rows drawn, in units of sqrt(n_rows); its standard deviation is 0.31 of these units.
 _SPARE = 2.0
 # For sparse tables: bytes per row for the unpacked codes of a few columns and the rows of a node; bytes per column for
 # the cells of random thresholds.

@@ -117,7 +117,7 @@ class SavedEnsemble:
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
 
     def _n_classes(self) -> list[int]:
-        """Return the number of classes of each target, which is 0 in regression."""
+        """Return the number of classes of each target, or an empty list in regression."""
         classes = getattr(self, "classes_", [])
         return [len(found) for found in (classes if isinstance(classes, list) else [classes])]
 
