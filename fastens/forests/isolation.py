@@ -57,8 +57,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
         Fraction of outliers in the training set, which sets the threshold. Ties in the scores can lower the fraction of
         rows that are flagged. If "auto", rows whose `score_samples` is below -0.5 are outliers.
     max_features : int, float, "sqrt", "log2" or None, default=None
-        Number of columns drawn for each tree. A float is a fraction of the columns. If None, each tree may use all
-        columns.
+        Number of columns drawn for each tree. A float is a fraction of the columns; "sqrt" and "log2" apply to their
+        number. If None, each tree may use all columns.
     bootstrap : bool, default=False
         If True, draw rows with replacement.
 

@@ -131,7 +131,7 @@ def check_same_drawing(bootstrap: Any, of_last_fit: Any) -> None:
 
 DOCS = TREE_DOCS | entries("""\
 n_estimators : int
-    Number of trees.
+    Number of trees. More trees reduce the variance of the predictions at a proportional cost in time and memory.
 splitter : {"best", "random"}
     How the threshold of each candidate feature is chosen: "best" takes the threshold with the highest gain, "random"
     draws one at random, as extra trees do.
@@ -146,16 +146,16 @@ min_samples_leaf : int or float
 min_weight_fraction_leaf : float
     Minimum fraction of the total sample weight in a leaf.
 max_features : int, float, "sqrt", "log2" or None
-    Number of features that are drawn at random as candidates for each split. A float is a fraction of the features. If
-    None, all features are evaluated. Features that are constant in the node do not count. Smaller values make the trees
-    less correlated.
+    Number of features that are drawn at random as candidates for each split. A float is a fraction of the features;
+    "sqrt" and "log2" apply to their number. If None, all features are evaluated. Features that are constant in the node
+    do not count. Smaller values make the trees of a forest less correlated.
 max_leaf_nodes : int or None
     Maximum number of leaves of a tree, which is then grown best-first. If None, the number of leaves is not limited.
 min_impurity_decrease : float
     Minimum decrease in impurity of a split, weighted by the node's fraction of the total sample weight.
 max_features_per_tree : int, float, "sqrt", "log2" or None
     Number of features that are drawn once for each tree; `max_features` then draws from these. A float is a fraction of
-    the features. If None, each tree may use all features.
+    the features; "sqrt" and "log2" apply to their number. If None, each tree may use all features.
 max_samples : int, float or None
     Number of rows drawn for each tree if `bootstrap` is used. A float is a fraction of the default number of draws. If
     None, the default number is drawn; see `bootstrap`.

@@ -144,7 +144,7 @@ _SEED = "seed"
 
 DOCS = TREE_DOCS | entries("""\
 n_estimators : int
-    Number of trees.
+    Number of trees. Time and memory are proportional to it.
 warm_start : bool
     If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
     result is identical to fitting all trees at once.
