@@ -1,4 +1,4 @@
-"""AdaBoost: weak classifiers on weights that follow the mistakes of those before (Freund & Schapire 1997)."""
+"""AdaBoost: weak classifiers, each fitted to rows reweighted by earlier errors (Freund & Schapire 1997)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from fastens.tree_model.tree_model import (
 
 Array = NDArray[np.float64]
 
-# Where LogitBoost cuts its working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, take 2 to 4.
+# Limit of LogitBoost's working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, recommend 2 to 4.
 _LOGIT_STEP = 4.0
 _DEPTH, _VOTES = OF_OWN_TREES["max_depth"], read_with("algorithm", *VOTING)
 RULES = BoostedTrees._parameter_rules
@@ -69,72 +69,78 @@ RULES = BoostedTrees._parameter_rules
 
 @with_parameters
 class AdaBoostClassifier(AdditiveVotes):
-    """AdaBoost on decision stumps, shallow trees, or any other classifier.
+    """AdaBoost classifier on decision stumps, shallow trees or any other classifier.
 
-    Each round fits a weak classifier to weighted rows, measures its weighted error e, and multiplies the weights of the
-    rows it gets wrong. It votes with the weight ``learning_rate * (log((1 - e) / e) + log(K - 1))`` for K classes, as
-    "m1" without log(K - 1). The raw prediction of a class is the sum of its votes; for two classes, the difference, an
-    estimate of the log odds.
+    Each round fits a weak classifier to the weighted rows, measures its weighted error e, and increases the weights of
+    the misclassified rows. With K classes, the classifier votes with weight
+    ``learning_rate * (log((1 - e) / e) + log(K - 1))``; "m1" omits log(K - 1). The raw prediction of a class is the sum
+    of its votes. For binary targets, it is the difference of the two sums, an estimate of the log odds.
 
     Parameters
     ----------
     estimator : classifier, optional
-        What to boost; default: stumps, or trees of `max_depth`. These, and a `DecisionTreeClassifier` of ours, grow on
-        rows that are binned once for all rounds. A classifier whose `fit` takes no weights is fitted to rows drawn from
-        the distribution, as with ``resample=True``. Other classifiers are given numbers, a category as its place among
-        the categories; ours are told which columns are categories, but not those inside bags, votes and the like.
+        Base estimator. If None, stumps or trees of depth `max_depth` are boosted. These, and a `DecisionTreeClassifier`
+        of fastens, are grown on rows that are binned once for all rounds. A classifier whose `fit` has no
+        `sample_weight` is fitted to rows drawn with replacement, as with ``resample=True``. Base estimators receive
+        numeric arrays in which categories are replaced by their indices. Estimators of fastens are told which columns
+        are categorical, unless they are nested in a meta-estimator such as bagging or voting.
     n_estimators : int, default=50
-        Most rounds. Boosting ends earlier with a classifier without error (which gets the weight 1), and, without
-        `restart`, before one that is no better than chance (the first such is kept, with a warning).
+        Maximum number of rounds. Boosting ends early with a classifier that makes no error, which gets weight 1.
+        Without `restart`, it also ends before a classifier that is no better than chance; if this is the first one, it
+        is kept with a warning.
     learning_rate : float, default=1.0
-        Factor of every vote.
+        Shrinkage of every vote. Smaller values need more rounds.
     algorithm : {"discrete", "m1", "real", "gentle", "logit"}, default="discrete"
-        "discrete": votes for classes (SAMME; Zhu et al. 2009). "m1": AdaBoost.M1 (Freund & Schapire 1997), which is the
-        same for two classes; with more, a classifier must have an error below 1/2 in place of 1 - 1/K. "real": votes
-        with the logarithms of the class probabilities of each cell (SAMME.R): a leaf, or with `estimator` the rows for
-        which it predicts a class. "gentle": Newton steps on the exponential loss. "logit": LogitBoost, Newton steps on
-        the log loss. The latter two fit a regression tree per class (one for two classes), and take no `estimator`,
-        `resample`, `restart` or `warm_start`.
+        "discrete" is SAMME, which votes for classes (Zhu et al. 2009). "m1" is AdaBoost.M1 (Freund & Schapire 1997); it
+        equals "discrete" for binary targets, and with more classes requires a weighted error below 1/2 instead of
+        1 - 1/K. "real" is SAMME.R, which votes with log probabilities of the classes in each cell: a leaf, or with
+        `estimator` the rows with the same predicted class. "gentle" takes Newton steps on the exponential loss, and
+        "logit" (LogitBoost) on the log loss. Both fit a regression tree for each class, or a single tree for binary
+        targets, and do not support `estimator`, `resample`, `restart` and `warm_start`.
     resample : bool, default=False
-        Fit each round to as many rows as there are, drawn from the distribution.
+        If True, fit each round to rows drawn with replacement with probabilities proportional to their current weights.
+        The number of draws is the number of rows.
     restart : bool or "auto", default="auto"
-        Where a classifier is no better than chance, leave it out and go on from the first distribution (at most ten
-        times in a row), instead of ending. "auto": where rows are drawn.
+        If True, a classifier that is no better than chance is discarded and boosting continues from the initial
+        weights, at most ten times in a row. If False, boosting ends. "auto" means True if rows are drawn.
     max_depth : int, default=1
-        Depth of the trees; 1 is a stump.
+        Maximum depth of the trees. A depth of 1 gives stumps.
     criterion : {"gini", "entropy", "error"}, default="gini"
-        What splits lower: an impurity, or ("error", stumps only) the weighted error itself; "gentle" and "logit" lower
-        the squared error of their steps.
+        Function that measures the quality of a split. "error" minimises the weighted error and is only available for
+        stumps. "gentle" and "logit" ignore it and minimise the squared error of their Newton steps.
     early_stopping : bool or "auto", default="auto"
-        Stop when the validation loss (exponential; "logit": log loss) no longer falls, and keep the rounds up to its
-        lowest point. "auto": where `fit` gets X_val.
+        If True, stop when the validation loss no longer improves, and keep the rounds up to the best one. The loss is
+        the exponential loss, or the log loss for "logit". "auto" means True if X_val is passed to `fit`.
     monotonic_cst : array of -1, 0, 1 or dict by name, default=None
-        Features with which the probability of the second of two classes must not fall (1) or rise (-1). An `estimator`
-        has its own constraints.
+        Monotonic constraint of each feature: the probability of the second class must not decrease (1) or not increase
+        (-1) with the feature; 0 means no constraint. Only for binary targets. Set the constraints of an `estimator` on
+        the estimator itself.
     warm_start : bool, default=False
-        Keep the rounds of the last `fit` and add those up to `n_estimators`, as if fitted at once.
+        If True, `fit` keeps the existing rounds and adds new ones up to `n_estimators`. The result is identical to
+        fitting all rounds at once.
     verbose : int, default=0
-        Print the losses every so many rounds.
+        Print the losses every `verbose` rounds. If 0, nothing is printed.
     random_state : int, RandomState or None, default=None
-        Fixes the rows drawn and the validation rows; the model does not depend on `n_jobs`. What an `estimator` whose
-        own random_state is None draws follows from the number of the round alone.
+        Seed of the rows drawn and of the validation split. Results do not depend on `n_jobs`. An `estimator` whose
+        random_state is None is seeded with the index of the round.
     {parameters}
 
     Attributes
     ----------
     {attributes}
     n_estimators_, n_iter_ : int
-        Rounds kept.
+        Number of rounds kept.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
-        Weight and weighted error of each weak classifier ("discrete", "m1", "real").
+        Weight and weighted error of each weak classifier. Only for "discrete", "m1" and "real".
     restarted_ : bool array of shape (n_estimators_,)
-        Which of them were fitted to the first distribution because one, left out, was no better than chance.
+        True for classifiers that were fitted to the initial weights after a restart.
     estimators_ : sequence
-        The weak classifiers; our own trees are made when they are read, and their leaves have the class that they vote
-        for. Not of "gentle" and "logit".
+        The weak classifiers. Trees grown by fastens are created when they are accessed, and their leaves predict the
+        class that they vote for. Not available for "gentle" and "logit".
     train_score_, validation_score_ : arrays
-        Loss after each round: the mean of exp(-y F / 2) for two classes, F being the log odds; for K of them, of
-        exp(all votes / K - votes for the row's class); "logit": log loss. Restarts do not change what is counted.
+        Loss after each round. For binary targets, the mean of exp(-y F / 2), where F is the log odds; for K classes,
+        the mean of exp(all votes / K - votes for the true class); for "logit", the log loss. The losses are those of
+        the whole ensemble, regardless of restarts.
 
     References
     ----------
@@ -178,7 +184,7 @@ class AdaBoostClassifier(AdditiveVotes):
 
     _docs: ClassVar = DOCS
     _takes_parts = True
-    # Called after each round with its number, the number of rounds, and the losses.
+    # Called after each round with the round index, the maximum number of rounds and the losses.
     _on_round: OnRound | None = field(init=False, default=None)
 
     def _check_parameters(self) -> None:
@@ -197,12 +203,12 @@ class AdaBoostClassifier(AdditiveVotes):
 
     @property
     def _algorithm(self) -> str:
-        """The one that was fitted with, or in `fit` the one to fit with."""
+        """Algorithm of the last fit, or of the current one during `fit`."""
         return str(self._as_fitted().algorithm)
 
     @property
     def estimators_(self) -> Sequence[Any]:
-        """The weak classifiers."""
+        """Fitted weak classifiers."""
         self._check_fitted()
         if not self._votes:
             raise AttributeError(f"there are no weak classifiers with algorithm={self._algorithm!r}")
@@ -213,12 +219,12 @@ class AdaBoostClassifier(AdditiveVotes):
         return given | ({"criterion": "gini"} if given["criterion"] == "error" else {})
 
     def __len__(self) -> int:
-        """The number of rounds."""
+        """Return the number of rounds."""
         self._check_fitted()
         return self.n_estimators_
 
     def __getitem__(self, index: Any) -> Any:
-        """A weak classifier, or a list of those of a slice, as `estimators_` has them."""
+        """Return a weak classifier of `estimators_`, or a list of them for a slice."""
         return self.estimators_[index]
 
     # Fit --------------------------------------------------
@@ -232,16 +238,17 @@ class AdaBoostClassifier(AdditiveVotes):
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
     ) -> AdaBoostClassifier:
-        """Train.
+        """Fit the model to a training set.
 
         Parameters
         ----------
         {X}
         y : array of shape (n_samples,)
-            Classes.
+            Class labels.
         {sample_weight}
         X_val, y_val : table and array, optional
-            Rows to validate on, in place of a part of X; used where `early_stopping` is not False.
+            Validation set for early stopping, ignored if `early_stopping` is False. If None and `early_stopping` is
+            True, a part of X is held out.
 
         Returns
         -------
@@ -266,7 +273,7 @@ class AdaBoostClassifier(AdditiveVotes):
         try:
             run.run(self._on_round or _reporter(self.verbose))
         except KeyboardInterrupt as interrupt:
-            if run.n_rounds:  # what was fitted before Ctrl-C is a model
+            if run.n_rounds:  # after Ctrl-C, the completed rounds are kept as a fitted model
                 self._finish(run, n_earlier)
                 leave(self, interrupt)
             raise
@@ -274,7 +281,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return self
 
     def _n_rounds_to_keep(self, before: dict[str, Any] | None) -> int:
-        """How many rounds of the last fit this one goes on from, given what that fit knew of the columns."""
+        """Return the number of rounds that a warm start keeps; `before` is the encoder state of the last fit."""
         if before is None:
             for name in ("_ensemble", "_models", "_values"):
                 self.__dict__.pop(name, None)
@@ -289,7 +296,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return self.n_estimators_
 
     def _finish(self, run: Rounds | VotingRun, n_earlier: int) -> None:
-        """Keep the rounds up to the best one, and what was measured."""
+        """Store the rounds up to the best one, and their losses."""
         n_rounds = run.best_round
         if isinstance(run, VotingRun):
             votes = run.votes[:n_rounds]
@@ -305,7 +312,7 @@ class AdaBoostClassifier(AdditiveVotes):
         self.validation_score_ = np.array(run.history.validation)
 
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
-        """Keep votes, the first of which are those of the last fit."""
+        """Store the votes, the first `n_earlier` of which are from the last fit."""
         if isinstance(learner, Estimators):
             self._models, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
             return
@@ -403,25 +410,25 @@ class AdaBoostClassifier(AdditiveVotes):
             yield raw
 
     def staged_weights(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[Array]:
-        """Yield the distribution over the rows that each round began with: weights that sum to 1.
+        """Yield the normalised row weights at the start of each round.
 
-        The rounds are replayed, so that no more than one distribution is in memory. `restarted_` marks the rounds that
-        began again from the first one.
+        The rounds are replayed, so only one array of weights is in memory at a time. `restarted_` marks the rounds that
+        started from the initial weights.
 
         Parameters
         ----------
         X, y, sample_weight
-            The rows of `fit`. For others it is what the rounds would have made of them.
+            The training set as passed to `fit`. For other rows, the weights are those that the rounds would give them.
 
         Yields
         ------
         array of shape (n_samples,)
-            One for each of the `n_estimators_` rounds.
+            Weights that sum to 1, for each of the `n_estimators_` rounds.
 
         Raises
         ------
         ValueError
-            For "gentle" and "logit", whose rounds are no votes.
+            If `algorithm` is "gentle" or "logit", which do not vote.
         """
         self._check_fitted()
         if not self._votes:
@@ -441,7 +448,7 @@ class AdaBoostClassifier(AdditiveVotes):
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of each feature in the gain of the weak classifiers, each weighted as it votes, shape (n_features,)."""
+        """Importances averaged over the weak classifiers by their weights, normalised to sum to 1, (n_features,)."""
         self._check_fitted()
         if not self._votes:
             return super().feature_importances_
@@ -452,7 +459,7 @@ class AdaBoostClassifier(AdditiveVotes):
 
 
 def _reporter(verbose: int) -> OnRound | None:
-    """What logs the losses every so many rounds."""
+    """Return a callback that prints the losses every `verbose` rounds, or None if `verbose` is 0."""
     if not verbose:
         return None
 

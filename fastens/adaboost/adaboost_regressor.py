@@ -1,4 +1,4 @@
-"""AdaBoost.R2: regressors on weights that follow the errors of those before, joined by a median (Drucker 1997)."""
+"""AdaBoost.R2: a weighted median of regressors fitted to rows reweighted by earlier errors (Drucker 1997)."""
 
 from __future__ import annotations
 
@@ -63,47 +63,49 @@ RULES, _DEPTH = BoostedTrees._parameter_rules, OF_OWN_TREES["max_depth"]
 
 @with_parameters
 class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
-    """AdaBoost.R2 on regression trees or any other regressor.
+    """AdaBoost.R2 regressor on regression trees or any other regressor.
 
-    Each round fits a regressor to weighted rows and measures each row's loss L, between 0 and 1 for the largest error.
-    With the mean loss m and b = m / (1 - m), weights are multiplied by b^(1 - L), so that rows predicted well count
-    less; the prediction is the median of the regressors', weighted by log(1 / b).
+    Each round fits a regressor to the weighted rows and measures the loss L of each row, scaled so that the largest
+    error is at most 1. With the weighted mean loss m and b = m / (1 - m), the weights are multiplied by b^(1 - L), so
+    that rows with small errors count less. The prediction is the median of the regressors' predictions, weighted by
+    log(1 / b).
 
     Parameters
     ----------
     estimator : regressor, optional
-        What to boost; default: trees of `max_depth`, whose bins are made once for all rounds. A regressor whose `fit`
-        takes no weights is always fitted to rows drawn from the distribution. Other regressors are given numbers, a
-        category as its place among the categories; ours are told which columns are categories, but not those inside
-        bags, votes and the like.
+        Base estimator. If None, trees of depth `max_depth` are boosted, which are grown on rows that are binned once
+        for all rounds. A regressor whose `fit` has no `sample_weight` is always fitted to rows drawn with replacement.
+        Base estimators receive numeric arrays in which categories are replaced by their indices. Estimators of fastens
+        are told which columns are categorical, unless they are nested in a meta-estimator such as bagging or voting.
     n_estimators : int, default=50
-        Most rounds. Boosting ends earlier with a regressor without error (which gets the weight 1), and before one
-        whose mean loss is one half or more (if it is the first, it is all there is).
+        Maximum number of rounds. Boosting ends early with a regressor that makes no error, which gets weight 1. It also
+        ends before a regressor whose mean loss is 1/2 or more; if this is the first one, it is kept.
     learning_rate : float, default=1.0
-        Exponent of b, and factor of the regressors' weights.
+        Shrinkage: the exponent of b and the factor of the regressors' weights. Smaller values need more rounds.
     loss : {"linear", "square", "exponential"}, default="linear"
-        L = r, r^2 or 1 - exp(-r), r being the absolute error over the largest one.
+        Loss of a row: r, r^2 or 1 - exp(-r), where r is the absolute error divided by the largest absolute error.
     resample : bool, default=True
-        Fit each round to as many rows as there are, drawn from the distribution, as in the paper; otherwise to all rows
-        with their weights.
+        If True, fit each round to rows drawn with replacement with probabilities proportional to their current weights,
+        as in the paper. The number of draws is the number of rows. If False, fit to all rows with their weights.
     max_depth : int, default=3
-        Depth of the trees.
+        Maximum depth of the trees.
     monotonic_cst : array of -1, 0, 1 or dict by name, default=None
-        Features with which the prediction must not fall (1) or rise (-1). An `estimator` has its own constraints.
+        Monotonic constraint of each feature: the prediction must not decrease (1) or not increase (-1) with the
+        feature; 0 means no constraint. Set the constraints of an `estimator` on the estimator itself.
     random_state : int, RandomState or None, default=None
-        Fixes the rows drawn; the model does not depend on `n_jobs`. What an `estimator` whose own random_state is None
-        draws follows from the number of the round alone.
+        Seed of the rows drawn. Results do not depend on `n_jobs`. An `estimator` whose random_state is None is seeded
+        with the index of the round.
     {parameters}
 
     Attributes
     ----------
     {attributes}
     n_estimators_ : int
-        Rounds kept.
+        Number of rounds kept.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
-        Weight and mean loss of each regressor.
+        Weight and weighted mean loss of each regressor.
     estimators_ : sequence
-        The regressors; our own trees are made when they are read.
+        The fitted regressors. Trees grown by fastens are created when they are accessed.
 
     References
     ----------
@@ -147,29 +149,30 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     @property
     def estimators_(self) -> Sequence[Any]:
-        """The regressors."""
+        """Fitted regressors."""
         self._check_fitted()
         return vars(self).get("_models") or WeakTrees(self)
 
     def __len__(self) -> int:
-        """The number of rounds."""
+        """Return the number of rounds."""
         return len(self.estimators_)
 
     def __getitem__(self, index: Any) -> Any:
-        """A regressor, or a list of those of a slice, as `estimators_` has them."""
+        """Return a regressor of `estimators_`, or a list of them for a slice."""
         return self.estimators_[index]
 
     # Fit --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdaBoostRegressor:
-        """Train.
+        """Fit the model to a training set.
 
         Parameters
         ----------
         {X}
         {y}
         sample_weight : array of shape (n_samples,), optional
-            The distribution to start from. A weight of 2 is the same as the row given twice, 0 as the row left out.
+            Initial weights of the rows. A weight of 2 is equivalent to repeating the row, and a weight of 0 to leaving
+            it out.
 
         Returns
         -------
@@ -212,7 +215,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
     def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
-        """Fit one regressor after another to the current weights; with its predictions."""
+        """Fit regressors to the current weights, one per round; yield each with its predictions."""
         if not self.resample and (self.estimator is None or takes_weights(self.estimator)):
             yield from (learner.fit(weights, None, index) for index in count())
         order = content_order(learner.content(), weights.classes, self._comm)
@@ -221,7 +224,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
 
     def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
-        """A regressor's weight, its mean loss, and what the logarithms of the weights take; None: it is perfect."""
+        """Return a regressor's weight, its mean loss and the steps of the log weights; None if boosting must end."""
         (largest,) = max_floats(self._comm, float(error.max(initial=0.0)))
         if largest == 0:
             return 1.0, 0.0, None
@@ -303,27 +306,27 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             yield self._median.of_leaves(leaves, n_threads, n_trees)
 
     def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
-        """Yield what `score` returns after each round.
+        """Yield the score after each round.
 
         Parameters
         ----------
         X, y, sample_weight
-            Rows, their targets and weights.
+            Rows, targets and weights, as for `score`.
         """
         return staged_scores(self, X, y, sample_weight)
 
     def explain(self, X: ArrayLike, *given: Any, **options: Any) -> Any:
-        """Raise ValueError: the median of trees is not their sum, which Shapley values of trees are of.
+        """Raise ValueError, because Shapley values of trees need a sum of trees and not their median.
 
         Parameters
         ----------
         X, *given, **options
-            What other models explain.
+            Ignored; the arguments that other models accept.
 
         Returns
         -------
         None
-            Never.
+            Never returns.
 
         Raises
         ------
@@ -336,7 +339,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         )
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
-        """Weighted medians of the first so many foreign regressors."""
+        """Return the weighted medians of the first n regressors, for each n in `rounds`; for foreign estimators."""
         predictions = np.hstack([number_response("estimator", model, X) for model in self._models])
         medians = []
         for n in rounds:
@@ -348,13 +351,13 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of each feature in the gain of the trees, each by its weight, shape (n_features,)."""
+        """Importances averaged over the regressors by their weights, normalised to sum to 1, shape (n_features,)."""
         self._check_fitted()
         return weighted_importances(self)
 
 
 class _TreeRegressors:
-    """Fits trees, and predicts the training rows with them."""
+    """Learner that fits trees and predicts the training rows."""
 
     def __init__(self, trees: Trees, center: float) -> None:
         self._trees, self._center = trees, center
@@ -374,7 +377,7 @@ class _TreeRegressors:
 
 
 class _Regressors:
-    """Fits copies of any regressor."""
+    """Learner that fits clones of any regressor and predicts the training rows."""
 
     def __init__(self, estimator: Any, data: TrainingData) -> None:
         self._estimator, self._data = estimator, data._replace(X=in_memory(data.X))

@@ -1,4 +1,4 @@
-"""Classifiers that sum votes: predictions, margins, the bound on the training error, each feature's part in the sum."""
+"""Additive classifiers that sum votes: predictions, margins, training error bound and contributions of features."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from fastens.monitoring.callbacks import staged_scores
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
-# The algorithms whose classifiers vote for one class each.
+# Algorithms whose weak classifiers vote for a single class.
 CLASS_VOTES = ("discrete", "m1")
 
 
 class Contribution(NamedTuple):
-    """One feature's part in the raw prediction of a stump ensemble: a step function, exactly.
+    """Exact contribution of one feature to the raw prediction of a stump ensemble, a step function.
 
     Attributes
     ----------
     name : str
-        The feature.
+        Name of the feature.
     thresholds : float64 array of shape (n_steps,)
-        Where a numeric feature's curve jumps: ``values[i]`` holds up to ``thresholds[i]``, itself included; the last
-        value holds beyond all.
+        Positions of the steps of a numeric feature. ``values[i]`` applies up to and including ``thresholds[i]``, and
+        the last value applies above all thresholds.
     categories : list
-        Of a categorical feature; ``values[i]`` is that of ``categories[i]``.
+        Categories of a categorical feature. ``values[i]`` is the contribution of ``categories[i]``.
     values : float64 array of shape (n_steps + 1,) or (n_categories,)
-        What is added; with three or more classes, a column per class.
+        Contributions to the raw prediction; with three or more classes, one column per class.
     missing : float64 or array of shape (n_classes,)
-        What is added where the value is missing; or unseen, unless missing values are a category of their own.
+        Contribution of missing values, and of unseen categories unless missing values are a category of their own.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Contribution(NamedTuple):
 
 
 class AdditiveVotes(BaseClassifier, TreeModel):
-    """A classifier whose raw prediction is a sum of votes: its predictions, margins, bounds and curves."""
+    """Base class of classifiers whose raw prediction is a sum of votes."""
 
     algorithm: str
     estimator: Any
@@ -64,7 +64,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         raise NotImplementedError
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return raw predictions: log odds of the second class, or a column of scores per class if there are more."""
+        """Return the raw predictions: log odds of the second class, or one column per class if there are more."""
         return _decision(self._raw(X))
 
     def staged_decision_function(self, X: ArrayLike) -> Iterator[Array]:
@@ -82,7 +82,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             yield self._loss.predict(raw)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
+        """Return the most probable class of each row, shape (n_samples,); ties go to the first class."""
         return most_probable(self._raw(X), self.classes_)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
@@ -91,12 +91,12 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             yield most_probable(raw, self.classes_)
 
     def staged_score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Iterator[float]:
-        """Yield what `score` returns after each round.
+        """Yield the score after each round.
 
         Parameters
         ----------
         X, y, sample_weight
-            Rows, their classes and weights.
+            Rows, class labels and weights, as for `score`.
         """
         return staged_scores(self, X, y, sample_weight)
 
@@ -113,16 +113,16 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return self._ensemble
 
     def training_error_bound(self) -> Array:
-        """Return what the training error after each round cannot exceed, shape (n_rounds,).
+        """Return an upper bound of the training error after each round, shape (n_rounds,).
 
-        The product of sum(w exp(-y f / 2)) over the rounds: of 2 sqrt(e (1 - e)) for "m1", and for "discrete" with two
-        classes, at learning_rate=1 (Freund & Schapire 1997, theorem 6). After a restart the mean of exp(-y F / 2)
-        itself, which is the product where no round restarts.
+        The bound is the product of sum(w exp(-y f / 2)) over the rounds. For "m1", and for "discrete" with two classes,
+        each factor is 2 sqrt(e (1 - e)) at learning_rate=1 (Freund & Schapire 1997, theorem 6). If a round restarted,
+        the bound is the mean of exp(-y F / 2), which equals the product if no round restarts.
 
         Raises
         ------
         ValueError
-            For "logit", and for "real" and "gentle" with three or more classes, where it is no bound.
+            If `algorithm` is "logit", or "real" or "gentle" with three or more classes, for which it is not a bound.
         """
         self._check_fitted()
         of_classes = self._algorithm in CLASS_VOTES
@@ -132,7 +132,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
                 "algorithm='discrete' and 'm1' have one."
             )
         if not of_classes:
-            return self.train_score_[: self.n_estimators_].copy()  # early stopping measured some rounds more
+            return self.train_score_[: self.n_estimators_].copy()  # drop the rounds that early stopping discarded
         if self.restarted_.any():
             all_votes = np.cumsum(self.estimator_weights_)
             return self.train_score_[: len(all_votes)] * exp(all_votes * (0.5 - 1 / len(self.classes_)))
@@ -140,12 +140,12 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return np.cumprod((1 - error) * exp(-half) + error * exp(half), dtype=np.float64)
 
     def staged_errors(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
-        """Return the share of rows that are classified wrongly after each round, shape (n_rounds,).
+        """Return the error rate after each round, shape (n_rounds,).
 
         Parameters
         ----------
         X, y, sample_weight
-            Rows, their classes and weights.
+            Rows, class labels and weights.
         """
         return staged_errors(self, X, y, sample_weight)
 
@@ -158,24 +158,25 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         y_val: ArrayLike | None = None,
         ax: Any = None,
     ) -> Any:
-        """Draw `staged_errors` of training rows, and of others, beside `training_error_bound`; return the axes.
+        """Plot the training error, its bound and optionally the validation error by round; return the axes.
 
         Parameters
         ----------
         X, y : table and array
-            The rows of `fit` and their classes.
+            Training set as passed to `fit`.
         X_val, y_val : table and array, optional
-            Other rows.
+            Validation set.
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on. If None, a new figure is created.
         """
         self._check_fitted()
         return plot_errors(self, X, y, X_val=X_val, y_val=y_val, ax=ax)
 
     def margins(self, X: ArrayLike, y: ArrayLike) -> Array:
-        """Return the margin of each row, shape (n_samples,): votes for its class less the most for another.
+        """Return the margin of each row, shape (n_samples,).
 
-        As a share of all votes, so from -1 (all are wrong) to 1; positive where the row is classified rightly
+        The margin is the votes for the true class minus the largest votes for another class, as a fraction of all
+        votes. It ranges from -1 (all votes are wrong) to 1 and is positive if the row is classified correctly
         (Schapire, Freund, Bartlett & Lee 1998).
 
         Parameters
@@ -183,7 +184,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         X : table of shape (n_samples, n_features)
             Rows.
         y : array of shape (n_samples,)
-            Their classes.
+            True class labels.
         """
         raw = self._raw(X)
         index = self._encode_target(self._read_target(y)).astype(np.intp)
@@ -199,7 +200,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return np.clip(difference / self._sum_of_votes(), -1.0, 1.0)
 
     def _sum_of_votes(self) -> float:
-        """The largest difference that all votes together can make."""
+        """Return the largest possible margin before normalisation."""
         if self._algorithm in CLASS_VOTES:
             return float(self.estimator_weights_.sum())
         if "_ensemble" not in vars(self):
@@ -215,9 +216,9 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         Parameters
         ----------
         X, y : table and array
-            Rows and their classes.
+            Rows and their true class labels.
         ax : matplotlib Axes, optional
-            Where to draw.
+            Axes to draw on. If None, a new figure is created.
 
         Returns
         -------
@@ -232,7 +233,9 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return ax
 
     def contribution_curve(self, feature: int | str) -> Contribution:
-        """Return one feature's part in the raw prediction, which is the sum of all features' parts.
+        """Return the contribution of one feature to the raw prediction of a stump ensemble.
+
+        The raw prediction is the sum of the contributions of all features.
 
         Parameters
         ----------
@@ -242,7 +245,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         Raises
         ------
         ValueError
-            Where trees have more than one split, so that the sum has no such parts; for an unknown feature.
+            If the model is not an ensemble of stumps, or the feature is unknown.
         """
         self._check_fitted()
         if self.estimator is not None or self._ensemble.max_depth.max(initial=0) > 1:
@@ -269,7 +272,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
 
     def _of_categories(self, column: int, n_categories: int) -> Array:
-        """What each category adds to the raw prediction, and last a missing value."""
+        """Return the contribution of each category to the raw prediction, followed by that of a missing value."""
         rows = np.full((n_categories + 1, len(self._encoder.column_of)), np.nan)
         n_positions = n_categories + self._encoder.missing_is_category
         rows[:n_positions, column] = np.arange(n_positions)
@@ -281,14 +284,14 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return added[:, 0] if added.shape[1] == 1 else added
 
     def plot_contribution(self, feature: int | str, ax: Any = None) -> Any:
-        """Plot one feature's part in the raw prediction (log odds): steps, or a bar per category.
+        """Plot the contribution of one feature to the raw prediction: steps, or one bar per category.
 
         Parameters
         ----------
         feature : int or str
             Index or name of a column.
         ax : matplotlib Axes, optional
-            Where to draw.
+            Axes to draw on. If None, a new figure is created.
 
         Returns
         -------
@@ -312,7 +315,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         if curve.categories:
             name_ticks(ax, "x", [str(category) for category in curve.categories])
         if len(columns) > 1:
-            # Given so, names that begin with an underscore are not left out.
+            # Passed explicitly, because matplotlib omits labels that start with an underscore.
             labels = [plain(shortened(str(label), 20)) for label in self.classes_]
             ax.legend(drawn, labels, title="class", fontsize="small")
         ax.axhline(0.0, color="0.6", linewidth=0.8)
@@ -328,7 +331,7 @@ def _decision(raw: Array) -> Array:
 
 
 def _ends(thresholds: Array) -> Array:
-    """Where to begin and end a curve: a little beyond its jumps."""
+    """Return the ends of a step curve, slightly beyond its outermost steps."""
     if len(thresholds) == 0:
         return np.array([0.0, 1.0])
     room = 0.1 * (thresholds[-1] - thresholds[0]) or 1.0

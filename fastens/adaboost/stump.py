@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 @with_parameters
 class _Stump(SavedEnsemble, BaseFastens):
-    """What both stumps share: bins, one tree, and how it reads."""
+    """Base class of decision stumps."""
 
     _combination = "mean"
     max_bins: int = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
@@ -42,14 +42,14 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # One split: scikit-learn's checks must not expect a good score.
+        # A single split cannot reach the scores that scikit-learn's checks require by default.
         for kind in (tags.classifier_tags, tags.regressor_tags):
             if kind is not None:
                 kind.poor_score = True
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Find the best split.
+        """Fit the stump to a training set.
 
         Parameters
         ----------
@@ -78,20 +78,20 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     @property
     def feature_(self) -> int:
-        """The column split on; -1 where no split is possible."""
+        """Index of the column that the stump splits on, -1 if no split is possible."""
         self._check_fitted()
         feature = int(self._ensemble.feature[0])
         return feature if feature < 0 else int(self._column_of[feature])
 
     @property
     def threshold_(self) -> float:
-        """Values up to it, itself included, go left; NaN for categories."""
+        """Threshold of the split: values at or below it go left; NaN for a categorical split."""
         self._check_fitted()
         return float(self._ensemble.threshold[0])
 
     @property
     def categories_left_(self) -> list[Any]:
-        """The categories that go left; none for a numeric feature."""
+        """Categories that go left; empty for a numeric feature."""
         self._check_fitted()
         first = self._ensemble.category_set[0]
         categories = self._encoder.categories[self.feature_]
@@ -105,26 +105,26 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     @property
     def missing_left_(self) -> bool:
-        """Whether missing and unseen values go left."""
+        """True if missing values and unseen categories go left."""
         self._check_fitted()
         first = self._ensemble.category_set[0]
         return bool(self._ensemble.missing_left[0] if first < 0 else self._ensemble.category_words[first] & 1)
 
     @property
     def feature_importances_(self) -> Array:
-        """1 for the feature split on, shape (n_features,)."""
+        """1 for the feature that the stump splits on and 0 for all others, shape (n_features,)."""
         self._check_fitted()
         return (np.arange(self.n_features_in_) == self.feature_).astype(np.float64)
 
 
 @with_parameters
 class DecisionStumpClassifier(_Stump, BaseClassifier):
-    """A tree of one split, for any number of classes.
+    """Decision stump for classification: a tree with a single split.
 
     Parameters
     ----------
     criterion : {"gini", "entropy", "error"}, default="gini"
-        What the split lowers: an impurity, or the weight of the rows outside the heaviest class of their side.
+        Function that measures the quality of the split. "error" minimises the weighted misclassification error.
     {parameters}
 
     Attributes
@@ -133,8 +133,8 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
 
     References
     ----------
-    Iba & Langley (1992), "Induction of one-level decision trees"; categories: Fisher (1958), exact for two classes; for
-    more, the best cut of the orders by each class's share.
+    Iba & Langley (1992), "Induction of one-level decision trees". Categorical splits follow Fisher (1958): they are
+    exact for two classes; with more classes, the best cut of the orders by the frequency of each class is used.
 
     Examples
     --------
@@ -162,19 +162,19 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the share of each class on the row's side, shape (n_samples, n_classes)."""
+        """Return the class frequencies of the leaf that each row falls into, shape (n_samples, n_classes)."""
         raw = self._raw(X)
         return np.hstack([1 - raw, raw]) if len(self.classes_) == 2 else raw
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the heaviest class of the row's side, the first of equals, shape (n_samples,)."""
+        """Return the most frequent class of the leaf that each row falls into, shape (n_samples,)."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
 
 @with_parameters
 class DecisionStumpRegressor(_Stump, BaseRegressor):
-    """A regression tree of one split, of least squared error.
+    """Decision stump for regression: a tree with a single split that minimises the squared error.
 
     {parameters and attributes}
 
@@ -204,5 +204,5 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         return 1
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the mean of the row's side, shape (n_samples,)."""
+        """Return the mean of the leaf that each row falls into, shape (n_samples,)."""
         return self._raw(X)[:, 0]

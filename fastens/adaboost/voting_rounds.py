@@ -1,4 +1,4 @@
-"""AdaBoost rounds whose classifiers vote, and their members as estimators."""
+"""Voting rounds of AdaBoost, and access to its trees as estimators."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ from fastens.forests.random_splits import Members, single_tree
 from fastens.forests.tree import DecisionTreeClassifier
 from fastens.tree_model.tree_model import monotone_columns, path_rules
 
-# The algorithms whose rounds are votes, and not Newton steps.
+# Algorithms whose rounds are votes rather than Newton steps.
 VOTING = ("discrete", "m1", "real")
 
-# What is more than a rule of growth, and what such rules may need to know of the columns.
+# Parameters of a decision tree that are not growth rules, so it cannot be grown on shared bins if they are set; and
+# the attributes of the model that growth rules depend on.
 _NOT_OF_GROWTH = (
     "class_weight",
     "ccp_alpha",
@@ -54,7 +55,7 @@ _COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_p
 
 
 def start_voting(model: Any, data: TrainingData, validation: TrainingData | None, n_earlier: int) -> VotingRun:
-    """Prepare the rounds of a fit that keeps the first `n_earlier` ones of the last."""
+    """Prepare the rounds of a fit that keeps the first `n_earlier` rounds of the last fit."""
     classes = class_numbers(data.y, len(model.classes_))
     data = model._learn_same_statistics(data, 0) if n_earlier else model._learn_statistics(data, 0)
     if validation is not None:
@@ -73,15 +74,15 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
 
 
 def voting_run(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> VotingRun:
-    """Rounds on encoded rows, none of them run."""
+    """Return the rounds on encoded rows before the first one is run."""
     learner = _learner(model, data, classes, X_val)
     return VotingRun(learner, classes, data.sample_weight, _voting_rules(model, data.comm), data.comm)
 
 
 def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
-    """What fits the weak classifiers: rows are binned here, once for all rounds."""
+    """Return the learner of the weak classifiers; rows are binned here, once for all rounds."""
     n_classes, n_threads, comm = len(model.classes_), resolve_n_jobs(model.n_jobs), data.comm
-    # Stumps of no split say all that there is about a single class, which other estimators may refuse.
+    # With a single class, stumps without a split are sufficient, whereas other estimators may raise an error.
     has_estimator = model.estimator is not None and n_classes > 1
     own_rules = _own_rules(model, data) if has_estimator else None
     if has_estimator and own_rules is None:
@@ -107,7 +108,7 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
 
 
 def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
-    """The rules of our own trees, which are then grown on rows that are binned once; None for other estimators."""
+    """Return the growth rules of a DecisionTreeClassifier that can be grown on shared bins, or None for others."""
     if type(model.estimator) is not DecisionTreeClassifier:
         return None
     given, plain = model.estimator.get_params(), DecisionTreeClassifier().get_params()
@@ -121,7 +122,7 @@ def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
-    """A round of the last fit, on the learner's rows."""
+    """Return a round of the last fit, applied to the learner's rows."""
     is_real, weight = model.algorithm == "real", model.estimator_weights_[index]
     if isinstance(learner, Estimators):
         weak, values = learner.from_fitted(model._models[index]), model._values[index]
@@ -130,7 +131,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
         codes, validation_codes = learner.rows.nodes(tree)
         weak = Weak(tree, codes, validation_codes, None, np.zeros(0, np.intp), None)
         values = class_values(np.array(tree.value), is_real)
-        # No row is in an inner node: let it be no larger than a leaf.
+        # Rows never end in inner nodes; their values are set to a leaf's so that they cannot be the largest.
         values[tree.left_child > 0] = values[-1]
     return Vote(weak, values, weight, model.estimator_errors_[index], bool(model.restarted_[index]))
 
@@ -153,7 +154,7 @@ def _voting_rules(model: Any, comm: Comm) -> VotingRules:
 
 
 class WeakTrees(Members):
-    """The trees of an AdaBoost of either kind, each made when it is read; leaves have the class that they vote for."""
+    """Sequence of the trees of an AdaBoost model, created on access; leaves predict the class that they vote for."""
 
     def _member(self, t: int) -> Any:
         model, trees = self._forest, self._forest._ensemble
@@ -166,7 +167,7 @@ class WeakTrees(Members):
 
 
 def _votes(tree: Tree) -> NDArray[np.float64]:
-    """All of a node's share for the class with the largest value; of two classes, the share of the second."""
+    """Return class probabilities that are 1 for the class with the largest value; for two classes, of the second."""
     if tree.value.shape[1] == 1:
         return (tree.value > 0).astype(np.float64)
     return np.eye(tree.value.shape[1])[tree.value.argmax(axis=1)]

@@ -1,4 +1,4 @@
-"""Weak learners of AdaBoost, their weighted fits and row weights, and the memory that a fit needs."""
+"""Weak learners of AdaBoost, row weights, the rounds of voting, and the memory that a fit needs."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ from fastens.table.source import (
 )
 from fastens.warn import warn
 
-# Least rows of a thread: some tens of microseconds of work.
+# Minimum number of rows per thread, tens of microseconds of work.
 _GRAIN = 1 << 14
-# Whole weights stay below 2**50, their sum below 2**62.
+# Integer weights stay below 2**50, and their sum below 2**62.
 _WEIGHT_BITS = 50
 _SUM_BITS = 62
-# The shift may be above the largest logarithm by so much: 4 of at least 40 bits are lost, which no sum notices.
+# Maximum excess of the shift over the largest logarithm. It costs at most 4 of at least 40 bits.
 _SLACK = 3.0
 _MOST_CLASSES = 1 << 16
 
 
 def class_numbers(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
-    """The rows' classes in the 16 bits that kernels read; ValueError where there are more classes."""
+    """Convert the classes of rows to the 16 bits that kernels read; raise ValueError if there are too many classes."""
     if n_classes > _MOST_CLASSES:
         raise ValueError(f"y must hold at most {_MOST_CLASSES} classes; it holds {n_classes}.")
     return y.astype(np.uint16)
 
 
 class RowWeights:
-    """Weights that rounds of boosting change, one of each row.
+    """Weights of the rows, which are updated in each round of boosting.
 
-    A weight is exp(logarithm), so that it may fall below the smallest float and rise again, whatever the number of
-    rounds. For sums it is rounded to a multiple of 2**-40 or less of the largest weight: sums of whole numbers are
-    exact, and do not depend on the order or the threads. Whole sample weights mean so many copies, to the bit.
+    Weights are stored as logarithms, so they can underflow and recover after any number of rounds. For sums, they are
+    rounded to integer multiples of at most 2**-40 of the largest weight. Integer sums are exact and do not depend on
+    the order or the number of threads. Integer sample weights are bit-identical to copies of the row.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RowWeights:
         (self.n_copies,) = sum_ints(comm, self.n_rows if self.copies is None else int(self.copies.sum()))
         self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
         self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
-        # The weights, rounded; those of whole sample weights times `copies`. `total` is their sum.
+        # The weights, rounded to integers and multiplied by `copies` for integer sample weights; `total` is their sum.
         self.whole = np.empty(self.n_rows, dtype=np.int64)
         self._start_logs = self.logs.copy() if self.logs.any() else 0.0
         self._find_largest()
@@ -118,19 +118,19 @@ class RowWeights:
             self._make_whole()
 
     def add(self, steps: NDArray[np.float64]) -> None:
-        """Add a step of its own to the logarithm of each row's weight."""
+        """Add an individual step to the logarithm of each row's weight."""
         self.logs += steps
         self._find_largest()
         self._make_whole()
 
     def copy(self) -> RowWeights:
-        """Weights that change apart from these."""
+        """Return an independent copy of the weights."""
         other = copy(self)
         other.logs, other.whole = self.logs.copy(), self.whole.copy()
         return other
 
     def restart(self) -> None:
-        """Return to the weights of the start."""
+        """Reset the weights to their initial values."""
         self.logs[:] = self._start_logs
         self._find_largest()
         self._make_whole()
@@ -141,39 +141,39 @@ class RowWeights:
 
     @property
     def log_loss_ratio(self) -> float:
-        """Logarithm of the sum of the weights over that of the start: of the mean exponential loss."""
+        """Logarithm of the sum of the weights divided by its initial value, which is the mean exponential loss."""
         return self._log_sum - self._log_start
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The distribution: weights that sum to 1."""
+        """Weights normalised to sum to 1."""
         return self.whole / self.total
 
     def mean(self, losses: NDArray[np.float64]) -> float:
-        """The mean in the distribution of numbers from 0 to 1, each times the weight of one copy of its row rounded."""
+        """Return the weighted mean of losses from 0 to 1; products are rounded per copy so that the sum is exact."""
         copies = 1 if self.copies is None else self.copies
         lost = np.rint(self.whole // copies * losses).astype(np.int64) * copies
         (total,) = sum_ints(self._comm, int(lost.sum()))
         return total / self.total
 
     def rounded(self, n_bits: int) -> NDArray[np.int64]:
-        """The whole weights in fewer bits: their sum is about 2**n_bits or less; copies of a row stay alike."""
+        """Round the integer weights so that their sum is about 2**n_bits or less; copies of a row stay identical."""
         surplus = max(0, self.total.bit_length() - n_bits)
         if self.copies is None:
             return (self.whole + ((1 << surplus) >> 1)) >> surplus
         return ((self.whole // self.copies + ((1 << surplus) >> 1)) >> surplus) * self.copies
 
     def sums(self, cells: NDArray[np.unsignedinteger], n_cells: int, n_classes: int) -> NDArray[np.int64]:
-        """Sum of the weights by cell and class."""
+        """Return the sums of the weights by cell and class."""
         sums = np.zeros((n_cells, n_classes), dtype=np.int64)
         class_sums(cells, self.classes, self.whole, sums)
         return sum_over(self._comm, sums)
 
     def draw(self, order: NDArray[np.uint32], seed: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Draw rows with replacement from the distribution, as many as there are; how often each here was drawn.
+        """Draw as many rows as there are, with replacement, and return how often each row of this rank was drawn.
 
-        `order` is that of `content_order`: draws then depend on what the rows hold, not on where they stand. `seed` is
-        an array of one.
+        `order` is the result of `content_order`, so that draws depend on the contents of the rows and not on their
+        positions. `seed` is an array of length 1.
         """
         (whole,) = gathered(self._comm, [self.whole])
         first, n_rows = first_row(self._comm, self.n_rows)
@@ -186,7 +186,7 @@ class RowWeights:
 def content_order(
     columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16], comm: Comm = LOCAL
 ) -> NDArray[np.uint32]:
-    """The rows of all ranks in the order of a hash of what they hold, given column by column."""
+    """Return the rows of all ranks in the order of a hash of their contents, which are given column by column."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:
@@ -199,67 +199,67 @@ def content_order(
 Array = NDArray[np.float64]
 Codes = NDArray[np.unsignedinteger]
 
-# How often in a row a round may start again from the first distribution before boosting ends.
+# Maximum number of restarts in a row before boosting ends.
 MAX_RESTARTS = 10
-# Rounded weights make an error that should be one half a little less.
+# Tolerance of the error: rounding of the weights can make an error of one half slightly smaller.
 _ROUNDING = 1e-9
 
 
 class Weak(NamedTuple):
-    """A weak classifier, fitted."""
+    """Fitted weak classifier."""
 
     model: Any
-    codes: Codes  # of the training rows
-    validation_codes: Codes | None  # of the rows to validate on
-    cells: NDArray[np.integer] | None  # the cell of each code; None: they are the same
+    codes: Codes  # codes of the training rows
+    validation_codes: Codes | None  # codes of the validation rows
+    cells: NDArray[np.integer] | None  # the cell of each code; if None, codes are cells
     cell_class: NDArray[np.intp]  # the class that each cell votes for
-    sums: NDArray[np.int64] | None  # weights, as fitted, by cell and class; None: to be counted
+    sums: NDArray[np.int64] | None  # weights by cell and class at the fit; if None, they have to be summed
 
 
 class Learner(Protocol):
-    """What fits weak classifiers to the training rows."""
+    """Protocol of learners that fit weak classifiers to the training rows."""
 
-    columns: Any  # what the rows hold, (n_features, n_rows)
-    monotone: NDArray[np.int8] | None  # 1 or -1 for columns with which votes must not fall or rise; models are trees
-    has_own_classes: bool  # models predict the classes of their cells, whatever these vote for
+    columns: Any  # contents of the rows, (n_features, n_rows)
+    monotone: NDArray[np.int8] | None  # monotonic constraints of the columns; only for trees
+    has_own_classes: bool  # True if the class of a cell is the model's prediction and does not follow from its votes
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Fit one to the weights, or to how often each row was drawn; `index` numbers the fits, for what is random."""
+        """Fit a classifier to the weights, or to the counts of drawn rows; `index` seeds its random numbers."""
 
 
 @dataclass(frozen=True)
 class VotingRules:
-    """What the rounds do besides fitting."""
+    """Settings of the rounds."""
 
     n_classes: int  # K
-    n_rounds: int  # most rounds to run
-    is_real: bool  # vote with the logarithms of probabilities in place of classes
+    n_rounds: int  # maximum number of rounds
+    is_real: bool  # if True, vote with log probabilities instead of classes
     learning_rate: float  # factor of every vote
-    # AdaBoost.M1: a classifier must be right on more than half of the weight, whatever the number of classes.
+    # AdaBoost.M1: a classifier must be right on more than half of the weight, regardless of the number of classes.
     is_m1: bool
-    resample: bool  # fit each round to rows drawn from the distribution
-    # Where a classifier is no better than chance, leave it out and start again from the first distribution.
+    resample: bool  # if True, fit each round to rows drawn in proportion to their weights
+    # If True, discard classifiers that are no better than chance and continue from the initial weights.
     restarts: bool
-    # With validation rows: stop when so many rounds in a row have not lowered their loss by more than `tol`, or by more
-    # than that share of the first loss where this is below 1.
+    # Patience of early stopping: stop after so many rounds in a row that have not lowered the validation loss by more
+    # than `tol`, or by more than that fraction of the initial loss if it is below 1.
     n_iter_no_change: int
     tol: float
-    seed: int  # of the rows drawn
+    seed: int  # seed of the rows drawn
     n_threads: int
 
 
 class Vote(NamedTuple):
-    """A weak classifier's part in the ensemble."""
+    """Weak classifier with its votes and weight in the ensemble."""
 
     weak: Weak
-    values: Array  # by cell and class
+    values: Array  # votes by cell and class
     weight: float
     error: float
-    restarted: bool  # the round began from the first distribution
+    restarted: bool  # True if the round started from the initial weights
 
 
 class VotingRun:
-    """One fit of AdaBoost."""
+    """State of a fit of AdaBoost by voting rounds."""
 
     def __init__(
         self,
@@ -281,11 +281,11 @@ class VotingRun:
         self._is_over = False
 
     def validate_on(self, classes: NDArray[np.uint16], sample_weight: Array | None) -> None:
-        """Watch the loss on other rows, those that the learner knows."""
+        """Measure the loss on the learner's validation rows after each round."""
         self.validation = RowWeights(classes, sample_weight, self.rules.n_threads, self._comm)
 
     def run(self, on_round: OnRound | None = None) -> None:
-        """Run all rounds, or until a classifier is perfect or no better than chance, or the validation loss is flat."""
+        """Run rounds until the maximum number, early stopping, or a classifier that is perfect or not useful."""
         while self.n_rounds < self.rules.n_rounds and not self._is_over:
             vote = self._next_vote()
             if vote is None:
@@ -298,7 +298,7 @@ class VotingRun:
                 return
 
     def add(self, vote: Vote) -> None:
-        """Add a vote: reweight the rows, record the loss."""
+        """Add a vote, reweight the rows and record the losses."""
         if vote.restarted:
             self.restart()
         steps = steps_of(vote.values, vote.weight, self.rules.is_real)
@@ -315,13 +315,13 @@ class VotingRun:
         self.n_rounds += 1
 
     def restart(self) -> None:
-        """Return to the first distribution; the loss still counts all rounds."""
+        """Reset the rows to their initial weights; the recorded loss still includes all rounds."""
         if self._without_restarts is None:
             self._without_restarts = self.weights.copy()
         self.weights.restart()
 
     def _next_vote(self) -> Vote | None:
-        """Fit the next classifier; None where boosting ends: it is no better than chance."""
+        """Fit the next classifier; return None if it is no better than chance and boosting must end."""
         for attempt in range(MAX_RESTARTS + 1):
             index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
             vote = self._fit_vote(index, restarted=attempt > 0)
@@ -361,7 +361,7 @@ class VotingRun:
         return Vote(weak, values, weight, error, restarted)
 
     def _sums(self, weak: Weak) -> NDArray[np.int64]:
-        """The distribution's weights by cell and class."""
+        """Return the sums of the current weights by cell and class."""
         n_codes = len(weak.cell_class) if weak.cells is None else len(weak.cells)
         by_code = self.weights.sums(weak.codes, n_codes, self.rules.n_classes)
         if weak.cells is None:
@@ -371,7 +371,7 @@ class VotingRun:
         return sums
 
     def _weight(self, error: float) -> float:
-        """A classifier's weight by SAMME or AdaBoost.M1; 1 without any error, 0 if it is no better than chance."""
+        """Return a classifier's weight by SAMME or AdaBoost.M1: 1 without errors, 0 if it is no better than chance."""
         odds_of_chance = 1 if self.rules.is_m1 else self.rules.n_classes - 1
         if error == 0:
             return 1.0
@@ -380,9 +380,10 @@ class VotingRun:
         return self.rules.learning_rate * float(log((1 - error) / error) + log(odds_of_chance))
 
     def _log_odds(self, sums: NDArray[np.int64]) -> Array:
-        """SAMME.R's votes: logarithms of the cells' class probabilities, less their mean.
+        """Return the votes of SAMME.R: the log probabilities of the classes in each cell, centred over the classes.
 
-        Probabilities are smoothed by the weight of about a row, as Schapire & Singer (1999), section 4.2, advise.
+        Probabilities are smoothed by the weight of about one row, as recommended by Schapire & Singer (1999), section
+        4.2.
         """
         n_classes = self.rules.n_classes
         logs = log(sums / self.weights.total + 1 / (n_classes * self.weights.n_copies))
@@ -392,7 +393,7 @@ class VotingRun:
         return self.rules.learning_rate * (logs - logs.mean(axis=1, keepdims=True))
 
     def _within_limits(self, weak: Weak, values: Array) -> Array:
-        """The votes of a tree's leaves, none of them in the wrong order: smoothing may turn those of few rows round."""
+        """Clip the votes of leaves to the monotonic constraints, which smoothing can violate in small leaves."""
         if self.learner.monotone is None:
             return values
         rules = GrowthRules(monotone=self.learner.monotone)
@@ -401,16 +402,17 @@ class VotingRun:
 
     @property
     def best_round(self) -> int:
-        """The number of rounds with the lowest validation loss; all rounds where nothing was validated."""
-        measured = self.history.validation[: self.n_rounds]  # Ctrl-C may come before a vote is counted
+        """Number of rounds with the lowest validation loss, or of all rounds without validation."""
+        measured = self.history.validation[: self.n_rounds]  # Ctrl-C may arrive before a vote is counted
         return int(np.argmin(measured)) + 1 if measured else self.n_rounds
 
 
 def steps_of(values: Array, weight: float, is_real: bool) -> Array:
-    """What a vote adds to the logarithms of the weights, by cell and class.
+    """Return the steps of the log weights that a vote causes, by cell and class.
 
-    Discrete: weight / K where the class is not the cell's, weight / K - weight where it is, so that the mean weight is
-    SAMME's exponential loss; for two classes half the weight up and down.
+    For discrete votes, the step is weight / K if the class is not the cell's class, and weight / K - weight if it is,
+    so that the mean row weight is the exponential loss of SAMME. For two classes, the steps are plus and minus half of
+    the weight.
     """
     return -values if is_real else weight / values.shape[1] - values
 
@@ -422,19 +424,19 @@ def _exp(x: float) -> float:
 MODELS = "estimators."
 MOST_LEAVES = 1 << 15
 
-# The forests' engine sums whole weights exactly where all together stay below 2**40.
+# The forest engine sums integer weights exactly if their total stays below 2**40.
 _TREE_BITS = 39
 
 
 class BinnedRows:
-    """Training rows, and perhaps rows to validate on, binned alike; columns are of shape (n_features, n_rows)."""
+    """Binned training rows and optional validation rows; columns have shape (n_features, n_rows)."""
 
     def __init__(self, binning: Binning, columns: AnyCodes, validation: AnyCodes | None, n_threads: int) -> None:
         self.binning, self.columns, self.validation = binning, columns, validation
         self._n_threads = n_threads
 
     def nodes(self, tree: Tree) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None]:
-        """The leaves of a tree, as node numbers, that the rows fall into."""
+        """Return the node index of the leaf that each training and validation row falls into."""
         validation = None if self.validation is None else self._nodes_of(tree, self.validation)
         return self._nodes_of(tree, self.columns), validation
 
@@ -446,7 +448,7 @@ class BinnedRows:
 
 
 class Stumps:
-    """Fits stumps."""
+    """Learner that fits stumps."""
 
     monotone: NDArray[np.int8] | None = None
     has_own_classes = False
@@ -456,21 +458,21 @@ class Stumps:
         self.columns = rows.columns
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Fit a stump; of equal ones that on the first feature, at the lowest threshold."""
+        """Fit a stump; ties go to the first feature, then to the lowest threshold."""
         stump = self._finder.fit(weights.whole if drawn is None else drawn, self._comm)
-        column, validation = max(stump.feature, 0), self.rows.validation  # -1: a stump that does not split
+        column, validation = max(stump.feature, 0), self.rows.validation  # the feature is -1 if there is no split
         codes, validation_codes = self.columns[column], None if validation is None else validation[column]
         return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
-        """The stumps as trees."""
+        """Return the stumps as an ensemble of trees."""
         values = np.array([tree_values(vote.values) for vote in votes])
         given = self.columns, self.rows.binning, self._comm
         return stump_ensemble([vote.weak.model for vote in votes], values, *given)
 
 
 class Trees:
-    """Fits trees on the forests' engine, each on one thread or more, to classes or numbers."""
+    """Learner that fits classification or regression trees on the forest engine."""
 
     has_own_classes = False
 
@@ -491,7 +493,7 @@ class Trees:
         return Weak(tree, codes, validation, None, cell_class, None)
 
     def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
-        """Grow the tree of a round on the rows as they are weighted, or as they were drawn."""
+        """Grow the tree of a round on the weighted rows, or on the drawn rows."""
         sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
         totals = None
         if self._comm.size > 1:
@@ -501,11 +503,11 @@ class Trees:
         return tree
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
-        """The trees with their votes as values."""
+        """Return the trees with their votes as values."""
         return self.with_values([vote.weak.model for vote in votes], [tree_values(vote.values) for vote in votes])
 
     def with_values(self, trees: Sequence[Tree], values: Sequence[NDArray[np.float64]]) -> TreeEnsemble:
-        """Trees with other values."""
+        """Return an ensemble of trees with new node values."""
         renewed = [replace(tree, value=value) for tree, value in zip(trees, values, strict=True)]
         return TreeEnsemble.from_trees(
             renewed, np.zeros(len(renewed)), np.zeros(renewed[0].value.shape[1]), self.rows.binning
@@ -513,7 +515,7 @@ class Trees:
 
 
 def _limited(rules: TreeRules, n_rows: int) -> TreeRules:
-    """Rules of trees whose nodes have numbers of 16 bits: where there could be more, the best `MOST_LEAVES` leaves."""
+    """Limit trees that could exceed 16-bit node indices to their best `MOST_LEAVES` leaves."""
     depth = rules.max_depth or n_rows
     if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MOST_LEAVES:
         return rules
@@ -521,12 +523,12 @@ def _limited(rules: TreeRules, n_rows: int) -> TreeRules:
 
 
 def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Votes by cell and class as trees have them: for two classes the difference, otherwise one value per class."""
+    """Convert votes by cell and class to tree values: the difference for two classes, otherwise one per class."""
     return values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
 
 
 def class_values(values: NDArray[np.float64], is_real: bool) -> NDArray[np.float64]:
-    """The inverse of `tree_values`."""
+    """Convert tree values to votes by cell and class; the inverse of `tree_values`."""
     if values.shape[1] > 1:
         return values
     if is_real:
@@ -535,7 +537,7 @@ def class_values(values: NDArray[np.float64], is_real: bool) -> NDArray[np.float
 
 
 class Estimators:
-    """Fits copies of any classifier: with weights where it takes them, otherwise on as many copies of a row."""
+    """Learner that fits clones of any classifier, with sample weights if it supports them and else on row copies."""
 
     monotone: NDArray[np.int8] | None = None
     has_own_classes = True
@@ -547,22 +549,23 @@ class Estimators:
         self.columns = np.asarray(dense, dtype=np.float64).T
 
     def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Fit a copy; its cells are the classes it predicts."""
+        """Fit a clone, whose cells are the classes that it predicts."""
         y = self._labels[self._classes]
         counts = weights.whole if drawn is None else drawn
         return self.from_fitted(fitted_copy(self._estimator, self._X, y, (counts, weights.n_copies), index))
 
     def from_fitted(self, model: Any) -> Weak:
-        """A fitted copy as a weak classifier."""
+        """Return a fitted clone as a weak classifier."""
         validation = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
         predicted = class_indices(model, self._labels, self._X)
         return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
 
 
 def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np.int64], int], index: int) -> Any:
-    """A copy of an estimator, fitted with whole weights, or to as many copies of each row where it takes none.
+    """Return a clone fitted with integer weights, or on that many copies of each row if it has no `sample_weight`.
 
-    `whole` are these, and of how many rows, copies among them: it is given weights that sum up to as much.
+    `whole` is a pair of the integer weights and the number of rows including copies, to which the weights are
+    normalised.
     """
     weights, n_copies = whole
     model = clone(estimator)
@@ -587,7 +590,7 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
 
 
 def check_weak(estimator: Any, wants_classifier: bool) -> None:
-    """Raise ValueError for an estimator of another kind, or of texts, which are given as numbers."""
+    """Raise ValueError for an estimator of the wrong kind, or one that needs texts instead of numbers."""
     check_kind("estimator", estimator, wants_classifier)
     tags = tags_of(estimator)
     if tags is not None and not tags.input_tags.two_d_array:
@@ -595,23 +598,23 @@ def check_weak(estimator: Any, wants_classifier: bool) -> None:
 
 
 def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:
-    """One of our estimators that goes by the types of columns, told which of the encoded ones are categories."""
+    """Return the estimator with the categorical columns set, if it would infer them from the column types."""
     known = estimator.get_params(deep=False) if isinstance(estimator, BaseFastens) else {}
     places = np.flatnonzero(is_categorical).tolist()
     if places and isinstance(known.get("categorical_features"), str) and known["categorical_features"] == "from_dtype":
         return clone(estimator).set_params(categorical_features=places)
-    if places and isinstance(known.get("kinds"), str):  # of MixedNB
+    if places and isinstance(known.get("kinds"), str):  # MixedNB
         return clone(estimator).set_params(kinds=dict.fromkeys(places, "categorical"))
     return estimator
 
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
-    """The index, in sorted labels, of the class that an estimator predicts for each row."""
+    """Return the index among the sorted labels of the class that an estimator predicts for each row."""
     return label_places("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
 
 
 def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    """Fitted copies as arrays of a model file; those of other libraries only as pickles, where these are allowed."""
+    """Convert fitted estimators to arrays of a model file; those of other libraries are pickled, if this is allowed."""
     found: dict[str, NDArray[Any]] = {}
     for number, model in enumerate(models):
         found |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
@@ -619,13 +622,13 @@ def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
 
 
 def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
-    """The fitted copies again; none where the arrays hold none."""
+    """Restore the fitted estimators from `models_to_arrays`; the list is empty if there are none."""
     own = numbered_arrays(MODELS, arrays)
     return [restored_model(own.get(f"{number}", {}), f"Estimator {number}") for number in range(len(own))]
 
 
 def check_own_trees(estimator: Any, comm: Comm) -> None:
-    """Raise ValueError where other estimators than our own trees would have to learn on several ranks."""
+    """Raise ValueError if an arbitrary estimator would have to be fitted to rows on several ranks."""
     if comm.size > 1:
         raise ValueError(
             "estimator must be None (or, for classes, a DecisionTreeClassifier of ours) where rows are on several "
@@ -634,17 +637,17 @@ def check_own_trees(estimator: Any, comm: Comm) -> None:
 
 
 def drawn_seed(model: Any) -> int:
-    """Return a seed that follows from `random_state`."""
+    """Return a seed derived from `random_state`."""
     return int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether `fit` has a parameter `sample_weight`."""
+    """Return True if `fit` has a parameter `sample_weight`."""
     return "sample_weight" in inspect.signature(estimator.fit).parameters
 
 
 def weighted_importances(model: Any, *, parts: bool = False) -> NDArray[np.float64]:
-    """The mean importances of the weak learners of a fitted AdaBoost, by their weights, shape (n_features,)."""
+    """Return the mean importances of a fitted AdaBoost's weak learners by their weights, shape (n_features,)."""
     if getattr(model, "_models", None) is not None:
         importances = np.array([each.feature_importances_ for each in model._models])
     else:
@@ -655,28 +658,28 @@ def weighted_importances(model: Any, *, parts: bool = False) -> NDArray[np.float
 
 
 def _tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
-    """Share of each feature in the gain of each tree, shape (n_trees, n_features)."""
+    """Return the fraction of each feature in the gain of each tree, shape (n_trees, n_features)."""
     gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
     tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))
     inner = ensemble.feature >= 0
-    # A split without gain on the way to better ones, or alone, is a split all the same.
+    # Splits without gain count as well, because they lead to better splits or are the only ones.
     gain = np.maximum(ensemble.gain[inner], np.finfo(float).tiny)
     np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
     total = gains.sum(axis=1, keepdims=True)
     return np.divide(gains, total, out=gains, where=total > 0)
 
 
-# Bytes of a row: its target and class, its weight, the logarithm of that, and that of the start.
+# Bytes per row: target and class, weight, its logarithm and the initial logarithm.
 _ROW = 26
-# Of trees: two entries, whole weights in two forms, and the node that the row is in.
+# Bytes per row to grow trees: two entries, integer weights in two forms, and the node of the row.
 _GROWN = 64
-# Of rows that are drawn, or whose errors are kept: hashes and the order by them, counts.
+# Bytes per row for draws or stored errors: hashes, the order by hash, and counts.
 _DRAWN = 20
-# Of the Newton steps of an output: raw prediction, gradient, hessian, and the places in the order of the tree.
+# Bytes per row and output of Newton steps: raw prediction, gradient, hessian and position in the tree's row order.
 _STEP = 28
-# Of rows held out.
+# Bytes per held-out row.
 _HELD_OUT = 24
-# Bytes of a node in the model, and of each of its values; of a bin in a search.
+# Bytes of a node in the model, of each of its values, and of a bin in a split search.
 _NODE = 48
 _VALUE = 8
 _SEARCHED = 100
@@ -684,7 +687,7 @@ _MOST_LEAVES = 1 << 15
 
 
 def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit of AdaBoost, or of a stump, takes on a table of this shape."""
+    """Estimate the peak memory of a fit of AdaBoost, or of a stump, on a table of this shape."""
     params = model._every_parameter()
     if (estimator := params.get("estimator")) is not None:
         member = needs_of_member("estimator", estimator, shape._replace(is_weighted=True))

@@ -17,22 +17,22 @@ from fastens.params.rules import real
 
 Array = NDArray[np.float64]
 
-# Products of coverages and numbers of rows are whole numbers only nearly: 0.07 * 100 is more than 7.
+# Relative tolerance for rounding in the product of a coverage and a number of rows: 0.07 * 100 is more than 7.
 _SLACK = 1e-9
-# Rows that keep a thread busy for some 50 us.
+# Minimum number of rows per thread, about 50 us of work.
 _GRAIN = 50
 
 
 @dataclass(frozen=True, eq=False)
 class ConformalScores:
-    """The scores of rows to calibrate on."""
+    """Sorted nonconformity scores of calibration rows."""
 
-    values: Array  # ascending
-    upto: Array  # the weight of the rows before each; last, that of all
+    values: Array  # in ascending order
+    upto: Array  # total weight of the rows before each score, followed by the weight of all rows
 
     @classmethod
     def of(cls, scores: Array, weight: Array | None = None) -> ConformalScores:
-        """From scores in any order; a row of weight 2 is two rows, one of weight 0 none."""
+        """Create from unsorted scores; a weight of 2 counts as two rows, and rows of weight 0 are ignored."""
         weight = np.ones(len(scores)) if weight is None else weight
         rows = np.flatnonzero(weight)
         rows = rows[np.argsort(scores[rows], kind="stable")]
@@ -40,29 +40,29 @@ class ConformalScores:
 
     @property
     def total(self) -> float:
-        """The weight of all rows."""
+        """Total weight of all rows."""
         return float(self.upto[-1])
 
     def place(self, weight: float) -> float:
-        """The smallest score with at least this weight at or below it; infinity where there is less in all."""
+        """Return the smallest score with at least this weight at or below it, or infinity if the total is smaller."""
         found = int(np.searchsorted(self.upto[1:], weight))
         return float(self.values[found]) if found < len(self.values) else math.inf
 
     def quantile(self, coverage: float) -> float:
-        """The bound of a new row's score that holds with probability `coverage`."""
+        """Return the upper bound of a new row's score that holds with probability `coverage`."""
         return self.place(needed_weight([self], coverage))
 
     def weight_below(self, scores: Array) -> Array:
-        """The weight of the rows whose score is smaller than each of these."""
+        """Return the total weight of the rows below each of the given scores."""
         return self.upto[np.searchsorted(self.values, scores, side="left")]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """As arrays whose names start with `prefix`."""
+        """Return the state as arrays whose names start with `prefix`."""
         return {f"{prefix}values": self.values, f"{prefix}upto": self.upto}
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> ConformalScores:
-        """From what `to_arrays` gave; ValueError for anything else."""
+        """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
         values, upto = arrays[f"{prefix}values"], arrays[f"{prefix}upto"]
         if values.ndim != 1 or upto.shape != (len(values) + 1,) or not (np.diff(upto) > 0).all():
             raise ValueError("the scores to calibrate by are malformed")
@@ -70,18 +70,18 @@ class ConformalScores:
 
 
 def needed_weight(parts: Sequence[ConformalScores], coverage: float) -> float:
-    """The weight of all parts that must lie at or below a score; the new row counts 1."""
+    """Return the weight of all parts that must be at or below the conformal quantile; the new row counts as 1."""
     return coverage * (sum_in_order(part.total for part in parts) + 1.0) * (1.0 - _SLACK)
 
 
 def upper_ends(
     parts: Sequence[ConformalScores], centers: Array, scales: Array, coverage: float, n_threads: int = 1
 ) -> Array:
-    """Upper ends of intervals around the predictions of several folds' models (CV+, Barber et al. 2021).
+    """Return the upper ends of prediction intervals from the models of several folds (CV+, Barber et al. 2021).
 
-    Of the sums of center and scale times score, over the rows of all folds, each with its fold's center and scale, the
-    conformal quantile. With one fold that is center + scale * quantile (split conformal). `centers` and `scales` are
-    those of each fold's model for the new rows, (n_samples, n_folds).
+    The end is the conformal quantile of center + scale * score over the rows of all folds, where each row uses the
+    center and the scale of its fold. With one fold, it is center + scale * quantile (split conformal). `centers` and
+    `scales` have a column for each fold's model, (n_samples, n_folds).
     """
     values, upto = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "upto"))
     starts = np.cumsum([0, *(len(part.values) for part in parts)], dtype=np.int64)
@@ -99,21 +99,21 @@ COVERAGE = real(0, 1, open_low=True, open_high=True)
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Errors of the predictions for held-out rows."""
+    """Prediction errors of held-out rows."""
 
-    above: Array  # (n_rows, n_columns): prediction minus target, divided by the row's scale
+    above: Array  # prediction minus target, divided by the row's scale, (n_rows, n_columns)
     weight: Array
     _known: dict[tuple[int, int], ConformalScores] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, predicted: Array, y: Array, scale: Array, weight: Array | None) -> Errors:
-        """From predictions of shape (n_rows, n_columns)."""
+        """Create from predictions of shape (n_rows, n_columns)."""
         return cls((predicted - y[:, None]) / scale[:, None], np.ones(len(y)) if weight is None else weight)
 
     def scores(self, columns: tuple[int, int]) -> ConformalScores:
-        """How far outside of two columns targets lie, negative where they lie inside (Romano et al. 2019).
+        """Return the signed distances of targets from the interval between two columns (Romano et al. 2019).
 
-        With one column that is both ends, the distance from it.
+        They are negative inside the interval. If both ends are the same column, they are the absolute errors.
         """
         if columns not in self._known:
             low, high = columns
@@ -125,12 +125,12 @@ class Errors:
         return self.__dict__ | {"_known": {}}
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """As arrays whose names start with `prefix`."""
+        """Return the state as arrays whose names start with `prefix`."""
         return {f"{prefix}above": self.above, f"{prefix}weight": self.weight}
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Errors:
-        """From what `to_arrays` gave; ValueError for anything else."""
+        """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
         above, weight = arrays[f"{prefix}above"], arrays[f"{prefix}weight"]
         if above.ndim != 2 or above.shape[1] < 1 or weight.shape != (len(above),) or not (weight >= 0).all():
             raise ValueError("the errors to calibrate by are malformed")
@@ -138,18 +138,21 @@ class Errors:
 
 
 def nearest_columns(levels: Sequence[float] | None, n_columns: int, coverage: float) -> tuple[int, int]:
-    """Which columns of predicted quantiles are nearest to the ends of an interval; the outer ones of unknown levels."""
+    """Return the two columns of predicted quantiles that are nearest to the ends of an interval.
+
+    If the levels are unknown, they are the first and the last column.
+    """
     if levels is None or len(levels) != n_columns:
         return 0, n_columns - 1
     given = np.asarray(levels, dtype=np.float64)
-    # Of levels as near as each other, or nearly so, the outer one.
+    # Rounding makes ties of nearly equal distances, which go to the outer level.
     distance_low = np.abs(given - (1 - coverage) / 2).round(9)
     distance_high = np.abs(given - (1 + coverage) / 2).round(9)
     return int(distance_low.argmin()), n_columns - 1 - int(distance_high[::-1].argmin())
 
 
 def middle_column(levels: Sequence[float] | None, n_columns: int) -> int:
-    """Which column of predicted quantiles is nearest to the median; the middle one of unknown levels."""
+    """Return the column of predicted quantiles nearest to the median, or the middle one if the levels are unknown."""
     return n_columns // 2 if levels is None or len(levels) != n_columns else nearest_columns(levels, n_columns, 0.0)[0]
 
 
@@ -161,12 +164,12 @@ def intervals(
     coverage: float,
     n_threads: int,
 ) -> Array:
-    """Intervals of new rows, (n_samples, 2), from each fold's predictions, (n_samples, n_columns) each."""
+    """Return intervals of new rows, (n_samples, 2), from the predictions of each fold, (n_samples, n_columns)."""
     low, high = (np.column_stack([part[:, column] for part in predicted]) for column in columns)
     stacked = np.column_stack(scales)
     lower, upper = (upper_ends(parts, center, stacked, coverage, n_threads) for center in (-low, high))
     ends = np.column_stack([-lower, upper])
-    # The ends may cross where the quantiles were far too wide for the coverage.
+    # The ends may cross if the predicted quantiles were far too wide for the coverage.
     crossed = ends[:, 0] > ends[:, 1]
     ends[crossed] = ends[crossed].mean(axis=1, keepdims=True)
     return ends
@@ -177,19 +180,19 @@ def intervals(
 
 @dataclass(frozen=True)
 class SetScore:
-    """Nonconformity of each class, from predicted probabilities.
+    """Nonconformity score of each class, from predicted probabilities.
 
-    "lac": 1 - the probability of the class (Sadinle et al. 2019). "aps": the cumulative probability of the classes
-    ranked before it (Romano et al. 2020, without randomisation). "raps": the same with a penalty on rank (Angelopoulos
-    et al. 2021).
+    "lac" is 1 minus the probability of the class (Sadinle et al. 2019). "aps" is the cumulative probability of the
+    classes ranked before it (Romano et al. 2020, without randomisation). "raps" adds a penalty on the rank to "aps"
+    (Angelopoulos et al. 2021).
     """
 
     name: str = "lac"  # "lac", "aps" or "raps"
-    penalty: float = 0.01  # with "raps": added for each rank after the free ones
+    penalty: float = 0.01  # with "raps", added for each rank after the free ones
     free_places: int = 2  # number of ranks without a penalty
 
     def of(self, probability: Array) -> Array:
-        """Scores of all classes, of the shape of `probability`, (n_samples, n_classes)."""
+        """Return the scores of all classes, (n_samples, n_classes)."""
         if self.name == "lac":
             return 1.0 - probability
         order = np.argsort(-probability, axis=1, kind="stable")
@@ -202,7 +205,7 @@ class SetScore:
         return found
 
     def of_labels(self, probability: Array, label: Array) -> Array:
-        """Scores of the classes with these numbers, one for each row."""
+        """Return the score of the given class index of each row."""
         return self.of(probability)[np.arange(len(label)), label.astype(np.intp)]
 
 
@@ -211,22 +214,22 @@ SET_SCORES = ("lac", "aps", "raps")
 
 @dataclass(frozen=True, eq=False)
 class SetScores:
-    """The scores of the true classes of held-out rows."""
+    """Scores of the true classes of held-out rows."""
 
     groups: list[ConformalScores]  # one for all rows, or one for the rows of each class
 
     @classmethod
     def of(cls, scores: Array, weight: Array | None = None) -> SetScores:
-        """From the scores of all rows together."""
+        """Create a single group from the scores of all rows."""
         return cls([ConformalScores.of(scores, weight)])
 
     @classmethod
     def by_class(cls, scores: Array, weight: Array, label: Array, n_classes: int) -> SetScores:
-        """From the scores of rows whose classes have these numbers."""
+        """Create a group for each class from the scores and the class indices of rows."""
         return cls([ConformalScores.of(scores[label == k], weight[label == k]) for k in range(n_classes)])
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """As arrays whose names start with `prefix`."""
+        """Return the state as arrays whose names start with `prefix`."""
         found: dict[str, NDArray[Any]] = {f"{prefix}groups": np.array(len(self.groups))}
         for number, group in enumerate(self.groups):
             found |= group.to_arrays(f"{prefix}{number}.")
@@ -234,13 +237,13 @@ class SetScores:
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetScores:
-        """From what `to_arrays` gave; ValueError for anything else."""
+        """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
         numbers = range(int(arrays[f"{prefix}groups"]))
         return cls([ConformalScores.from_arrays(f"{prefix}{number}.", arrays) for number in numbers])
 
 
 def sets(parts: Sequence[SetScores], scores: Sequence[Array], coverage: float) -> NDArray[np.bool_]:
-    """Which classes are in the sets of new rows, from each fold's scores (Romano et al. 2020)."""
+    """Return a mask of the classes in the prediction sets of new rows, from each fold's scores (Romano et al. 2020)."""
     out = np.empty(scores[0].shape, dtype=bool)
     n_groups = len(parts[0].groups)
     for number in range(n_groups):

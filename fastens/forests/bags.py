@@ -1,4 +1,4 @@
-"""What each tree of a forest is grown on: its rows, its features, its seed. Tree t depends on the seed and t alone."""
+"""Bags of forests: the rows, features and seed of each tree, which depend only on the forest's seed and its index."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ Array = NDArray[np.float64]
 Reweight = Callable[[Array], Array]
 Weighting = Array | Reweight | None
 
-# What random numbers are for: each purpose has its own.
+# Each purpose has an independent stream of random numbers.
 GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
-# Of the product of a share and a number of rows.
+# Relative rounding error of the product of a fraction and a number of rows.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 def draw_seed(random_state: Any) -> int:
-    """A seed of a fit."""
+    """Return the seed of a fit."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def growth_seed(random_state: Any) -> int:
-    """A seed of a single tree; numbers of more than 32 bits, as trees of forests have them, are seeds themselves."""
+    """Return the seed of a single tree; integers above 32 bits, as trees of forests have, are used unchanged."""
     if isinstance(random_state, int | np.integer) and random_state >= 2**32:
         return int(random_state)
     return draw_seed(random_state)
 
 
 def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
-    """Raise ValueError where a fit with warm_start would have to drop trees or members; warn where it adds none."""
+    """Raise ValueError if a warm start would have to drop trees or members; warn if it does not add any."""
     if n_estimators < n_kept:
         raise ValueError(
             f"n_estimators must be at least the {n_kept} {kind} that there are, with warm_start=True; "
@@ -53,7 +53,7 @@ def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
 
 
 def draw_alike(one: Any, other: Any) -> bool:
-    """Whether two plans of draws, None for all rows, draw the same rows with the same chances."""
+    """Return True if two plans draw the same rows with equal probabilities; None means that all rows are used."""
     if one is None or other is None or type(one) is not type(other):
         return one is other
     parts = ([getattr(each, of.name) for of in fields(one)] for each in (one, other))
@@ -63,7 +63,7 @@ def draw_alike(one: Any, other: Any) -> bool:
 
 
 def check_no_bags_needed(model: Any) -> None:
-    """Raise ValueError for what needs the bags of all trees, where those of the first were drawn in another way."""
+    """Raise ValueError for parameters that need the bags of all trees if the first trees were drawn differently."""
     for name in ("oob_score", "keep_leaves"):
         if given := getattr(model, name, False):
             raise ValueError(
@@ -79,11 +79,12 @@ def plan_draws(
     factors: Array | None = None,
     strata: tuple[NDArray[np.intp], bool] | None = None,
 ) -> Bootstrap:
-    """How many rows are drawn, and by what chances: in proportion to weights times factors.
+    """Plan how many rows are drawn, with probabilities proportional to weights times factors.
 
-    As many as the sum of the weights where they are whole numbers that sum up to at most 2**53, else as many as there
-    are rows; `max_samples` is a number, or a share of that. `strata` are the stratum of each row, and whether each
-    gives as many draws as the smallest; otherwise as many as it has rows.
+    By default, the number of draws is the sum of the weights if they are integers that sum to at most 2**53, and the
+    number of rows otherwise. `max_samples` is a number of draws or a fraction of this default. `strata` holds the
+    stratum of each row and a flag: if True, as many rows are drawn from each stratum as from the smallest one;
+    otherwise as many as the stratum has.
     """
     stratum, balanced = strata or (None, False)
     total = float(len(hashes) if weight is None or not are_copies(weight) else weight.sum())
@@ -95,13 +96,13 @@ def plan_draws(
 
 
 def n_drawn(max_samples: Any, n_rows: int) -> int:
-    """The number of rows that a number or a share of them is."""
+    """Convert a number of rows, or a fraction of `n_rows`, to a number of draws."""
     is_count = isinstance(max_samples, int | np.integer)
     return int(max_samples) if is_count else max(1, _share_of(n_rows, max_samples))
 
 
 def _share_of(total: float, share: float) -> int:
-    """A share of a whole number, rounded down; 0.29 of 100 are 29, though the product is a little less."""
+    """Return a fraction of an integer, rounded down; 0.29 of 100 is 29 although the product is slightly smaller."""
     product = share * total
     nearest = round(product)
     return nearest if math.isclose(product, nearest, rel_tol=_ROUNDING) else math.floor(product)
@@ -119,35 +120,35 @@ def _n_draws(max_samples: Any, total: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Subsample:
-    """Draws without replacement: so many copies of rows."""
+    """Draws without replacement of a number of row copies."""
 
     copies: Copies
     n_drawn: int
 
     def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
-        """How often each row is drawn, (n_seeds, n_rows)."""
+        """Return how often each row is drawn, (n_seeds, n_rows)."""
         drawn = [self.copies.draw(self.n_drawn, random_stream(seed, 0)) for seed in seeds.tolist()]
         return np.array(drawn, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """What trees, or members of a bagging, are trained on."""
+    """Rows and features that the trees, or the members of a bagging ensemble, are trained on."""
 
     seed: int
-    draws: Bootstrap | Subsample | None  # None: all rows
+    draws: Bootstrap | Subsample | None  # if None, all rows are used
     n_features: int
     features_per_tree: int
-    feature_weights: Array | None = None  # chances of the features; None: equal ones
-    with_replacement: bool = False  # of features: one drawn twice counts once
+    feature_weights: Array | None = None  # relative probabilities of the features; if None, they are equal
+    with_replacement: bool = False  # if True, features are drawn with replacement and duplicates are dropped
 
     def counts(self, first: int, last: int, n_threads: int = 1) -> Array:
-        """How often each row is in the bag of trees `first` to `last` - 1, (n_trees, n_rows)."""
+        """Return how often each row is in the bags of trees `first` to `last` - 1, (n_trees, n_rows)."""
         assert self.draws is not None
         return self.draws.counts(stream_seeds(self.seed, first, last, DRAWING), n_threads)
 
     def features(self, tree: int) -> NDArray[np.int32] | None:
-        """The features that a tree may use, ascending; None for all."""
+        """Return the features that a tree may use in ascending order, or None for all features."""
         if self.features_per_tree == self.n_features and not self.with_replacement:
             return None
         seed = int(stream_seeds(self.seed, tree, tree + 1, CHOOSING)[0])
@@ -160,21 +161,21 @@ class Bags:
 
 
 class OwnRows(NamedTuple):
-    """Which of the rows of all ranks one rank has, and how many all have."""
+    """Range of one rank's rows among the rows of all ranks, and their total number."""
 
     rows: slice
     n_all: int
 
     @classmethod
     def of(cls, comm: Comm, n_rows: int) -> OwnRows | None:
-        """Those of this rank, which has so many; None where there is no other."""
+        """Return the range of this rank's `n_rows` rows, or None if there is only one rank."""
         if comm.size == 1:
             return None
         first, n_all = first_row(comm, n_rows)
         return cls(slice(first, first + n_rows), n_all)
 
     def sample(self, sample: TreeSample) -> TreeSample:
-        """Return this rank's rows of a sample, with the totals of all."""
+        """Return this rank's rows of a sample, with the totals over all ranks."""
         weight = sample.weight
         if weight is None:
             return sample._replace(totals=Totals(self.n_all, float(self.n_all), whole=True))
@@ -182,10 +183,10 @@ class OwnRows(NamedTuple):
 
 
 class Samples(Sequence[TreeSample]):
-    """What trees `first` to `last` - 1 are grown on, each made when it is read.
+    """Samples that trees `first` to `last` - 1 are grown on, each of which is drawn when it is accessed.
 
-    `weight` are the weights of all rows or, of drawn rows, a function from counts to weights, if any. With `own`, rows
-    of one rank, samples have only these.
+    `weight` holds the weights of all rows. If rows are drawn, it is None or a function from counts to weights. If `own`
+    is given, samples are restricted to the rows of one rank.
     """
 
     def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, own: OwnRows | None = None) -> None:
@@ -214,6 +215,6 @@ class Samples(Sequence[TreeSample]):
         ]
 
     def total_weight(self, n_rows: int) -> float:
-        """The weight of all rows that the first tree is grown on, of `n_rows`."""
+        """Return the total weight of the rows that the first tree is grown on."""
         weight = self[0].weight
         return float(n_rows if weight is None else weight.sum())

@@ -1,4 +1,4 @@
-"""What all forests share: bags, growth, predictions of the trees one by one or together, and their uncertainty."""
+"""Base class of forests: bagging, growth, predictions of the forest and of its trees, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _KEPT_ROWS = "kept_rows"
 
 @with_parameters
 class BaseForest(TreeParameters, TreeModel):
-    """Trees on bags of the rows, whose mean is the prediction."""
+    """Base class of forests, whose prediction is the mean over trees grown on bags of the rows."""
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
@@ -64,7 +64,7 @@ class BaseForest(TreeParameters, TreeModel):
     _combination = "mean"
     _takes_several_targets = True
     _takes_parts = True
-    # The places in `fit` of the rows that have a weight; None for all. No rows: not all trees were grown by `fit`.
+    # Positions in `fit` of the rows with a weight above 0; None for all rows. Empty if the bags cannot be drawn again.
     _kept_rows: NDArray[np.intp] | None = field(init=False, default=None)
     _has_random_thresholds: ClassVar[bool] = False
     _averaging_kind: ClassVar[type[Averaging]]
@@ -72,7 +72,7 @@ class BaseForest(TreeParameters, TreeModel):
     # Fit --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BaseForest:
-        """Train.
+        """Fit the model to a training set.
 
         Parameters
         ----------
@@ -80,8 +80,8 @@ class BaseForest(TreeParameters, TreeModel):
         y : array of shape (n_samples,) or (n_samples, n_targets), or the name of a column
             Targets.
         sample_weight : array of shape (n_samples,), optional
-            A weight of 2 is the same as the row given twice, 0 as the row left out. With bootstrap, weights are the
-            chances to be drawn.
+            Sample weights. A weight of 2 is equivalent to repeating the row, and a weight of 0 to leaving it out. With
+            `bootstrap`, rows are drawn with probabilities proportional to their weights.
 
         Returns
         -------
@@ -93,11 +93,11 @@ class BaseForest(TreeParameters, TreeModel):
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
         everyone = data.of_all_ranks()
-        with self._over(LOCAL):  # what follows from the targets of all ranks, each finds by itself
+        with self._over(LOCAL):  # each rank has the targets of all ranks, so nothing needs to be reduced
             return self._fit_bags(data, everyone, continues=continues)
 
     def _fit_bags(self, data: TrainingData, everyone: AllRows, *, continues: bool) -> BaseForest:
-        """Train on this rank's rows."""
+        """Fit the trees, given this rank's rows and the targets of all ranks."""
         n_threads = resolve_n_jobs(self.n_jobs)
         before = (self._bootstrap, self._kept_rows) if continues else None
         weight = self._plan_bags(data, everyone, n_threads)
@@ -109,7 +109,7 @@ class BaseForest(TreeParameters, TreeModel):
         else:
             kinds = self._is_categorical
             if not (self._has_random_thresholds or self.averaging or getattr(self, "keep_leaves", False)):
-                let_go(data.X, n_passes=2)  # to learn bins, and to bin
+                let_go(data.X, n_passes=2)  # one pass learns the bin edges, the other one bins the rows
             binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
@@ -125,7 +125,7 @@ class BaseForest(TreeParameters, TreeModel):
         return self
 
     def _continues(self) -> bool:
-        """Whether trees are added to those of the last fit."""
+        """Return True if this fit adds trees to those of the last fit."""
         if not self.warm_start or not hasattr(self, "_ensemble"):
             return False
         check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
@@ -142,7 +142,7 @@ class BaseForest(TreeParameters, TreeModel):
         return data
 
     def _plan_bags(self, data: TrainingData, everyone: AllRows, n_threads: int) -> Weighting:
-        """Plan how rows are drawn; return the rows' weights or, of drawn rows, the function from counts to weights."""
+        """Plan the bags; return the row weights, or with bootstrap a function from counts to weights, if any."""
         self._bootstrap: Bootstrap | None = None
         factors, weight = self._row_factors(everyone), everyone.sample_weight
         if not self.bootstrap:
@@ -155,17 +155,17 @@ class BaseForest(TreeParameters, TreeModel):
         return self._reweighting(everyone)
 
     def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
-        """Store the rows of each leaf, where predictions need them."""
+        """Store the rows of each leaf if predictions need them."""
 
     def _row_factors(self, data: AllRows) -> Array | None:
-        """Factors of the weights of rows, by their classes."""
+        """Return the factor of each row's weight that follows from its class, or None."""
         return None
 
     def _reweighting(self, data: AllRows) -> Reweight | None:
         return None
 
     def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
-        """The stratum of each row, and whether as many rows are drawn from each; None where all rows are one."""
+        """Return the stratum of each row and True if strata are balanced; None without stratification."""
         return None
 
     def _bags(self) -> Bags:
@@ -180,7 +180,7 @@ class BaseForest(TreeParameters, TreeModel):
         weight: Weighting,
         averager: TreeAverager | None,
     ) -> None:
-        """Add trees to those of the store; the data are this rank's, and all ranks'."""
+        """Grow trees and add them to the store; `data` holds this rank's rows and the rows of all ranks."""
         here, everyone = data
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
@@ -212,22 +212,24 @@ class BaseForest(TreeParameters, TreeModel):
             self._averaging = self._averaging.with_more(averager.statistics(first, self._ensemble.n_trees))
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
-        """Return how often each training row was drawn for a tree; nothing is stored, they are drawn again.
+        """Return how often each training row was drawn for a tree.
+
+        Bags are not stored; they are drawn again from the seed of the tree.
 
         Parameters
         ----------
         tree : int
-            Which one.
+            Index of the tree.
 
         Returns
         -------
         int64 array of shape (n_rows,)
-            A count for each row of `fit` that had a weight above 0.
+            Count for each row of `fit` with a weight above 0.
 
         Raises
         ------
         ValueError
-            Without bootstrap, or where a warm start went on with other rows or another way of drawing.
+            If the model was fitted without bootstrap, or a warm start changed the rows or the way of drawing them.
         """
         self._check_fitted()
         if self._bootstrap is None:
@@ -240,7 +242,7 @@ class BaseForest(TreeParameters, TreeModel):
     # Predict --------------------------------------------------
 
     def _mean(self, X: Any) -> Array:
-        """The mean over the trees of the leaves' values, (n_samples, n_values)."""
+        """Return the mean of the leaf values over the trees, (n_samples, n_values)."""
         raw = self._raw(X)
         raw /= self._ensemble.n_trees
         return raw
@@ -250,7 +252,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of each feature in the decrease of impurity, the mean over the trees, shape (n_features,)."""
+        """Mean decrease in impurity of each feature, normalised to sum to 1, shape (n_features,)."""
         self._check_fitted()
         return mean_importances(self._ensemble, self._column_of, self.n_features_in_)
 
@@ -260,21 +262,22 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def estimators_(self) -> Members:
-        """The trees, each as an estimator of its own that is made when asked for.
+        """The fitted trees, each of which is created as a decision tree estimator when it is accessed.
 
-        Its `random_state` is the seed that it was grown with: a copy that is fitted on its bag grows like it.
+        The `random_state` of a tree is the seed that it was grown with, so a clone fitted on the same bag grows the
+        same tree.
         """
         self._check_fitted()
         return Members(self)
 
     @property
     def estimator(self) -> Any:
-        """A single tree with the parameters of the forest, not fitted."""
+        """Unfitted decision tree with the parameters of the forest."""
         return template(self)
 
     @property
     def estimators_samples_(self) -> list[NDArray[np.int32]]:
-        """The rows of each tree's bag, by their places in `fit`, each as often as it was drawn."""
+        """Indices of the training rows in the bag of each tree, repeated as often as they were drawn."""
         self._check_fitted()
         if self._kept_rows is not None and not len(self._kept_rows):
             raise AttributeError("estimators_samples_ is known only of trees that this model's fit grew, on one table")
@@ -283,25 +286,25 @@ class BaseForest(TreeParameters, TreeModel):
         return rows_in_bags(self._bags(), len(self), rows)
 
     def __len__(self) -> int:
-        """The number of trees."""
+        """Return the number of trees."""
         return len(self.estimators_)
 
     def __getitem__(self, index: Any) -> Any:
-        """A tree, or a list of those of a slice, as `estimators_` has them."""
+        """Return a tree of `estimators_`, or a list of trees for a slice."""
         return self.estimators_[index]
 
     def _each_tree(self, X: Any) -> Iterator[NDArray[np.floating]]:
-        """The values of one tree after the other, each (n_samples, n_values)."""
+        """Return an iterator over the leaf values of each tree, (n_samples, n_values)."""
         leaves, trees = self._leaves(X), self._ensemble
         return (trees.value[first + leaves[:, tree]] for tree, first in enumerate(trees.node_offsets[:-1].tolist()))
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the classes or numbers that each tree predicts, one tree after the other."""
+        """Yield the predictions of each tree in turn."""
         each, targets = self._each_tree(X), self._targets
         return (targets.decoded(targets.answers(values)) for values in each)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
-        """Return the number of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
+        """Return the index of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
         return self._leaves(X)
 
     def decision_path(self, X: ArrayLike) -> tuple[csr_matrix, NDArray[np.int64]]:
@@ -310,7 +313,7 @@ class BaseForest(TreeParameters, TreeModel):
         Returns
         -------
         indicator : CSR matrix of shape (n_samples, n_nodes)
-            1 where a row visits a node; nodes are counted over all trees.
+            1 if the row visits the node. The columns are the nodes of all trees.
         n_nodes_ptr : array of shape (n_estimators + 1,)
             The columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are the nodes of tree t.
         """
@@ -320,45 +323,47 @@ class BaseForest(TreeParameters, TreeModel):
     # Uncertainty --------------------------------------------------
 
     def predict_spread(self, X: ArrayLike) -> Any:
-        """Return the standard deviation of the trees' predictions.
+        """Return the standard deviation of the predictions over the trees.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
-        array of shape (n_samples,) for numbers, (n_samples, n_classes) for probabilities; an axis more, or a list, with
-        several targets
+        array of shape (n_samples,) in regression, (n_samples, n_classes) in classification
+            With several targets, regressors return an array of shape (n_samples, n_targets) and classifiers a list.
         """
         each = self._each_tree(X)
         spread = deviations(map(self._targets.parts, each))
         return spread if len(spread) > 1 else spread[0]
 
     def predict_variance(self, X: ArrayLike) -> Array:
-        """Return the variance of the prediction over training sets, by the infinitesimal jackknife.
+        """Return the variance of the prediction over training sets, estimated by the infinitesimal jackknife.
 
-        It is that of the mean over infinitely many trees: the covariance of the number of times each training row is
-        drawn with what the trees predict, squared and summed, less what the finite number of trees adds; never below 0.
-        Several times as many trees as rows of training keep its own noise small. It sees what each row adds by itself,
-        and is too low where leaves hold few rows: by a third or more at the defaults, hardly with a `max_samples` of a
-        fifth of the rows. A row of weight 2 is one observation here, which is drawn more often, and not two.
+        The estimate is the sum over the training rows of the squared covariance between the number of times the row was
+        drawn and the predictions of the trees. It is corrected for the Monte Carlo noise of a finite number of trees
+        and clipped at 0. Use several times as many trees as training rows to keep the noise small. The estimate only
+        captures first-order effects of single rows, so it is too low if leaves hold few rows: by a third or more at the
+        defaults, but hardly if `max_samples` is a fifth of the rows. A row of weight 2 counts as one observation that
+        is drawn more often, not as two.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_outputs)
-            For two classes, the variance of the probability of the second; for more, of each; targets side by side.
+            For binary targets, the variance of the probability of the second class; with more classes, one column for
+            each class. The columns of several targets are concatenated.
 
         Raises
         ------
         ValueError
-            Without bootstrap.
+            If the model was fitted without bootstrap.
 
         References
         ----------
@@ -373,20 +378,21 @@ class BaseForest(TreeParameters, TreeModel):
         return found[:, 0] if found.shape[1] == 1 else found
 
     def proximity(self, X: ArrayLike, others: ArrayLike | None = None, *, n_neighbors: int | None = None) -> csr_matrix:
-        """Return in what share of the trees two rows fall into the same leaf (Breiman 2001).
+        """Return the proximity of pairs of rows: the fraction of trees in which they share a leaf (Breiman 2001).
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to compare.
         others : table of shape (n_others, n_features), optional
-            Rows to compare them with; X itself by default.
+            Rows to compare with. If None, the rows of X are compared with each other.
         n_neighbors : int, optional
-            Keep only so many of the largest proximities of each row; all that are not 0 by default.
+            Number of largest proximities to keep for each row. If None, all nonzero proximities are kept.
 
         Returns
         -------
-        CSR matrix of shape (n_samples, n_others), each row's largest proximities first
+        CSR matrix of shape (n_samples, n_others)
+            The entries of each row are in descending order.
         """
         (COUNT | NONE).check("n_neighbors", n_neighbors)
         return proximities(self, X, others, n_neighbors)
@@ -394,7 +400,7 @@ class BaseForest(TreeParameters, TreeModel):
     # Out of bag --------------------------------------------------
 
     def _measured(self) -> OutOfBag:
-        """What was measured out of bag; AttributeError, so that there are no such attributes, where nothing was."""
+        """Return the out-of-bag results; raise AttributeError if the model was fitted without `oob_score=True`."""
         self._check_fitted()
         if self._out_of_bag is None:
             raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
@@ -402,37 +408,37 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def oob_score_(self) -> float:
-        """Score out of bag, with `oob_score`."""
+        """Score of the out-of-bag predictions. Requires `oob_score`."""
         return self._measured().score
 
     @property
     def oob_scores_(self) -> Array:
-        """Score of each tree on the rows out of its bag, (n_estimators,), with `oob_score`; NaN without such rows."""
+        """Out-of-bag score of each tree, (n_estimators,); NaN if its bag has all rows. Requires `oob_score`."""
         return self._measured().tree_scores
 
     @property
     def oob_error_curve_(self) -> Array:
-        """Share of rows wrong, or mean squared error, out of bag after each tree, (n_estimators,), with `oob_score`."""
+        """Out-of-bag error rate, or mean squared error, after each tree, (n_estimators,). Requires `oob_score`."""
         return self._measured().error_curve
 
     def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
-        """Return by how much each tree's out-of-bag error grows when the values of a feature are permuted.
+        """Return the increase of each tree's out-of-bag error when the values of a feature are permuted.
 
-        The rows that a tree was not grown on go through it with the values of one feature shuffled among them; only the
-        parts of their ways that meet the feature are walked again. For classes the error is the share of rows that the
-        tree gets wrong, for numbers the mean squared error (the sum over several targets).
+        The values of one feature are shuffled among the out-of-bag rows of a tree, which are then predicted by that
+        tree. The error is the error rate in classification, and the mean squared error, summed over targets, in
+        regression.
 
         Parameters
         ----------
         X, y, sample_weight
-            The rows of `fit`, in their order.
+            The training set as passed to `fit`, in the same order.
 
         Returns
         -------
         Bunch
-            ``importances_mean`` of shape (n_features,): the mean over the trees; ``importances_std``: the standard
-            deviation between trees; ``importances_standard_error``: that of the mean; ``importances`` of shape
-            (n_features, n_estimators).
+            ``importances_mean``, ``importances_std`` and ``importances_standard_error`` of shape (n_features,): the
+            mean over the trees, the standard deviation between trees and the standard error of the mean.
+            ``importances`` of shape (n_features, n_estimators).
 
         References
         ----------
@@ -443,14 +449,14 @@ class BaseForest(TreeParameters, TreeModel):
     # Averages over prunings --------------------------------------------------
 
     def reweight(self, **prior: Any) -> Any:
-        """Average over the prunings by another prior, without growing: as if the forest had been fitted with it.
+        """Change the prior of the average over prunings without growing the trees again.
 
-        What was measured out of bag is forgotten.
+        The result is the forest that a fit with this prior would give. Out-of-bag results are discarded.
 
         Parameters
         ----------
         **prior
-            New values of options of `PosteriorAverage`, but for `evidence`.
+            New values of options of `PosteriorAverage`, except `evidence`.
 
         Returns
         -------
@@ -459,7 +465,7 @@ class BaseForest(TreeParameters, TreeModel):
         Raises
         ------
         ValueError
-            Where `averaging` was None in `fit`, or for other options, or values that break their rules.
+            If `averaging` was None in `fit`, or an option is unknown or invalid.
         """
         self._check_fitted()
         if self._averaging is None:
@@ -475,15 +481,15 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def log_evidence_(self) -> Array:
-        """Log of the probability of each tree's rows over all its prunings, (n_estimators,); with `averaging`.
+        """Log marginal likelihood of each tree over all its prunings, (n_estimators,). Requires `averaging`.
 
-        Of counts (criterion="poisson") without the term of their factorials, unless the evidence is out of bag.
+        With criterion="poisson" it omits the factorials of the counts, unless the evidence is out of bag.
         """
         return np.array([prunings.log_evidence[0] for prunings in self._posteriors()])
 
     @property
     def expected_n_leaves_(self) -> Array:
-        """The expected number of leaves of each tree, over all its prunings, (n_estimators,); with `averaging`."""
+        """Posterior mean of the number of leaves of each tree, (n_estimators,). Requires `averaging`."""
         return np.array([prunings.expected_leaves() for prunings in self._posteriors()])
 
     # Saving --------------------------------------------------

@@ -23,30 +23,31 @@ Array = NDArray[np.float64]
 @transforms_streams
 @with_parameters
 class RandomTreesEmbedding(TransformerMixin, RandomSplits):
-    """Rows as the leaves that they fall into, in trees of random splits.
+    """Unsupervised embedding of rows by the leaves of trees with random splits.
 
-    The trees are grown without a target. A linear model on their leaves, one column each, is a model of as many boxes.
-    For the leaves of trees that have learned from a target, see the method `leaf_features` of every model of trees.
+    Each row is one-hot encoded by the leaves that it falls into. The trees are grown without a target. A linear model
+    on this embedding is piecewise constant over the boxes of the leaves. For the leaves of supervised trees, use the
+    method `leaf_features` of any tree model.
 
-    A threshold is drawn uniformly between the smallest and the largest value of a column in the node, and cuts half-way
-    between the two neighbouring values of the training rows (or bins, of a column with more than `max_bins` values).
-    Infinite values count as the largest finite numbers.
+    Thresholds are drawn uniformly between the minimum and the maximum of the column in the node, and then moved to the
+    midpoint between the two adjacent training values, or between the two adjacent bins if the column has more than
+    `max_bins` distinct values. Infinite values are treated as the largest finite number.
 
     Parameters
     ----------
     {parameters}
     max_depth : int or None, default=5
-        Most splits between the root and a leaf; None for no limit.
+        Maximum depth of a tree. Deeper trees give more and smaller leaves. If None, depth is not limited.
     min_samples_split : int or float, default=2
-        Fewest rows, or smallest share of them, that a node may be split with.
+        Minimum number of rows in a node that may be split. A float is a fraction of the training rows.
     min_samples_leaf : int or float, default=1
-        Fewest rows, or smallest share of them, in a leaf.
+        Minimum number of rows in a leaf. A float is a fraction of the training rows.
     min_weight_fraction_leaf : float, default=0.0
-        Smallest share of all weights in a leaf.
+        Minimum fraction of the total sample weight in a leaf.
     max_leaf_nodes : int or None, default=None
-        Most leaves of a tree.
+        Maximum number of leaves of a tree. If None, the number of leaves is not limited.
     sparse_output : bool, default=True
-        Whether `transform` returns a sparse matrix, or an array.
+        If True, `transform` returns a sparse matrix, otherwise a dense array.
 
     Attributes
     ----------
@@ -80,7 +81,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         ----------
         {X}
         y : ignored
-            There for pipelines.
+            Accepted for compatibility with pipelines.
         {sample_weight}
 
         Returns
@@ -91,16 +92,16 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         return self
 
     def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
-        """Grow the trees, and return the leaves of the same rows as `transform` does."""
+        """Grow the trees and return the embedding of the training rows."""
         return self.fit(X, y, sample_weight).transform(X)
 
     def transform(self, X: ArrayLike) -> csr_matrix | Array:
-        """Return a column for each leaf of each tree, 1 where a row falls into it.
+        """Return a column for each leaf of each tree that is 1 if the row falls into the leaf, and 0 otherwise.
 
         Returns
         -------
         CSR matrix of shape (n_samples, n_leaves)
-            An array with ``sparse_output=False``.
+            A dense array if ``sparse_output=False``.
         """
         features = self.leaf_features(X)
         return features if self.sparse_output else features.toarray()

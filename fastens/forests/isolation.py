@@ -1,4 +1,4 @@
-"""Isolation forest: rows that few random splits set apart are outliers (Liu, Ting & Zhou 2008)."""
+"""Isolation forest: rows that few random splits isolate are outliers (Liu, Ting & Zhou 2008)."""
 
 from __future__ import annotations
 
@@ -28,43 +28,46 @@ from fastens.warn import warn
 
 Array = NDArray[np.float64]
 EULER = 0.5772156649015329
-# What takes the place of the path length 0 of trees of one row: its score is one half, as without any splits.
+# Path length in trees of one row instead of 0, so that the score is one half, as without any splits.
 LONE_ROW = 1.0
-# Products of shares and numbers of rows are whole numbers only nearly: 0.07 * 100 is more than 7.
+# Tolerance for rounding in the product of a fraction and a number of rows: 0.07 * 100 is more than 7.
 _SLACK = 1e-9
 
 
 @with_parameters
 class IsolationForest(OutlierMixin, RandomSplits):
-    """Isolation forest: outliers and how far out they are.
+    """Isolation forest for outlier detection.
 
-    Each tree is grown on a small sample of the rows by random splits of random columns, until rows stand alone or the
-    tree is as deep as a balanced one. A row that is alone after few splits is an outlier: its score is 2 to the power
-    of minus its mean depth, over that of a row in a random search tree.
+    Each tree is grown on a small sample of the rows by random splits on random columns, until every row is isolated or
+    the tree reaches the depth of a balanced tree. Rows that are isolated by few splits are outliers. The anomaly score
+    of a row is 2 to the power of -d / c, where d is its mean depth and c is the mean depth of a leaf in a random binary
+    search tree on as many rows.
 
-    A threshold is drawn uniformly between the smallest and the largest value of a column in the node, and cuts half-way
-    between the two neighbouring values of the training rows (or bins, of a column with more than `max_bins` values).
-    Infinite values count as the largest finite numbers.
+    Thresholds are drawn uniformly between the minimum and the maximum of the column in the node, and then moved to the
+    midpoint between the two adjacent training values, or between the two adjacent bins if the column has more than
+    `max_bins` distinct values. Infinite values are treated as the largest finite number.
 
     Parameters
     ----------
     {parameters}
     max_samples : int, float or "auto", default="auto"
-        Rows drawn for each tree: a number, a share, or "auto" for at most 256.
+        Number of rows drawn for each tree. A float is a fraction of the training rows, and "auto" draws at most 256
+        rows.
     contamination : float or "auto", default="auto"
-        Share of outliers among the rows of `fit`, which sets the threshold; fewer where rows of equal scores would make
-        them more. "auto": outliers have scores below -0.5.
+        Fraction of outliers in the training set, which sets the threshold. Ties in the scores can lower the fraction of
+        rows that are flagged. If "auto", rows whose `score_samples` is below -0.5 are outliers.
     max_features : int, float, "sqrt", "log2" or None, default=None
-        Columns drawn for each tree; None for all.
+        Number of columns drawn for each tree. A float is a fraction of the columns; "sqrt" and "log2" apply to their
+        number. If None, each tree may use all columns.
     bootstrap : bool, default=False
-        Draw rows with replacement.
+        If True, draw rows with replacement.
 
     Attributes
     ----------
     offset_ : float
-        ``decision_function`` is ``score_samples`` less this.
+        Threshold of the scores: ``decision_function`` is ``score_samples - offset_``.
     max_samples_ : int
-        Rows drawn for each tree.
+        Number of rows drawn for each tree.
     {attributes}
 
     References
@@ -89,15 +92,16 @@ class IsolationForest(OutlierMixin, RandomSplits):
     max_samples_: int = field(init=False)
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
-        """Grow the trees.
+        """Grow the trees and set the threshold.
 
         Parameters
         ----------
         {X}
         y : ignored
-            There for pipelines.
+            Accepted for compatibility with pipelines.
         sample_weight : array of shape (n_samples,), optional
-            Chances of the rows to be drawn; a weight of 2 is the same as the row given twice, 0 as the row left out.
+            Relative probabilities with which rows are drawn. A weight of 2 is equivalent to repeating the row, and a
+            weight of 0 to leaving it out.
 
         Returns
         -------
@@ -140,25 +144,25 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return super()._of_members() | {"max_depth": self._max_depth()}
 
     def fit_predict(self, X: ArrayLike, y: Any = None, **more: Any) -> NDArray[np.int64]:
-        """Train, and say which rows are outliers.
+        """Fit the model and predict which training rows are outliers.
 
         Parameters
         ----------
         {X}
         y : ignored
-            There for pipelines.
+            Accepted for compatibility with pipelines.
         **more
-            As for `fit`.
+            Further arguments of `fit`.
 
         Returns
         -------
         array of shape (n_samples,)
-            -1 for outliers and 1 for others.
+            -1 for outliers and 1 for inliers.
         """
         return self.fit(X, y, **more).predict(X)
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """Return minus the anomaly score of each row, from -1 (alone at once) to 0; shape (n_samples,)."""
+        """Return the negated anomaly score of each row, from -1 (clear outlier) to 0, shape (n_samples,)."""
         self._check_fitted()
         return self._inverse_link(self._raw(X)[:, 0] / self._ensemble.n_trees)
 
@@ -171,24 +175,25 @@ class IsolationForest(OutlierMixin, RandomSplits):
         interactions: bool = False,
         parts: bool = False,
     ) -> Any:
-        """Explain path lengths, or scores, by Shapley values, as `RandomForestRegressor.explain` does predictions.
+        """Return Shapley values of the path lengths or scores; see `RandomForestRegressor.explain`.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             Rows to explain.
         background : table of shape (n_background, n_features), optional
-            Rows to compare with. Default: as the training rows were spread over the trees.
+            Background rows for interventional Shapley values. If None, the values are path-dependent.
         output : {"raw", "probability"}, default="raw"
-            The mean path length, which is short for outliers, or with background rows what `score_samples` gives.
+            Output to explain: "raw" is the mean path length, which is short for outliers. "probability" is the result
+            of `score_samples`, and requires background rows.
         interactions : bool, default=False
-            Split each value into that of the feature by itself and those of its pairs with the others.
+            If True, return interaction values: the main effect of each feature and its interactions with the others.
         parts : bool, default=False
-            If True, explain by each of `feature_parts_` instead of by column.
+            If True, return a value for each of `feature_parts_` instead of for each column.
 
         Returns
         -------
-        shap.Explanation, or Explanation where shap is not installed
+        shap.Explanation, or Explanation if shap is not installed
         """
         self._check_fitted()
         one_of("raw", "probability").check("output", output)
@@ -201,17 +206,17 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return -exp(-math.log(2) * raw / self._mean_path_length())
 
     def _mean_path_length(self) -> float:
-        """The mean depth of the rows of a tree, which scores are relative to."""
-        # Rounded as those of the leaves are, so that rows no split sets apart score one half.
+        """Return the expected depth of a row in a random tree, by which scores are normalised."""
+        # Rounded like the leaf values, so that rows that no split isolates score exactly one half.
         depth = mean_depth(np.array([self.max_samples_])).astype(self._ensemble.value.dtype)
         return float(depth[0]) or LONE_ROW
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return the score above the threshold: below 0 for outliers, shape (n_samples,)."""
+        """Return the score minus the threshold, which is negative for outliers, shape (n_samples,)."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return -1 for outliers and 1 for others, shape (n_samples,)."""
+        """Return -1 for outliers and 1 for inliers, shape (n_samples,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _fitted_names(self) -> tuple[str, ...]:
@@ -219,7 +224,10 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
 
 def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
-    """What a share of the scores is below: a row more at most, and not rows of equal scores if they are too many."""
+    """Return the threshold with a given fraction of the scores below it.
+
+    At most one row more than this fraction is below the threshold. If ties would exceed it, the tied rows are above.
+    """
     last = weighted_quantile(scores, share, weight, comm)
     counts = whole_weights(weight, len(scores), comm)
     n_rows, total, n_below = sum_ints(comm, len(scores), int(counts.sum()), int(counts[scores <= last].sum()))
@@ -229,12 +237,12 @@ def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) ->
 
 
 def mean_depth(n: NDArray[Any]) -> Array:
-    """Mean depth of a leaf in a random binary search tree of n rows (Liu 2008, eq. 1)."""
+    """Return the mean depth of a leaf in a random binary search tree on n rows (Liu 2008, eq. 1)."""
     n = n.astype(np.float64)
     harmonic = log(np.maximum(n - 1, 1)) + EULER
     return np.where(n > 2, 2 * harmonic - 2 * (n - 1) / np.maximum(n, 1), np.where(n == 2, 1.0, 0.0))
 
 
 def _path_lengths(trees: TreeEnsemble) -> NDArray[np.float32]:
-    """The depth of each node, plus that which its rows would have below it."""
+    """Return the depth of each node plus the expected depth of its rows in a random tree below it."""
     return (depths(trees) + mean_depth(trees.weight))[:, None].astype(np.float32)

@@ -28,14 +28,14 @@ from fastens.tree_model.explanations import importance_bunch
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
-# Numbers of the bags and of their products with predictions that are in memory at a time.
+# Maximum number of bag counts, and of their products with predictions, in memory.
 _BLOCK_VALUES = 1 << 22
-# Predictions that are multiplied with bags at a time, always as many: a row's sums do not depend on the other rows.
+# Number of predictions per matrix product. It is constant so that the results of a row do not depend on other rows.
 _AT_ONCE = 64
 
 
 def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Array]:
-    """The standard deviations of predictions, tree by tree (Welford 1962), for each of their parts."""
+    """Return the standard deviation over trees for each part of the predictions, by Welford's algorithm (1962)."""
     first = next(predictions)
     means, squares = [part.astype(np.float64) for part in first], [np.zeros(part.shape) for part in first]
     n = 1
@@ -50,9 +50,10 @@ def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Ar
 def jackknife_variances(
     trees: TreeEnsemble, leaves: NDArray[np.int32], bags: Iterator[NDArray[np.int64]], n_draws: float
 ) -> Array:
-    """The variance of the mean of predictions over training sets, (n_samples, n_outputs): see `predict_variance`.
+    """Return the infinitesimal jackknife variance, (n_samples, n_outputs): see `predict_variance`.
 
-    `leaves`, (n_samples, n_trees), are those of rows; `bags`, one for each tree, how often each training row is in it.
+    `leaves` has the leaf of each row in each tree, (n_samples, n_trees), and `bags` yields for each tree how often each
+    training row was drawn.
     """
     n_trees, (n_samples, _) = trees.n_trees, leaves.shape
     first_bag = next(bags)
@@ -69,7 +70,7 @@ def jackknife_variances(
 
 
 def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_draws: float) -> Array:
-    """The same from predictions, (n_trees, n_samples, n_outputs), and the draws, (n_trees, n_rows)."""
+    """Return the variances from predictions, (n_trees, n_samples, n_outputs), and draws, (n_trees, n_rows)."""
     n_trees, n_samples, n_outputs = predicted.shape
     columns = predicted.reshape(n_trees, -1)
     found = np.empty(columns.shape[1])
@@ -84,7 +85,7 @@ def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_dr
 
 
 def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
-    """Sum over the training rows of the squared covariance of their draws with the trees' predictions."""
+    """Return the sum over the training rows of the squared covariance of their draws with the predictions."""
     n_trees, n_predicted = predicted.shape
     total = np.zeros(n_predicted)
     step = max(1, _BLOCK_VALUES // max(n_predicted, n_trees))
@@ -96,7 +97,7 @@ def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
 
 
 def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors: int | None) -> csr_matrix:
-    """In what share of the trees of a forest two rows fall into the same leaf."""
+    """Return the fraction of a forest's trees in which two rows fall into the same leaf."""
     leaf = np.ascontiguousarray(forest._leaves(X))
     with rows_of("others"):
         other_leaf = leaf if others is None else np.ascontiguousarray(forest._leaves(others))
@@ -105,42 +106,43 @@ def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors
     return rows.proximity(leaf, len(members), n_neighbors, resolve_n_jobs(forest.n_jobs))
 
 
-# Intervals of other coverages start from the nearest of these, (1 - c) / 2 and (1 + c) / 2 for c = .5 ... .99.
+# Levels (1 - c) / 2 and (1 + c) / 2 for coverages c = .5 to .99. Other coverages start from the nearest levels.
 LEVELS = (0.005, 0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975, 0.995)
-# Rows that are enough to calibrate by: the coverage of 20 000 varies by .002.
+# Maximum number of calibration rows: with 20 000 rows, the coverage has a standard deviation of .002.
 MAX_ROWS = 20_000
-# Of the magnitude of an end, by the type of trees' values: trees that all say the same differ by rounding from their
-# mean. Targets far from 0 beside their range have values of float64.
+# Relative rounding error of the interval ends by item size of the leaf values: equal predictions of all trees may
+# differ from their mean by rounding. Targets with a large offset relative to their range have float64 values.
 _ROUNDING = {4: 2.0**-21, 8: 2.0**-44}
 
 
 @dataclass(frozen=True, eq=False)
 class TargetQuantiles:
-    """Quantiles of new targets from what the trees predict: the mean of two estimates.
+    """Quantiles of new targets, estimated from the predictions of the trees as the average of two estimates.
 
-    One is that of the trees' predictions, as in a quantile forest whose leaves keep one row each (Meinshausen 2006).
-    The other is their mean, plus their standard deviation times the quantile of all rows' errors over it (Johansson et
-    al. 2014). The first follows the shape of the noise, and takes what the function varies within a leaf for noise too;
-    the second has one shape for all rows. With `has_one_spread` it has one width, too, because standard deviations keep
-    no monotone constraint: both estimates then rise and fall with the trees' predictions.
+    The first estimate is the quantile of the trees' predictions, as in a quantile forest whose leaves keep one row each
+    (Meinshausen 2006). It follows the shape of the noise, but mistakes variation of the function within a leaf for
+    noise. The second one is the mean of the predictions plus their standard deviation times the quantile of the
+    standardised out-of-bag errors (Johansson et al. 2014), which has the same shape for all rows. If `has_one_spread`
+    is True, it also has the same width for all rows, because standard deviations do not obey monotonic constraints;
+    both estimates are then monotonic in the trees' predictions.
     """
 
-    floor: float  # is added to standard deviations
-    scaled: ConformalScores  # target minus mean, over standard deviation, of rows out of bag
+    floor: float  # added to the standard deviations
+    scaled: ConformalScores  # out-of-bag errors: (target - mean) / (standard deviation + floor)
     has_one_spread: bool = False
 
     @classmethod
     def learn(
         cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
     ) -> TargetQuantiles:
-        """From what each tree predicts for each row, (n_rows, n_trees), NaN where it was grown on it."""
+        """Learn from the trees' predictions, (n_rows, n_trees), which are NaN if the row is in the tree's bag."""
         mean, spread = _mean_and_spread(values)
         floor = weighted_quantile(spread, 0.5, weight) or 1.0
         scale = floor if has_one_spread else spread + floor
         return cls(floor, ConformalScores.of((y - mean) / scale, weight), has_one_spread)
 
     def predict(self, values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
-        """Return quantiles of the targets of rows for which the trees predict these values, (n_rows, n_levels)."""
+        """Return quantiles of the targets, (n_rows, n_levels), from the trees' predictions, (n_rows, n_trees)."""
         mean, spread = _mean_and_spread(values)
         steps = np.array([self.scaled.place(level * self.scaled.total) for level in levels])
         scale = np.full(len(mean), self.floor) if self.has_one_spread else spread + self.floor
@@ -150,26 +152,26 @@ class TargetQuantiles:
 
 @dataclass(frozen=True, eq=False)
 class TreeErrors:
-    """Errors, on rows out of bag, of the quantiles that the trees not grown on them give."""
+    """Errors of the estimated quantiles on out-of-bag rows."""
 
     quantiles: TargetQuantiles
-    errors: Errors  # of the quantiles of LEVELS
+    errors: Errors  # errors of the quantiles at LEVELS
 
     @classmethod
     def learn(
         cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
     ) -> TreeErrors | None:
-        """From what each tree predicts for each row, NaN where it was grown on it; None without rows."""
+        """Learn from the trees' predictions, which are NaN if the row is in the bag; return None without rows."""
         if not len(y):
             return None
         quantiles = TargetQuantiles.learn(values, y, weight, has_one_spread=has_one_spread)
         return cls(quantiles, Errors.of(quantiles.predict(values, LEVELS), y, np.ones(len(y)), weight))
 
     def intervals(self, values: NDArray[np.floating], coverage: float, n_threads: int) -> Array:
-        """Return the two nearest quantiles, both moved by what it takes for the coverage out of bag, (n_rows, 2)."""
+        """Return the two nearest quantiles, shifted to have the coverage on out-of-bag rows, (n_rows, 2)."""
         columns = nearest_columns(LEVELS, len(LEVELS), coverage)
         ends = self.quantiles.predict(values, [LEVELS[column] for column in columns])
-        # Each end's own magnitude lets an end rise with it; the larger one is of the trees' predictions.
+        # With monotonic constraints, each end is scaled by its own magnitude so that it stays monotonic.
         largest = np.abs(ends) if self.quantiles.has_one_spread else np.abs(ends).max(axis=1, keepdims=True)
         rounding = _ROUNDING[values.itemsize] * largest
         scores, one = self.errors.scores(columns), np.ones(len(ends))
@@ -177,14 +179,14 @@ class TreeErrors:
         return found + rounding * [-1.0, 1.0]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """As arrays whose names start with `prefix`."""
+        """Return the state as arrays whose names start with `prefix`."""
         found = {f"{prefix}floor": np.array(self.quantiles.floor)}
         found |= {f"{prefix}one_spread": np.array(True)} if self.quantiles.has_one_spread else {}
         return found | self.quantiles.scaled.to_arrays(f"{prefix}scaled.") | self.errors.to_arrays(f"{prefix}errors.")
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> TreeErrors:
-        """From what `to_arrays` gave; ValueError for anything else."""
+        """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
         floor, errors = float(arrays[f"{prefix}floor"]), Errors.from_arrays(f"{prefix}errors.", arrays)
         if errors.above.shape[1] != len(LEVELS) or not floor > 0:
             raise ValueError("the errors out of bag are malformed")
@@ -193,12 +195,12 @@ class TreeErrors:
 
 
 def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
-    """Return quantiles of each row's values, (n_rows, n_levels), NaN left out.
+    """Return quantiles of each row's values, (n_rows, n_levels), ignoring NaN.
 
-    Level p is at place p (k + 1) of k ascending values (Weibull's), so that a new draw lies below it with probability p
-    for any number of trees.
+    Level p is at position p (k + 1) of the k sorted values (Weibull's definition), so that a new draw is below it with
+    probability p for any number of trees.
     """
-    ordered = np.sort(values, axis=1).astype(np.float64)  # NaN last
+    ordered = np.sort(values, axis=1).astype(np.float64)  # NaN values are sorted last
     known = np.count_nonzero(~np.isnan(ordered), axis=1)[:, None]
     place = np.clip(np.asarray(levels) * (known + 1) - 1, 0, known - 1)
     low = place.astype(np.intp)
@@ -213,7 +215,7 @@ def _mean_and_spread(values: NDArray[np.floating]) -> tuple[Array, Array]:
 
 _PREFIX = "out_of_bag."
 _OF_CLASSES, _OF_NUMBERS = "uncertainty.scores.", "uncertainty.errors."
-# Rows whose walks through a tree take some tens of microseconds.
+# Rows per thread, which take tens of microseconds to traverse a tree.
 _GRAIN = 500
 IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some."
 NEVER_OUT = (
@@ -224,17 +226,17 @@ NEVER_OUT = (
 
 @dataclass(frozen=True, eq=False)
 class OutOfBag:
-    """What the trees of a forest predict for rows that are not in their bags (Breiman 2001, section 3.1)."""
+    """Out-of-bag predictions and errors of a forest (Breiman 2001, section 3.1)."""
 
-    mean: Array  # for each row of `fit`, (n_rows, n_outputs); NaN where there are no such trees
+    mean: Array  # out-of-bag prediction of each row of `fit`, (n_rows, n_outputs); NaN for rows in all bags
     score: float
     tree_scores: Array  # (n_trees,)
-    error_curve: Array  # the mean loss after each tree, (n_trees,)
-    conformity: ConformalScores | TreeErrors | None  # how far predictions are off; of numbers TreeErrors
+    error_curve: Array  # mean loss after each tree, (n_trees,)
+    conformity: ConformalScores | TreeErrors | None  # out-of-bag errors for calibration; TreeErrors in regression
 
     @classmethod
     def measure(cls, forest: Any, matrix: AnyMatrix, data: TrainingData) -> OutOfBag:
-        """Predict every training row by the trees whose bags do not have it."""
+        """Predict every training row by the trees whose bags do not contain it."""
         sums, n_trees, errors, scores = _sum_left_out(forest, matrix, data)
         known = n_trees > 0
         if not known.all():
@@ -252,7 +254,7 @@ class OutOfBag:
         return cls(mean, score, scores, errors, conformity)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Arrays from which `from_arrays` restores this."""
+        """Return the state as arrays for `from_arrays`."""
         found = {"mean": self.mean, "errors": self.error_curve, "score": self.score, "scores": self.tree_scores}
         arrays = {_PREFIX + name: np.asarray(array) for name, array in found.items()}
         if self.conformity is not None:
@@ -261,7 +263,7 @@ class OutOfBag:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_outputs: int) -> OutOfBag | None:
-        """Restore what `to_arrays` saved; None where nothing was measured."""
+        """Restore the state from `to_arrays`; return None if there are no out-of-bag results."""
         if _PREFIX + "mean" not in arrays:
             return None
         mean, score, scores, errors = (arrays[_PREFIX + name] for name in ("mean", "score", "scores", "errors"))
@@ -273,7 +275,7 @@ class OutOfBag:
         return cls(mean, float(score), scores, errors, conformity)
 
     def measured_conformity(self) -> Any:
-        """What calibrates intervals or sets; ValueError where no row was out of a bag."""
+        """Return the errors that calibrate intervals or sets; raise ValueError if all rows are in all bags."""
         if self.conformity is None:
             raise ValueError(
                 "max_samples must leave rows out of bags, to measure how far predictions are off; all rows are in all "
@@ -283,9 +285,9 @@ class OutOfBag:
 
 
 def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[Array, NDArray[np.int32], Array, Array]:
-    """Sums of leaf values out of bag, how many trees are in them, the mean loss after each tree, its own score.
+    """Return out-of-bag sums of leaf values, their numbers of trees, the error curve and the score of each tree.
 
-    `data` are the targets of all ranks, the matrix has the rows of this one.
+    `data` holds the targets of all ranks, and the matrix holds the rows of this rank.
     """
     trees, bags, y = forest._predicting_trees(), forest._bags(), data.y.reshape(len(data.y), -1)
     targets = forest._targets
@@ -321,7 +323,7 @@ def _score(forest: Any, mean: Array, data: TrainingData) -> float:
 
 
 def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Bunch:
-    """The growth of each tree's error on rows out of its bag when a feature is permuted, given the rows of `fit`."""
+    """Return the increase of each tree's out-of-bag error when a feature is permuted, given the rows of `fit`."""
     forest._check_fitted()
     if forest._bootstrap is None:
         raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
@@ -341,7 +343,7 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
 
 
 def _permuted_losses(forest: Any, t: int, losses: PermutedLosses, data: TrainingData) -> Array:
-    """Growth of the mean loss of tree t out of bag, for each feature."""
+    """Return the increase of the mean out-of-bag loss of tree t for each permuted feature."""
     rows = np.flatnonzero(forest.in_bag(t) == 0).astype(np.uint32)
     if len(rows) == 0:
         return np.full(forest.n_features_in_, np.nan)

@@ -31,14 +31,14 @@ NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
 MIN_SAMPLES_SPLIT, MIN_WEIGHT = whole(2) | SHARE, real(0, 0.5)
 MIN_SAMPLES_LEAF = whole(1) | real(0, 1, open_low=True, open_high=True)
 CLASS_CRITERION = one_of("gini", "entropy", "log_loss")
-# scikit-learn has retired its other name for the squared error.
+# scikit-learn has removed "friedman_mse", which was another name for the squared error.
 _FRIEDMAN = "friedman_mse"
 NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson", _FRIEDMAN)
 
 
 @with_parameters
 class TreeParameters:
-    """The parameters that single trees and forests share."""
+    """Parameters shared by single trees and forests."""
 
     criterion: str = parameter(NUMBER_CRITERION, default="squared_error")
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
@@ -58,14 +58,18 @@ class TreeParameters:
 
 
 def takes_equals_at_random(tree: Any) -> bool:
-    """Whether a single tree takes any of equal splits: with a seed, and a number or share of features to draw."""
+    """Return True if a single tree breaks ties between equal splits at random.
+
+    This is the case with random thresholds, and if both `random_state` and `max_features` are set.
+    """
     return tree._has_random_thresholds or (tree.random_state is not None and tree.max_features is not None)
 
 
 def tree_rules(model: Any, n_rows: int, total_weight: float, *, in_random_order: bool) -> TreeRules:
-    """The limits of growth that the parameters of a model set, for rows of a given total weight.
+    """Return the growth limits that a model's parameters imply for a number of rows and their total weight.
 
-    `in_random_order`: features are drawn also where all are looked at, so that any of equal splits may be taken.
+    If `in_random_order` is True, features are drawn even if all of them are evaluated, so that ties between equal
+    splits are broken at random.
     """
     signs = monotone_columns(model)
     if signs is not None and model._n_outputs() > 1:
@@ -88,7 +92,7 @@ def tree_rules(model: Any, n_rows: int, total_weight: float, *, in_random_order:
 
 
 def criterion_of(model: Any) -> str:
-    """The criterion that trees are grown by."""
+    """Return the split criterion; warn about the deprecated name "friedman_mse"."""
     if model.criterion != _FRIEDMAN:
         return model.criterion
     warn("criterion='friedman_mse' is 'squared_error', which takes its place in scikit-learn too.", FutureWarning)
@@ -96,19 +100,19 @@ def criterion_of(model: Any) -> str:
 
 
 def features_per_split(model: Any) -> int | None:
-    """The number of features drawn for each split; None for all."""
+    """Return the number of features drawn for each split, or None for all features."""
     n_features = len(model._column_of)
     count = count_of(model.max_features, n_features)
     return None if count == n_features else count
 
 
 def n_of_rows(wanted: Any, n_rows: int) -> int:
-    """A number of rows, or the number that a share of them is."""
+    """Convert a number of rows, or a fraction of `n_rows`, to a number of rows."""
     return int(wanted) if isinstance(wanted, numbers.Integral) else max(1, math.ceil(wanted * n_rows))
 
 
 def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
-    """Raise ValueError for parameters that only make sense where rows are drawn."""
+    """Raise ValueError for parameters that require bootstrap sampling."""
     if bootstrap:
         return
     if max_samples is not None:
@@ -118,7 +122,7 @@ def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
 
 
 def check_same_drawing(bootstrap: Any, of_last_fit: Any) -> None:
-    """Raise ValueError where trees on drawn rows and trees on all would make one forest."""
+    """Raise ValueError if a warm start would mix trees grown with and without bootstrap sampling."""
     if bool(bootstrap) != (of_last_fit is not None):
         raise ValueError(
             f"bootstrap must be as in the last fit, {not bootstrap}, with warm_start=True; got {bootstrap}."
@@ -127,90 +131,103 @@ def check_same_drawing(bootstrap: Any, of_last_fit: Any) -> None:
 
 DOCS = TREE_DOCS | entries("""\
 n_estimators : int
-    Number of trees.
+    Number of trees. More trees reduce the variance of the predictions at a proportional cost in time and memory.
 splitter : {"best", "random"}
-    Take the best threshold of each feature, or one at random, as extra trees draw it.
+    How the threshold of each candidate feature is chosen: "best" takes the threshold with the highest gain, "random"
+    draws one at random, as extra trees do.
 max_depth : int or None
-    Most splits between the root and a leaf.
+    Maximum depth of a tree. Deeper trees fit the training set more closely and may overfit. If None, depth is not
+    limited.
 min_samples_split : int or float
-    Fewest rows, or smallest share of them, that a node may be split with.
+    Minimum number of rows in a node that may be split. A float is a fraction of the training rows.
 min_samples_leaf : int or float
-    Fewest rows, or smallest share of them, in a leaf, whatever their weights.
+    Minimum number of rows in a leaf, regardless of their weights. A float is a fraction of the training rows. Larger
+    values regularise more.
 min_weight_fraction_leaf : float
-    Smallest share of all weights in a leaf.
+    Minimum fraction of the total sample weight in a leaf.
 max_features : int, float, "sqrt", "log2" or None
-    How many features, drawn anew for each split, are looked at: a number, a share, or None for all. Those that are
-    constant in the node do not count.
+    Number of features that are drawn at random as candidates for each split. A float is a fraction of the features;
+    "sqrt" and "log2" apply to their number. If None, all features are evaluated. Features that are constant in the node
+    do not count. Smaller values make the trees of a forest less correlated.
 max_leaf_nodes : int or None
-    Most leaves of a tree, which then grows best-first.
+    Maximum number of leaves of a tree, which is then grown best-first. If None, the number of leaves is not limited.
 min_impurity_decrease : float
-    A split must lower the impurity, times the node's share of the weights, by this much.
+    Minimum decrease in impurity of a split, weighted by the node's fraction of the total sample weight.
 max_features_per_tree : int, float, "sqrt", "log2" or None
-    How many features, drawn once for each tree, it may use; `max_features` draws among them.
+    Number of features that are drawn once for each tree; `max_features` then draws from these. A float is a fraction of
+    the features; "sqrt" and "log2" apply to their number. If None, each tree may use all features.
 max_samples : int, float or None
-    With bootstrap: number of draws, or share of the usual number.
+    Number of rows drawn for each tree if `bootstrap` is used. A float is a fraction of the default number of draws. If
+    None, the default number is drawn; see `bootstrap`.
 oob_score : bool or function
-    Predict each row by the trees whose bags do not have it, and score that: by `score`, or by a function of targets
-    and predictions.
+    If True, predict each training row by the trees whose bags do not contain it, and score these out-of-bag predictions
+    as `score` does. A function of the targets and the predictions replaces that score.
 warm_start : bool
-    `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same forest as all at once.
-    Given other rows, or drawing them in another way, it needs ``oob_score=False``, and the bags are not known.
+    If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
+    result is identical to fitting all trees at once. If the rows or the way of drawing them change, `oob_score` and
+    `keep_leaves` must be False, and the bags are no longer available.
 keep_leaves : bool
-    Keep the training targets of every leaf, which `predict_quantiles` needs.
+    If True, store the training targets of every leaf, so that `predict_quantiles` uses their full distribution.
 ccp_alpha : float
-    Cut back subtrees that lower the impurity by less than this for each of their leaves (minimal cost-complexity
-    pruning, Breiman et al. 1984).
+    Complexity parameter of minimal cost-complexity pruning (Breiman et al. 1984). Subtrees that lower the impurity by
+    less than this per leaf are pruned, so larger values give smaller trees.
 criterion : {"squared_error", "absolute_error", "poisson"}
-    What a split lowers. Leaves predict the mean, with absolute_error the weighted median. "friedman_mse", of
-    scikit-learn before 1.11, is "squared_error".
+    Function that measures the quality of a split. Leaves predict the mean, or with "absolute_error" the weighted
+    median. "friedman_mse", from scikit-learn before 1.11, means "squared_error".
 bootstrap : bool
-    Draw the rows of each tree with replacement, as many as there are (the sum of the weights where they are whole
-    numbers), with chances in proportion to their weights.
+    If True, grow each tree on rows drawn with replacement, with probabilities proportional to their weights. The number
+    of draws is the number of rows, or the sum of the weights if all weights are integers.
 averaging : "posterior", PosteriorAverage or None
-    Average each tree over all its prunings (see `BayesTreeRegressor`); predicting costs the same. `PosteriorAverage`
-    chooses the prior and the rows that are evidence.
+    If "posterior", average each tree over all its prunings (see `BayesTreeRegressor`); prediction cost is unchanged.
+    `PosteriorAverage` sets the prior and the rows used as evidence. If None, trees are not averaged.
 monotonic_cst : array of -1, 0, 1 or dict by name
-    Features with which the prediction must not fall (1) or rise (-1).
+    Monotonic constraint of each feature: the prediction must not decrease (1) or not increase (-1) with the feature; 0
+    means no constraint.
 classes_ : array of shape (n_classes,), or list of arrays
-    The labels, sorted, of each target.
+    Sorted class labels. With several targets, a list with the labels of each target.
 """)
-# Where classes differ from numbers.
+# Descriptions that differ for classification.
 CLASS_DOCS = DOCS | entries("""\
 criterion : {"gini", "entropy", "log_loss"}
-    What a split lowers; entropy and log_loss are the same.
+    Function that measures the quality of a split. "entropy" and "log_loss" are equivalent.
 bootstrap : bool, "stratified" or "balanced"
-    Draw the rows of each tree with replacement, as many as there are (the sum of the weights where they are whole
-    numbers), with chances in proportion to their weights. "stratified" draws from each class as many as it has;
-    "balanced" from each as many as the smallest has (Chen, Liaw & Breiman 2004).
+    If True, grow each tree on rows drawn with replacement, with probabilities proportional to their weights. The number
+    of draws is the number of rows, or the sum of the weights if all weights are integers. "stratified" draws from each
+    class as many rows as the class has; "balanced" draws from each class as many rows as the smallest class has (Chen,
+    Liaw & Breiman 2004).
 voting : {"soft", "hard"}
-    Average the trees' class shares, or count a vote for each tree.
+    How the trees are combined: "soft" averages their class probabilities, "hard" counts one vote per tree.
 class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None
-    Factors of the rows' weights by class; with bootstrap, of their chances to be drawn. "balanced_subsample"
-    balances the classes of each bag instead. A list has a dict for each target.
+    Weights of the classes, multiplied with `sample_weight`. With `bootstrap`, they multiply the probability that a row
+    is drawn. "balanced" weights classes inversely to their frequency; "balanced_subsample" does so within each bag. For
+    several targets, pass a list with one dict per target. If None, all classes have weight 1.
 averaging : "posterior", PosteriorAverage or None
-    Average each tree over all its prunings (see `BayesTreeClassifier`); predicting costs the same. `PosteriorAverage`
-    chooses the prior and the rows that are evidence.
+    If "posterior", average each tree over all its prunings (see `BayesTreeClassifier`); prediction cost is unchanged.
+    `PosteriorAverage` sets the prior and the rows used as evidence. If None, trees are not averaged.
 monotonic_cst : array of -1, 0, 1 or dict by name
-    Features with which the prediction (the share of the second of two classes) must not fall (1) or rise (-1).
+    Monotonic constraint of each feature: the probability of the second class must not decrease (1) or not increase (-1)
+    with the feature; 0 means no constraint. Only for binary targets.
 """)
-# Of single trees, which draw no rows.
+# Single trees do not draw rows, so their class weights have no variant for bags.
 TREE_CLASS_DOCS = entries("""\
 class_weight : dict, list of dicts, "balanced" or None
-    Factors of the rows' weights by class. A list has a dict for each target.
+    Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their frequency.
+    For several targets, pass a list with one dict per target. If None, all classes have weight 1.
 """)
 
 
 def weight_to_grow(model: Any, weight: Any) -> tuple[Any, float]:
-    """What the trees of an estimator are grown with, and by what its weights are larger than those given.
+    """Return the weights that trees are grown with, and their scale relative to the given weights.
 
-    Where classes have weights, they are whole numbers if they can be, which growth does not round.
+    If the model has class weights, the products are scaled to integers where possible, because growth is exact for
+    integers.
     """
     has_factors = getattr(model, "class_weight", None) is not None and not callable(weight)
     return whole_multiples(weight) if has_factors else (weight, 1.0)
 
 
 def rescaled(tree: Tree, scale: float) -> Tree:
-    """A tree of classes that was grown with weights so many times as large, a power of two, with those given."""
+    """Return a tree that was grown with weights multiplied by `scale`, a power of two, in the original weights."""
     return tree if scale == 1 else replace(tree, weight=tree.weight / scale, gain=tree.gain / scale)
 
 
@@ -231,10 +248,10 @@ def node_impurities(
     y : float64 array of shape (n_rows, n_targets)
         Targets.
     weight : float64 array of shape (n_rows,) or None
-        Weights of the rows, None for ones.
+        Weights of the rows. If None, all weights are 1.
     criterion : {"squared_error", "absolute_error", "poisson"}
-        The mean squared difference from the mean, the mean absolute one from the node's value (a median), or the mean
-        of y * log(y / mean).
+        Respectively, the mean squared difference from the mean, the mean absolute difference from the node's value (a
+        median), and the mean of y * log(y / mean).
     """
     weight = np.ones(len(y)) if weight is None else weight
     of_targets = (
@@ -247,7 +264,7 @@ def node_impurities(
 
 
 def _about_values(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, value: Array) -> Array:
-    """Each row goes up from its leaf to the root, and counts in every node on its way."""
+    """Return the mean absolute difference from each node's value, adding each row to all ancestors of its leaf."""
     parent, n_nodes = parents(tree), len(value)
     node = leaf.astype(np.intp)
     loss, total = np.zeros((2, n_nodes))
@@ -261,7 +278,11 @@ def _about_values(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weigh
 
 
 def _about_means(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, is_poisson: bool) -> Array:
-    """From the leaves up: the losses of two nodes about their means, and of the means about that of both."""
+    """Return the impurity of each node about its mean, computed bottom-up.
+
+    The loss of a node is the sum of its children's losses about their own means, plus the loss of these means about the
+    node's mean.
+    """
     n_nodes = len(tree.feature)
     total, sums = np.bincount(leaf, weight, n_nodes), np.bincount(leaf, weight * y, n_nodes)
     mean = np.divide(sums, total, out=np.zeros(n_nodes), where=total > 0)
@@ -277,7 +298,7 @@ def _about_means(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight
 
 
 def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
-    """The inner nodes of each depth, from the root on."""
+    """Return the inner nodes of each depth, starting at the root."""
     levels: list[NDArray[np.integer]] = []
     nodes: NDArray[np.integer] = np.zeros(1, dtype=np.intp)
     while len(inner := nodes[tree.left_child[nodes] > 0]):

@@ -1,4 +1,4 @@
-"""Forests whose trees are averaged over all their prunings, by a prior that may be changed after the fit."""
+"""Posterior averages of a forest's trees over all their prunings; the prior can be changed after the fit."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ _DEFAULTS = PosteriorAverage()
 
 
 class Averaging:
-    """What averaging a forest's trees over their prunings needs after the fit, for another prior."""
+    """State that is needed to average a forest's trees over their prunings under another prior."""
 
-    # The default, chosen on other tables than docs/measured/posterior.md reports, and options that are not read.
+    # The default split prior, chosen on tables that docs/measured/posterior.md does not report on.
     split_prior: ClassVar[float]
+    # Options of `PosteriorAverage` that are only read for the other kind of target.
     of_others: ClassVar[tuple[str, ...]]
     n_thresholds: Array
-    # Of the leaves of all trees, one after another, for the rows they learn from: see `together`.
+    # Statistics of the leaves of all trees, concatenated, for each set of rows: see `together`.
     leaf_statistics: list[NDArray[Any]]
 
     def __init__(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> None:
@@ -57,7 +58,7 @@ class Averaging:
 
     @classmethod
     def check_read(cls, options: PosteriorAverage) -> None:
-        """Raise ValueError for options that only forests of the other kind of target read."""
+        """Raise ValueError for options that only apply to the other kind of target."""
         for name in cls.of_others:
             value, default = getattr(options, name), getattr(_DEFAULTS, name)
             if value != default:
@@ -65,7 +66,7 @@ class Averaging:
 
     @classmethod
     def check(cls, forest: Any) -> None:
-        """Raise ValueError for options that are none, or do not fit the forest's other parameters."""
+        """Raise ValueError for options that are invalid or incompatible with the forest's other parameters."""
         if forest.averaging is None:
             return
         options = forest._options("averaging")
@@ -86,7 +87,7 @@ class Averaging:
 
     @classmethod
     def check_same(cls, forest: Any, earlier: Averaging | None) -> None:
-        """Raise ValueError for options that a fit with warm_start must not change."""
+        """Raise ValueError for options that a warm start must not change."""
         if earlier is None or forest.averaging is None:
             if earlier is not None or forest.averaging is not None:
                 rule = "None" if earlier is None else "given"
@@ -102,18 +103,18 @@ class Averaging:
         earlier._check_same_likelihood(forest)
 
     def _check_same_likelihood(self, forest: Any) -> None:
-        """Raise ValueError where the leaves' statistics would be of two kinds."""
+        """Raise ValueError if the leaf statistics of new trees would differ in kind."""
 
     def leaf_prior(self, forest: Any) -> ClassPrior | NumberPrior | RatePrior:
-        """The prior of a leaf's distribution."""
+        """Return the prior of a leaf's distribution."""
         raise NotImplementedError
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
-        """What a tree's weights are multiplied with to be numbers of rows."""
+        """Return the factor that converts a tree's weights to numbers of rows."""
         return 1.0
 
     def pruning_prior(self, forest: Any) -> PruningPrior:
-        """The prior of a tree's prunings."""
+        """Return the prior over a tree's prunings."""
         options = forest._options("averaging")
         split_prior = self.split_prior if options.split_prior is None else options.split_prior
         cost = TableSearch(self.n_thresholds, features_per_split(forest), forest._has_random_thresholds)
@@ -122,7 +123,7 @@ class Averaging:
     # Fit --------------------------------------------------
 
     def averager(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> TreeAverager:
-        """What averages each tree as it is grown."""
+        """Return the averager of trees during growth."""
         prior = self.pruning_prior(forest)
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         if uses_rest and matrix.comm.size > 1:
@@ -135,7 +136,7 @@ class Averaging:
     def finisher(
         self, forest: Any, averager: TreeAverager, data: TrainingData, samples: Samples, first: int
     ) -> Callable[[int, Tree], Tree]:
-        """What is done to a grown tree of a number, `samples` being those of the trees from `first` on."""
+        """Return a function that averages a grown tree, given its index; `samples` starts with tree `first`."""
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         weight_of_rest = _weigher_of_rows_left_out(forest, data) if uses_rest else lambda drawn: None
 
@@ -146,7 +147,7 @@ class Averaging:
         return average
 
     def with_more(self, new: list[NDArray[Any]]) -> Averaging:
-        """The same with the statistics of more trees' leaves; none where there are no more trees."""
+        """Return a copy with the leaf statistics of more trees appended."""
         old, more = self.leaf_statistics, copy(self)
         if new:
             more.leaf_statistics = [np.concatenate(pair, axis=1) for pair in zip(old, new, strict=True)] if old else new
@@ -155,7 +156,7 @@ class Averaging:
     # Another prior --------------------------------------------------
 
     def reweight(self, forest: Any, prior: Mapping[str, Any]) -> None:
-        """Average the trees of a fitted forest by a prior with some other values."""
+        """Average the trees of a fitted forest under a prior with some options changed."""
         fitted = forest._as_fitted()
         fitted.averaging = forest.averaging = self.replaced(fitted, prior)
         forest._parameters_of_fit = {k: old for k, old in forest._parameters_of_fit.items() if k != "averaging"}
@@ -163,7 +164,7 @@ class Averaging:
         forest._out_of_bag = None
 
     def replaced(self, forest: Any, prior: Mapping[str, Any]) -> PosteriorAverage:
-        """The options of a forest with some other values; ValueError where they break their rules."""
+        """Return a forest's options with some values changed; raise ValueError if they are invalid."""
         if "evidence" in prior:
             raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
         options: PosteriorAverage = forest._options("averaging").replaced(prior)
@@ -172,8 +173,8 @@ class Averaging:
         return options
 
     def trees_with_statistics(self, ensemble: TreeEnsemble) -> Iterator[tuple[Tree, list[NDArray[Any]]]]:
-        """Each tree with the statistics of its leaves: see `PruningPrior.averaged`."""
-        # The forest itself stays as small as it is.
+        """Yield each tree with the statistics of its leaves: see `PruningPrior.averaged`."""
+        # A copy is unpacked, so that the forest itself stays packed.
         trees = TreeEnsemble.from_packed(ensemble.packed(), ensemble.binning)
         last_leaf = np.cumsum(trees.n_leaves)
         for t in range(trees.n_trees):
@@ -181,13 +182,13 @@ class Averaging:
             yield tree, [part[:, leaves] for part in self.leaf_statistics]
 
     def node_values(self, forest: Any) -> NDArray[Any]:
-        """The values of all trees' nodes by the forest's present prior."""
+        """Return the node values of all trees under the forest's current prior."""
         prior = self.pruning_prior(forest)
         trees = self.trees_with_statistics(forest._ensemble)
         return np.concatenate([prior.averaged(tree, nodes_of(tree), leaves) for tree, leaves in trees])
 
     def posteriors(self, forest: Any) -> Iterator[Prunings]:
-        """The posterior of each tree's prunings."""
+        """Yield the posterior over each tree's prunings."""
         prior = self.pruning_prior(forest)
         for tree, leaves in self.trees_with_statistics(forest._ensemble):
             yield prior.posterior(tree, *together([of_all_nodes(tree, part) for part in leaves]))
@@ -195,13 +196,13 @@ class Averaging:
     # Saving --------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Arrays from which `from_arrays` restores this."""
+        """Return the state as arrays for `from_arrays`."""
         found = {f"{_PREFIX}leaves.{i}": part for i, part in enumerate(self.leaf_statistics)}
         return found | {_PREFIX + "n_thresholds": self.n_thresholds}
 
     @classmethod
     def from_arrays(cls, forest: Any, arrays: Mapping[str, np.ndarray]) -> Averaging | None:
-        """Restore what `to_arrays` saved for a forest; None where that was not averaged."""
+        """Restore the state from `to_arrays`; return None if the forest was not averaged."""
         if _PREFIX + "n_thresholds" not in arrays:
             return None
         new = cls.__new__(cls)
@@ -222,43 +223,43 @@ class Averaging:
 
     @staticmethod
     def weights_among(statistics: NDArray[Any]) -> NDArray[Any]:
-        """Those of the statistics that are weights of rows: of all, or of each class."""
+        """Return the statistics that are weights of rows: the total weight, or the weight of each class."""
         return statistics[:1]
 
     def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
-        """What only classes or numbers have."""
+        """Restore the state that is specific to classification or regression."""
 
 
 class ClassAveraging(Averaging):
-    """Averaging for a forest of classes."""
+    """Averaging of classification forests."""
 
     split_prior: ClassVar = 0.2
     of_others: ClassVar = ("prior_weight", "prior_shape", "prior_scale")
 
     def leaf_prior(self, forest: Any) -> ClassPrior:
-        """A Dirichlet prior of the classes' shares."""
+        """Return a Dirichlet prior of the class probabilities."""
         return ClassPrior(forest._options("averaging").alpha, tuple(forest._targets.counts))
 
     @staticmethod
     def weights_among(statistics: NDArray[Any]) -> NDArray[Any]:
-        """All of them."""
+        """Return all statistics, which are the weights of the classes."""
         return statistics
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
-        """As many as are drawn, where the rows of a bag are weighted by class."""
+        """Return the factor that makes the total weight equal the number of draws if bags are weighted by class."""
         reweighted = forest._bootstrap is not None and forest.class_weight is not None and forest._weighs_bags()
         return float(forest._bootstrap.draws[-1] / tree.weight[0]) if reweighted else 1.0
 
 
 class NumberAveraging(Averaging):
-    """Averaging for a forest of numbers."""
+    """Averaging of regression forests."""
 
     split_prior: ClassVar = 0.5
     of_others: ClassVar = ("alpha",)
-    # Of the targets.
+    # Mean and variance of the targets.
     location: Array
     variance: Array
-    # Whether the statistics are those of Poisson counts; the forest's criterion may be another by now.
+    # True if the statistics are for Poisson counts; stored because the forest's criterion may have been changed since.
     is_of_counts: bool
 
     def __init__(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> None:
@@ -275,14 +276,14 @@ class NumberAveraging(Averaging):
             )
 
     def leaf_prior(self, forest: Any) -> NumberPrior | RatePrior:
-        """A prior of the mean and the variance, or of the rate of counts."""
+        """Return a prior of the mean and the variance, or of the rate of counts."""
         options = forest._options("averaging")
         if self.is_of_counts:
             return RatePrior(self.location, options.prior_weight)
         return NumberPrior(self.location, self.variance, options.prior_weight, options.prior_shape, options.prior_scale)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Arrays from which `from_arrays` restores this."""
+        """Return the state as arrays for `from_arrays`."""
         own = {"location": self.location, "variance": self.variance, "is_of_counts": np.array(self.is_of_counts)}
         return super().to_arrays() | {_PREFIX + name: array for name, array in own.items()}
 
@@ -295,14 +296,14 @@ class NumberAveraging(Averaging):
 
 
 def _are_numbers(array: np.ndarray, n: int) -> bool:
-    """Whether these are so many finite numbers, none below 0, as float64."""
+    """Return True if the array holds n finite, non-negative float64 values."""
     return array.dtype == np.float64 and array.shape == (n,) and bool(((array >= 0) & (array < np.inf)).all())
 
 
 def _weigher_of_rows_left_out(forest: Any, data: TrainingData) -> Callable[[Any], Array]:
-    """A function of a tree's weights: those of the rows that it has not seen, nor any copy of them.
+    """Return a function from a tree's weights to the weights of its out-of-bag rows, without copies of drawn rows.
 
-    The weights of all rows add up to the number of draws.
+    The weights of all rows sum to the number of draws.
     """
     weight = multiplied(data.sample_weight, forest._row_factors(data))
     weight = np.ones(len(data.y)) if weight is None else weight

@@ -42,10 +42,10 @@ CLASS_WEIGHT = (
 
 @with_parameters
 class RandomForestClassifier(TreesClassifier, BaseForest):
-    """A random forest for classification.
+    """Random forest for classification.
 
-    Each tree is grown on a bootstrap sample of the rows, and looks for each split at a few features drawn at random.
-    The trees' class shares are averaged.
+    Each tree is grown on a bootstrap sample of the rows and evaluates a random subset of the features at each split.
+    The class probabilities of the trees are averaged.
 
     {parameters and attributes}
 
@@ -74,15 +74,15 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     _averaging_kind: ClassVar = ClassAveraging
 
     def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
-        return weight  # Classes have chances of their own to be drawn: see `_row_factors`.
+        return weight  # Class weights multiply the drawing probabilities instead: see `_row_factors`.
 
     def _weighs_bags(self) -> bool:
-        """Whether class weights are those of rows in a bag: of each bag, or where a class has draws of its own."""
+        """Return True if class weights apply to the rows in a bag rather than to the drawing probabilities."""
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
         return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
 
     def _of_members(self) -> dict[str, Any]:
-        # Rows of a bag have the weights of their classes already, as chances to be drawn, or by a rule of the bag.
+        # With bootstrap, the bag already reflects the class weights, so a single tree must not apply them again.
         given = super()._of_members()
         if isinstance(self.class_weight, str):
             given["class_weight"] = "balanced"
@@ -100,7 +100,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
             return None
         given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
 
-        # Whole numbers, of which the smallest has eight bits: then they mean repetition to the bit.
+        # Factors are scaled to integers, the smallest with eight bits, so that weights stay equivalent to repetition.
         y = data.y
         smallest = self._class_factors(given, y, data.sample_weight).min()
         unit = math.ldexp(1.0, max(0, 9 - math.frexp(smallest)[1]))
@@ -117,7 +117,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
         if not isinstance(self.bootstrap, str):
             return None
-        # Rows that a warm start goes on with may lack a class: none is drawn of it.
+        # The rows of a warm start may lack a class, so strata are numbered by the classes that are present.
         classes = np.unique(data.y, axis=0, return_inverse=True)[1].ravel()
         return classes, self.bootstrap == "balanced"
 
@@ -130,15 +130,16 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         return notes["votes"]
 
     def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
-        """Yield the probabilities of the classes that each tree predicts, one tree after the other."""
+        """Yield the class probabilities of each tree in turn."""
         for values in self._each_tree(X):
             yield self._targets.probabilities(values)
 
     @property
     def oob_decision_function_(self) -> Any:
-        """Probabilities out of bag, (n_samples, n_classes), with `oob_score`; NaN for rows in all bags.
+        """Out-of-bag class probabilities, (n_samples, n_classes); NaN for rows in all bags. Requires `oob_score`.
 
-        With several targets of as many classes each, (n_samples, n_classes, n_targets), and else a list.
+        With several targets, the shape is (n_samples, n_classes, n_targets) if they all have the same number of
+        classes; otherwise it is a list with an array for each target.
         """
         found = self._targets.probabilities(self._measured().mean)
         return np.dstack(found) if isinstance(found, list) and len(set(self._targets.counts)) == 1 else found
@@ -148,31 +149,33 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     def _conformity(
         self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
     ) -> ConformalScores:
-        """The scores of rows out of bag, by the probabilities of their classes."""
+        """Return the conformity scores of out-of-bag rows."""
         return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """Return, for each row, a set of classes that holds the right one with a given probability.
+        """Return a prediction set for each row that contains the true class with a given probability.
 
-        Classes whose probability is at least 1 - q are in the set, q being the quantile `coverage`, with its correction
-        for the number of rows, of 1 - the out-of-bag probability of the right class (conformal prediction: Johansson et
-        al. 2014). Needs ``oob_score=True``; for one target.
+        The sets are conformal (Johansson et al. 2014): a class is in the set if its probability is at least 1 - q,
+        where q is the `coverage` quantile, with the finite-sample correction, of 1 minus the out-of-bag probability of
+        the true class. Requires ``oob_score=True`` and a single target.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Probability that a new row's class is in its set, over rows and training sets.
+            Probability, over rows and training sets, that the set of a new row contains its class. Larger values give
+            larger sets.
 
         Returns
         -------
         bool array of shape (n_samples, n_classes)
+            True if the class is in the set of the row.
 
         Raises
         ------
         ValueError
-            Without ``oob_score=True`` in fit, or for several targets.
+            If the model was fitted without ``oob_score=True`` or on several targets.
         """
         self._check_fitted()
         if isinstance(self.classes_, list):
@@ -185,9 +188,9 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
 
 _LEAF_VALUES = "uncertainty.leaf_values"
-# Numbers that the predictions of the trees for a block of rows may be.
+# Maximum number of per-tree predictions in memory.
 _BLOCK_VALUES = 1 << 22
-# With these parameters leaves hold one row, or rows of one target or the same features.
+# With these parameters, the rows of a leaf are a single row, have equal targets, or have equal features.
 _NO_LIMITS = {
     "min_samples_leaf": 1,
     "min_samples_split": 2,
@@ -204,10 +207,10 @@ _NO_LIMITS = {
 
 @with_parameters
 class RandomForestRegressor(TreesRegressor, BaseForest):
-    """A random forest for regression.
+    """Random forest for regression.
 
-    Each tree is grown on a bootstrap sample of the rows, and may look for each split at some of the features, drawn at
-    random. The trees' predictions are averaged.
+    Each tree is grown on a bootstrap sample of the rows and can evaluate a random subset of the features at each split.
+    The predictions of the trees are averaged.
 
     {parameters and attributes}
 
@@ -234,7 +237,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
     @property
     def oob_prediction_(self) -> NDArray[np.floating]:
-        """Predictions out of bag, as `predict` has them, with `oob_score`; NaN for rows in all bags."""
+        """Out-of-bag predictions, in the shape of `predict`; NaN for rows in all bags. Requires `oob_score`."""
         return self._targets.decoded(self._measured().mean)
 
     # Uncertainty --------------------------------------------------
@@ -242,7 +245,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     def _conformity(
         self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
     ) -> TreeErrors | None:
-        """The errors of rows out of bag; of many rows, those of a part that is drawn by content."""
+        """Return the errors on out-of-bag rows, or on a sample of them that depends only on their contents."""
         order = content_hashes(mean[known], y[known])
         chosen = (
             order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
@@ -252,7 +255,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return TreeErrors.learn(values, y[known][chosen], weight, has_one_spread=monotone_columns(self) is not None)
 
     def _left_out_values(self, matrix: AnyMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
-        """What each tree predicts for rows that its bag does not have, NaN for those it has, (n_rows, n_trees)."""
+        """Return each tree's predictions for its out-of-bag rows, NaN for rows in its bag, (n_rows, n_trees)."""
         trees, bags = self._ensemble, self._bags()
         left = LeftOut(trees, matrix, resolve_n_jobs(self.n_jobs))
         first, _ = first_row(matrix.comm, matrix.n_rows)
@@ -266,25 +269,27 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return gathered(matrix.comm, [found])[0]
 
     def _blocks_of_values(self, X: ArrayLike) -> Iterator[NDArray[np.floating]]:
-        """What each tree predicts for each row, for blocks of rows, (n_rows, n_trees)."""
+        """Yield the predictions of each tree for blocks of rows, (n_rows, n_trees)."""
         trees, leaves = self._ensemble, self._leaves(X)
         step = max(1, _BLOCK_VALUES // trees.n_trees)
         for first in range(0, len(leaves), step):
             yield trees.value[trees.node_offsets[:-1] + leaves[first : first + step], 0]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
-        """Return an interval for each row that holds its target with a given probability.
+        """Return a prediction interval for each row that contains its target with a given probability.
 
-        Its ends are quantiles of the target that follow from the trees' predictions (see `predict_quantiles`), both
-        moved by what it takes for the coverage on the training rows, each predicted out of bag (conformalised quantile
-        regression: Romano et al. 2019). Needs ``oob_score=True``; for one target. Both ends keep `monotonic_cst`.
+        The ends are quantiles of the target estimated from the predictions of the trees (see `predict_quantiles`),
+        shifted so that the intervals have the requested coverage on the out-of-bag predictions of the training set
+        (conformalised quantile regression, Romano et al. 2019). Requires ``oob_score=True`` and a single target. Both
+        ends obey `monotonic_cst`.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Probability that a new row's target is in its interval, over rows and training sets.
+            Probability, over rows and training sets, that the interval of a new row contains its target. Larger values
+            give wider intervals.
 
         Returns
         -------
@@ -294,7 +299,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         Raises
         ------
         ValueError
-            Without ``oob_score=True`` in fit, or for several targets.
+            If the model was fitted without ``oob_score=True`` or on several targets.
 
         References
         ----------
@@ -312,7 +317,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     # Quantiles --------------------------------------------------
 
     def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
-        """Remember the training targets of each leaf, if asked to."""
+        """Store the training targets of each leaf if `keep_leaves` is set."""
         for name in ("_leaf_rows", "_leaf_values"):
             self.__dict__.pop(name, None)
         if not self.keep_leaves:
@@ -326,39 +331,41 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             )
         self._leaf_values, rank = np.unique(everyone.y, return_inverse=True)
         weight = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
-        weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # the least may be too small for float32
+        weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # small weights could underflow in float32
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: weight
         trees, rows = on_used_columns(self._ensemble, data.X)
         [leaf] = gathered(data.comm, [map_parts(trees.apply, rows)])
         self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
-        """Return quantiles of the target given each row.
+        """Return conditional quantiles of the target for each row.
 
-        With ``keep_leaves=True`` those of the training targets in the row's leaves (Meinshausen 2006): every tree
-        counts the same, and so does, in a leaf, every draw of a row. Without, they follow from one number a tree, its
-        prediction: with ``oob_score=True`` they are the mean of the quantiles of the trees' predictions, and of their
-        mean plus their standard deviation times the quantile of the errors out of bag over it; else the former alone,
-        for which leaves must not be held together by a limit of growth, as they are not at the defaults. With
-        `monotonic_cst` all rows have one standard deviation, so that quantiles keep the constraint.
+        With ``keep_leaves=True``, they are the quantiles of the training targets in the leaves of the row (Meinshausen
+        2006). All trees have equal weight, and so do all draws within a leaf.
+
+        Otherwise, they are estimated from the predictions of the trees. With ``oob_score=True``, they are the average
+        of two estimates: the quantiles of the tree predictions, and their mean plus their standard deviation times a
+        quantile of the standardised out-of-bag errors. With `monotonic_cst`, all rows share one standard deviation so
+        that the quantiles obey the constraint. Without out-of-bag errors, only the first estimate is available, and it
+        requires fully grown trees, as with the default settings.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         quantiles : array of numbers from 0 to 1, default=(0.05, 0.5, 0.95)
-            Which quantiles.
+            Quantile levels.
 
         Returns
         -------
         array of shape (n_samples, n_quantiles)
-            With ``keep_leaves=True`` the smallest target with at least so much of the weight at or below it.
+            With ``keep_leaves=True``, a quantile is the smallest target whose cumulative weight reaches the level.
 
         Raises
         ------
         ValueError
-            For several targets, or where a limit of growth holds rows together in leaves and neither ``keep_leaves``
-            nor ``oob_score`` was True in fit.
+            If the model was fitted on several targets, or if growth was limited and neither ``keep_leaves`` nor
+            ``oob_score`` was True in `fit`.
 
         References
         ----------
@@ -376,7 +383,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return self._leaf_rows.quantiles(leaf, self._leaf_values, levels, resolve_n_jobs(self.n_jobs))
 
     def _quantiles_of(self, values: NDArray[np.floating], levels: Array) -> Array:
-        """Quantiles of targets from what the trees predict."""
+        """Return quantiles of the target, estimated from the predictions of the trees."""
         if self._out_of_bag is not None:
             return self._out_of_bag.measured_conformity().quantiles.predict(values, levels)
         fitted = self._as_fitted()
@@ -409,12 +416,12 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 class ExtraTreesClassifier(RandomForestClassifier):
     """Extremely randomised trees for classification.
 
-    For each split a few features are drawn at random, and a threshold at random for each of them; the best of these is
-    taken. The trees are grown on all rows, and their class shares are averaged.
+    Each split evaluates a random subset of the features with one random threshold per feature, and takes the best of
+    them. The trees are grown on all rows by default, and their class probabilities are averaged.
 
-    A threshold is drawn uniformly between the smallest and the largest value that the feature has in the node, and cuts
-    half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
-    between the two neighbouring bins. Infinite values count as the largest finite numbers.
+    Thresholds are drawn uniformly between the minimum and the maximum of the feature in the node, and then moved to the
+    midpoint between the two adjacent training values, or between the two adjacent bins if the feature has more than
+    `max_bins` distinct values. Infinite values are treated as the largest finite number.
 
     {parameters and attributes}
 
@@ -441,12 +448,12 @@ class ExtraTreesClassifier(RandomForestClassifier):
 class ExtraTreesRegressor(RandomForestRegressor):
     """Extremely randomised trees for regression.
 
-    For each split a threshold is drawn at random for each of the features, or for some drawn at random; the best of
-    these is taken. The trees are grown on all rows, and their predictions are averaged.
+    Each split evaluates one random threshold for each feature, or for a random subset of them, and takes the best of
+    them. The trees are grown on all rows by default, and their predictions are averaged.
 
-    A threshold is drawn uniformly between the smallest and the largest value that the feature has in the node, and cuts
-    half-way between the two neighbouring values of the training rows; where a feature has more than `max_bins` values,
-    between the two neighbouring bins. Infinite values count as the largest finite numbers.
+    Thresholds are drawn uniformly between the minimum and the maximum of the feature in the node, and then moved to the
+    midpoint between the two adjacent training values, or between the two adjacent bins if the feature has more than
+    `max_bins` distinct values. Infinite values are treated as the largest finite number.
 
     {parameters and attributes}
 

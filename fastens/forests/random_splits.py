@@ -1,4 +1,4 @@
-"""Trees with random splits and no target, and the trees of a forest as estimators."""
+"""Unsupervised trees with random splits, and access to the trees of a forest as estimators."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NOT_ALIKE = "The bags are not known: a warm start went on with other rows, or dr
 
 
 class Members(Sequence[Any]):
-    """The trees of a forest, each made when it is read; they share the forest's memory."""
+    """Sequence of the trees of a forest as estimators, which are created on access and share the forest's memory."""
 
     def __init__(self, forest: Any) -> None:
         self._forest = forest._as_it_is()
@@ -77,19 +77,20 @@ class Members(Sequence[Any]):
         tree = single_tree(model, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
         if hasattr(model, "_seed"):
             tree.random_state = int(stream_seeds(model._seed, t, t + 1, GROWING)[0])
-            tree.max_features = 1.0 if tree.max_features is None else tree.max_features  # a forest draws all, too
+            # A forest draws features even if it evaluates all of them; a single tree does so for 1.0 but not for None.
+            tree.max_features = 1.0 if tree.max_features is None else tree.max_features
         return tree
 
 
 def template(model: Any) -> Any:
-    """A single tree, not fitted, with the parameters of a model of trees."""
+    """Return an unfitted decision tree with the parameters of a tree model."""
     kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
     given = model._as_fitted()._of_members()
     return kind(**{name: given[name] for name in kind().get_params() if name in given})
 
 
 def single_tree(model: Any, trees: TreeEnsemble) -> Any:
-    """An estimator of one tree, with the parameters of a model and what it learned of the table."""
+    """Return a fitted decision tree with the parameters and the table schema of a model."""
     estimator = template(model)
     vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
     estimator._ensemble = trees
@@ -97,7 +98,7 @@ def single_tree(model: Any, trees: TreeEnsemble) -> Any:
 
 
 def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
-    """The rows of each bag, each as often as it was drawn; `rows` are the places of those with a weight in `fit`."""
+    """Return the rows of each bag, repeated as often as drawn; `rows` are positions of rows with a weight in `fit`."""
     if bags.draws is None:
         return [rows.astype(np.int32) for _ in range(n_members)]
     why = "estimators_samples_ holds a row as often as it was drawn"
@@ -106,16 +107,16 @@ def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDA
 
 
 def rows_of_bags(forest: Any, data: AllRows, draws: Bootstrap | None, rows: Any) -> NDArray[np.intp] | None:
-    """The rows with a weight; none where the bags of the trees that a warm start keeps are not drawn as those now.
+    """Return the rows with a weight, or an empty array if a warm start draws its bags differently than the last fit.
 
     Parameters
     ----------
     forest : BaseForest
-        With the trees of the last fit, and the bootstrap of this one.
+        Forest with the trees of the last fit and the bootstrap of this one.
     data : AllRows
         The rows of this fit.
     draws, rows
-        The bootstrap of the last fit, and its rows with a weight.
+        Bootstrap of the last fit, and its rows with a weight.
     """
     as_many = draws is not None or data.n_rows == forest._ensemble.n_samples[0]
     same_rows = rows is data.rows or (rows is not None and data.rows is not None and np.array_equal(rows, data.rows))
@@ -127,7 +128,7 @@ def rows_of_bags(forest: Any, data: AllRows, draws: Bootstrap | None, rows: Any)
 
 
 def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:
-    """Share of each feature in the decrease of impurity, the mean over the trees."""
+    """Return the mean decrease in impurity of each feature, normalised to sum to 1."""
     tree = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets))
     inner = trees.feature >= 0
     cell = tree[inner] * n_features + column_of[trees.feature[inner]]
@@ -143,15 +144,16 @@ _SEED = "seed"
 
 DOCS = TREE_DOCS | entries("""\
 n_estimators : int
-    Number of trees.
+    Number of trees. Time and memory are proportional to it.
 warm_start : bool
-    `fit` adds trees to those there are, up to `n_estimators`: given the same rows, the same trees as all at once.
+    If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
+    result is identical to fitting all trees at once.
 """)
 
 
 @with_parameters
 class RandomSplits(SavedEnsemble, BaseFastens):
-    """Trees of random splits."""
+    """Base class of forests that are grown by random splits, without a target."""
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     categorical_features: Any = parameter(ANYTHING, default="from_dtype")
@@ -165,7 +167,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     _takes_parts = True
 
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
-        """Grow the trees; return the rows that have a weight, as they were given, and these weights; None for ones."""
+        """Grow the trees; return this rank's rows of nonzero weight and their weights (None if all are 1)."""
         self._check_parameters()
         continues = self._continues()
         if continues:
@@ -181,7 +183,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         weight = check_weights(sample_weight, table.shape[0], comm)
         weight = unless_ones(self._weights_to_count(weight, is_fit=True), comm)
         n_threads = resolve_n_jobs(self.n_jobs)
-        if not continues or not hasattr(self, "_seed"):  # models of other libraries have no seed of ours
+        if not continues or not hasattr(self, "_seed"):  # models imported from other libraries have no seed
             self._seed: int = comm.gather(draw_seed(self.random_state))[0]
         self._warn_of_pooled()
         is_categorical = self._is_categorical
@@ -195,7 +197,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         bags = self._bags(self._seed, all_hashes, all_weights)
         given = all_weights if bags.draws is None else None
         samples = Samples(bags, given, store.n_trees, self.n_estimators, own)
-        # Targets that differ between rows: no node is pure, so that all is left to the random splits.
+        # Row hashes as targets: no node with distinct rows is pure, so growth only stops at the limits.
         target = number_target((hashes / 2.0**64)[:, None], comm=comm)
         matrix = binned(binning, table, n_threads, comm)
         total = float(len(all_hashes) if all_weights is None else all_weights.sum())
@@ -205,38 +207,38 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return X, weight
 
     def _continues(self) -> bool:
-        """Whether trees are added to those of the last fit."""
+        """Return True if this fit adds trees to those of the last fit."""
         return self.warm_start and hasattr(self, "_ensemble")
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
-        """What each tree is grown on, given the rows' hashes and weights: all rows and columns."""
+        """Return the bags of the trees, given the hashes and weights of the rows; by default all rows and columns."""
         n_features = len(self._column_of)
         return Bags(seed, None, n_features, n_features)
 
     def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
-        """How far trees are grown on so many rows."""
+        """Return the growth limits for a number of rows and their total weight."""
         raise NotImplementedError
 
     def _of_members(self) -> dict[str, Any]:
-        """The parameters that trees by themselves have."""
+        """Return the parameters of the individual trees."""
         return self._every_parameter() | {"splitter": "random", "max_features": 1}
 
     @property
     def estimators_(self) -> Members:
-        """The trees, each as a regression tree of its own that is made when asked for."""
+        """The fitted trees, each of which is created as a regression tree estimator when it is accessed."""
         self._check_fitted()
         return Members(self)
 
     def __len__(self) -> int:
-        """The number of trees."""
+        """Return the number of trees."""
         return len(self.estimators_)
 
     def __getitem__(self, index: Any) -> Any:
-        """A tree, or a list of those of a slice, as `estimators_` has them."""
+        """Return a tree of `estimators_`, or a list of trees for a slice."""
         return self.estimators_[index]
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
-        """Return the number of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
+        """Return the index of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
         return self._leaves(X)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:

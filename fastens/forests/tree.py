@@ -49,11 +49,11 @@ _ALL_SHARES = "has_all_shares"
 
 
 class TreesClassifier(BaseClassifier):
-    """Trees whose values are shares of classes."""
+    """Mixin of classifiers whose leaf values are class probabilities."""
 
     _has_class_shares: ClassVar[bool] = True
     _has_all_shares: bool = False
-    _factor_bits = 14  # which the weights of rows of growth have too
+    _factor_bits = 14  # the precision that growth uses for row weights
     _docs: ClassVar[Docs] = CLASS_DOCS
     if TYPE_CHECKING:
         _mean: Any
@@ -72,18 +72,21 @@ class TreesClassifier(BaseClassifier):
         _check_values(self)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals: (n_samples,) or (n_samples, n_targets)."""
+        """Return the most probable class of each row, (n_samples,) or (n_samples, n_targets).
+
+        Ties are resolved in favour of the first class.
+        """
         mean, targets = self._mean(X), self._targets
         return targets.decoded(targets.answers(mean))
 
     def predict_proba(self, X: ArrayLike) -> Any:
-        """Return the probability of each class, (n_samples, n_classes); a list of such with several targets."""
+        """Return class probabilities, (n_samples, n_classes); with several targets, a list of arrays."""
         mean = self._mean(X)
         return self._targets.probabilities(mean)
 
 
 class TreesRegressor(BaseRegressor):
-    """Trees whose values are numbers, one for each target."""
+    """Mixin of regressors whose leaf values are numbers, one for each target."""
 
     _docs: ClassVar[Docs] = DOCS
     _value_dtype: ClassVar[Any] = np.float32
@@ -116,7 +119,7 @@ class TreesRegressor(BaseRegressor):
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if n_targets != self._n_targets:
             raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
-        return self._numbers(y, needs_some=False)  # there may be none in the rows that a fit goes on with
+        return self._numbers(y, needs_some=False)  # the counts of a warm start may all be 0
 
     @property
     def _targets(self) -> NumberTargets:
@@ -127,7 +130,7 @@ class TreesRegressor(BaseRegressor):
         _check_values(self)
 
     def predict(self, X: ArrayLike) -> NDArray[np.floating]:
-        """Return the predicted number of each row, (n_samples,) or (n_samples, n_targets)."""
+        """Return the predictions, (n_samples,) or (n_samples, n_targets)."""
         mean = self._mean(X)
         return mean[:, 0] if self._n_targets == 1 else mean
 
@@ -142,12 +145,14 @@ NO_NODE, NO_FEATURE = -1, -2
 
 
 class SklearnTree:
-    """The arrays of a fitted tree, one entry for each node: node 0 is the root, parents stand before their children.
+    """Array representation of a fitted tree under scikit-learn's names.
+
+    Each array has one entry per node. Node 0 is the root, and parents precede their children.
 
     Parameters
     ----------
     model : fitted decision tree
-        Whose tree it is.
+        Estimator that holds the tree.
     """
 
     def __init__(self, model: Any) -> None:
@@ -168,45 +173,45 @@ class SklearnTree:
 
     @cached_property
     def children_left(self) -> NDArray[np.int64]:
-        """Left children, -1 at leaves."""
+        """Index of each node's left child, -1 at leaves."""
         return np.where(self._is_leaf, NO_NODE, self._trees.left_child).astype(np.int64)
 
     @cached_property
     def children_right(self) -> NDArray[np.int64]:
-        """Right children, -1 at leaves."""
+        """Index of each node's right child, -1 at leaves."""
         return np.where(self._is_leaf, NO_NODE, self._trees.left_child.astype(np.int64) + 1)
 
     @cached_property
     def feature(self) -> NDArray[np.int64]:
-        """Features of splits, -2 at leaves."""
+        """Feature that each node splits on, -2 at leaves."""
         columns = self._model._column_of[np.maximum(self._trees.feature, 0)]
         return np.where(self._is_leaf, NO_FEATURE, columns).astype(np.int64)
 
     @cached_property
     def threshold(self) -> NDArray[np.float64]:
-        """Values up to it go left; -2 at leaves, NaN at splits by categories."""
+        """Threshold of each split: values at or below it go left; -2 at leaves, NaN at categorical splits."""
         return np.where(self._is_leaf, float(NO_FEATURE), self._trees.threshold)
 
     @cached_property
     def missing_go_to_left(self) -> NDArray[np.uint8]:
-        """Whether missing values go left."""
+        """1 if missing values go left, otherwise 0."""
         trees = self._trees
         of_sets = trees.category_words[np.maximum(trees.category_set, 0)] & 1 if len(trees.category_words) else 0
         return np.where(trees.category_set < 0, trees.missing_left, of_sets).astype(np.uint8)
 
     @cached_property
     def n_node_samples(self) -> NDArray[np.int64]:
-        """Number of training rows in a node."""
+        """Number of training rows in each node."""
         return self._trees.n_samples.astype(np.int64)
 
     @cached_property
     def weighted_n_node_samples(self) -> NDArray[np.float64]:
-        """Sum of the weights of the training rows in a node."""
+        """Sum of the weights of the training rows in each node."""
         return self._trees.weight.astype(np.float64)
 
     @cached_property
     def value(self) -> NDArray[np.float64]:
-        """Shares of classes, or numbers, of each target: (node_count, n_outputs, max_n_classes)."""
+        """Class probabilities, or predicted numbers, of each target: (node_count, n_outputs, max_n_classes)."""
         if not hasattr(self._model, "classes_"):
             return self._trees.value.astype(np.float64)[:, :, None]
         shares = self._model._targets.probabilities(self._trees.value)
@@ -217,9 +222,10 @@ class SklearnTree:
 
     @cached_property
     def impurity(self) -> NDArray[np.float64]:
-        """The criterion of the rows in a node.
+        """Impurity of each node.
 
-        Of numbers, in trees of forests and of other libraries: what the splits below take from it, so 0 at leaves.
+        For regression trees taken from forests or other libraries, it is the total decrease by the splits below the
+        node, which is 0 at leaves.
         """
         if hasattr(self._model, "classes_"):
             shares = self.value
@@ -235,23 +241,23 @@ class SklearnTree:
         return total / self.weighted_n_node_samples
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the values of the leaves that rows fall into.
+        """Return the value of the leaf that each row falls into.
 
-        Shape (n_samples, n_outputs, max_n_classes), without the middle one for one target.
+        The shape is (n_samples, n_outputs, max_n_classes), or (n_samples, max_n_classes) with one target.
         """
         values = self.value[self.apply(X)]
         return values[:, 0] if self.n_outputs == 1 else values
 
     def apply(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the leaf that each row falls into, (n_samples,)."""
+        """Return the index of the leaf that each row falls into, (n_samples,)."""
         return self._model.apply(X).astype(np.int64)
 
     def decision_path(self, X: ArrayLike) -> csr_matrix:
-        """Return the nodes that each row visits: a CSR matrix of shape (n_samples, node_count) of ones."""
+        """Return a CSR matrix of shape (n_samples, node_count) that is 1 where a row visits a node."""
         return self._model.decision_path(X)
 
     def compute_feature_importances(self, normalize: bool = True) -> NDArray[np.float64]:
-        """Return what the splits on each feature take from the impurity, or the shares in that."""
+        """Return the decrease in impurity by each feature, normalised to sum to 1 if `normalize` is True."""
         found = np.zeros(self.n_features)
         inner = ~self._is_leaf
         np.add.at(found, self.feature[inner], self._trees.gain[inner] / self._trees.weight[0])
@@ -270,7 +276,7 @@ _IMPURITIES = "impurities"
 
 @with_parameters
 class BaseDecisionTree(TreeParameters, TreeModel):
-    """What single trees share: growing the one tree, and its shape."""
+    """Base class of single decision trees."""
 
     splitter: str = parameter(one_of("best", "random"), default="best")
     random_state: Any = parameter(RANDOM_STATE | whole(0, 2**64 - 1), default=None)
@@ -278,11 +284,11 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     _takes_several_targets = True
     _takes_parts = True
     _combination = "mean"
-    # Whether growth returns what splits were chosen from.
+    # If True, growth also returns the number of candidate splits in each node.
     _with_search = False
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> BaseDecisionTree:
-        """Train.
+        """Fit the tree to a training set.
 
         Parameters
         ----------
@@ -300,7 +306,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return self
 
     def _keep_tree(self, tree: Tree, binning: Binning, matrix: AnyMatrix, data: TrainingData) -> None:
-        """Make this the tree, with the best thresholds half-way between the values of neighbouring rows."""
+        """Store the tree; if thresholds are not random, move them to the midpoints between adjacent training values."""
         if not self._has_random_thresholds:
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
@@ -308,10 +314,10 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         self._measure(data)
 
     def _measure(self, data: TrainingData) -> None:
-        """Keep what the nodes' values do not tell of the training rows."""
+        """Store statistics of the training rows that cannot be derived from the node values."""
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, AnyMatrix, TrainingData]:
-        """The tree before it is pruned, and what it was grown on."""
+        """Return the unpruned tree and the binning, matrix and data that it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         seed = data.comm.gather(growth_seed(self.random_state))[0]
@@ -332,7 +338,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return rescaled(tree, scale), binning, matrix, data
 
     def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
-        """The weights, of the rows of all ranks, that the tree is grown with."""
+        """Return the weights of the rows of all ranks that the tree is grown with."""
         return everyone.sample_weight
 
     @property
@@ -340,20 +346,20 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return self.splitter == "random"
 
     def _mean(self, X: Any) -> Array:
-        """The values of leaves, (n_samples, n_values)."""
+        """Return the leaf values of rows, (n_samples, n_values)."""
         return self._raw(X)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
-        """Return the number of the leaf that each row falls into, (n_samples,)."""
+        """Return the index of the leaf that each row falls into, (n_samples,)."""
         return self._leaves(X)[:, 0]
 
     def decision_path(self, X: ArrayLike) -> csr_matrix:
-        """Return the nodes that each row visits: a CSR matrix of shape (n_samples, n_nodes) of ones."""
+        """Return a CSR matrix of shape (n_samples, n_nodes) that is 1 where a row visits a node."""
         rows = self._check_table(X)
         return decision_path(self._ensemble, rows, resolve_n_jobs(self.n_jobs))[0]
 
     def get_depth(self) -> int:
-        """Return the number of splits between the root and the deepest leaf."""
+        """Return the depth of the tree: the number of splits between the root and the deepest leaf."""
         self._check_fitted()
         return int(self._ensemble.max_depth[0])
 
@@ -364,13 +370,13 @@ class BaseDecisionTree(TreeParameters, TreeModel):
 
     @property
     def tree_(self) -> SklearnTree:
-        """The arrays of the tree under scikit-learn's names."""
+        """Arrays of the tree under scikit-learn's names."""
         self._check_fitted()
         return SklearnTree(self)
 
     @property
     def max_features_(self) -> int:
-        """Number of features that are tried at each split."""
+        """Number of features that are evaluated at each split."""
         self._check_fitted()
         return count_of(self._as_fitted().max_features, len(self._column_of))
 
@@ -382,20 +388,23 @@ class BaseDecisionTree(TreeParameters, TreeModel):
 
 
 class _PrunedByCost(BaseDecisionTree):
-    """A tree that is pruned where a branch lowers the impurity by little."""
+    """Base class of trees with minimal cost-complexity pruning."""
 
     def cost_complexity_pruning_path(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
-        """Return the values of `ccp_alpha` at which the tree of these rows loses a branch; the model stays as it is.
+        """Compute the pruning path of minimal cost-complexity pruning on a training set.
+
+        The model itself is not changed.
 
         Parameters
         ----------
         X, y, sample_weight
-            As for `fit`.
+            Training set, as for `fit`.
 
         Returns
         -------
         Bunch
-            ``ccp_alphas``, ascending from 0, and ``impurities``, those of the leaves that then remain.
+            ``ccp_alphas``: the values of `ccp_alpha` at which a branch is pruned, in ascending order from 0.
+            ``impurities``: the total impurity of the remaining leaves at each value.
         """
         model = clone(self)
         tree, _, _, data = model._grow(X, y, sample_weight)
@@ -405,16 +414,16 @@ class _PrunedByCost(BaseDecisionTree):
         return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        """The criterion of all rows together, the mean over the targets; `root` is the value of the root."""
+        """Return the impurity of all rows, averaged over the targets; `root` is the value of the root."""
         raise NotImplementedError
 
 
 @with_parameters
 class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
-    """A decision tree for classification.
+    """Decision tree for classification.
 
-    The tree splits the rows in two again and again, each time where that lowers the impurity of the classes most; a
-    leaf predicts the shares of the classes of its rows.
+    The tree splits the rows recursively in two, each time at the split with the largest decrease in impurity. A leaf
+    predicts the class frequencies of its rows.
 
     {parameters and attributes}
 
@@ -452,10 +461,10 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
 
 @with_parameters
 class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
-    """A decision tree for regression.
+    """Decision tree for regression.
 
-    The tree splits the rows in two again and again, each time where that lowers the criterion most; a leaf predicts the
-    mean or the median of its rows.
+    The tree splits the rows recursively in two, each time at the split with the largest decrease of the criterion. A
+    leaf predicts the mean or the median of its rows.
 
     {parameters and attributes}
 
@@ -481,7 +490,7 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
 
     _value_dtype: ClassVar[Any] = np.float64
 
-    # The impurity of each node; None of trees that were not grown here by themselves.
+    # Impurity of each node; None for trees taken from forests or other libraries.
     _impurities: Array | None = field(init=False, default=None)
 
     def _measure(self, data: TrainingData) -> None:

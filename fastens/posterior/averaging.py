@@ -1,4 +1,4 @@
-"""Trees that predict the posterior average over all their prunings, and priors on splits."""
+"""Posterior averages of trees over all their prunings, and priors on splits."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ Array = NDArray[np.float64]
 
 
 class Prunings:
-    """The posterior over the prunings of one tree.
+    """Posterior over the prunings of one tree.
 
     Parameters
     ----------
     left_child : int32 array of shape (n_nodes,)
-        Of the tree; 0 at a leaf.
+        Left child of each node, 0 at a leaf.
     log_evidence : float64 array of shape (n_nodes,)
-        Log of the probability of each node's rows, if it is a leaf.
+        Log marginal likelihood of each node's rows if the node is a leaf.
     split_prior : float64 array of shape (n_nodes,), or float
         Prior probability that a node splits, between 0 and 1; ignored at leaves.
 
     Attributes
     ----------
     log_evidence : float64 array of shape (n_nodes,)
-        Log of the probability of each node's rows, over all prunings below it; the root's is that of all rows.
+        Log marginal likelihood of each node's rows over all prunings below the node; at the root, of all rows.
     split : float64 array of shape (n_nodes,)
         Posterior probability that a node splits, if it is reached.
 
@@ -79,16 +79,16 @@ class Prunings:
         return self.reach * (1.0 - self.split)
 
     def average(self, values: Array) -> Array:
-        """The mean prediction over all prunings, from what each node predicts as a leaf, (n_values, n_nodes).
+        """Return the mean prediction over all prunings, given what each node predicts as a leaf, (n_values, n_nodes).
 
-        At inner nodes, the mean if the tree stopped there.
+        At inner nodes, it is the mean as if the tree ended there.
         """
         found = kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
-        # Rounding does not lead beyond the values: shares stay shares.
+        # Clipped so that rounding cannot exceed the range of the values: probabilities stay within [0, 1].
         return np.clip(found, values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True))
 
     def map_leaves(self) -> NDArray[np.bool_]:
-        """Whether nodes are leaves of the most probable pruning, if they are reached; of equal ones the smaller."""
+        """Return a mask of the leaves, if reached, of the most probable pruning; ties favour the smaller one."""
         return kernel.best(self.left_child, *self._terms)[1].astype(bool)
 
     @property
@@ -97,36 +97,36 @@ class Prunings:
         return float(kernel.best(self.left_child, *self._terms)[0][0])
 
     def draw_leaves(self, random: np.random.Generator) -> NDArray[np.bool_]:
-        """Whether nodes are leaves, if they are reached, of a pruning drawn from the posterior."""
+        """Draw a pruning from the posterior; return a mask of nodes that are leaves if they are reached."""
         return random.random(len(self.split)) >= self.split
 
     def expected_leaves(self) -> float:
-        """The expected number of leaves."""
+        """Return the posterior mean of the number of leaves."""
         return float(kernel.expected_shape(self.left_child, self.split)[0][0])
 
     def entropy(self) -> float:
-        """The entropy of the posterior, in nats."""
+        """Return the entropy of the posterior in nats."""
         return float(kernel.expected_shape(self.left_child, self.split)[1][0])
 
     def use_of_features(self, feature: NDArray[np.int32], n_features: int) -> Array:
-        """The posterior probability that a pruning splits on each feature, (n_features,)."""
+        """Return the posterior probability that a pruning splits on each feature, (n_features,)."""
         found = np.zeros(n_features)
         for wanted in np.unique(feature[feature >= 0]).tolist():
             found[wanted] = 1.0 - kernel.unused(self.left_child, feature, self.split, wanted)
         return found
 
     def nodes_of(self, is_leaf: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """For each node, the node that is the leaf of its rows in a pruning."""
+        """Return for each node the leaf that its rows fall into in a pruning."""
         return kernel.leaf_above(self.left_child, np.ascontiguousarray(is_leaf).view(np.uint8))
 
     @cached_property
     def parent(self) -> NDArray[np.int32]:
-        """Each node's parent, -1 at the root."""
+        """Parent of each node, -1 at the root."""
         return kernel.parents(self.left_child)[0]
 
     def draw_nodes(self, leaf: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.integer]:
-        """For each row, by its leaf in the whole tree, its leaf in a pruning of its own, drawn from the posterior."""
-        # The probability to reach a node falls along the path: one uniform number decides where it ends.
+        """Draw a pruning for each row and return the leaf that the row falls into, given its leaf in the whole tree."""
+        # The probability of reaching a node decreases along the path, so one uniform number decides where it ends.
         place = 1.0 - random.random(len(leaf))
         node = np.array(leaf)
         while len(beyond := np.flatnonzero(place > self.reach[node])):
@@ -135,30 +135,30 @@ class Prunings:
 
 
 def depths(left_child: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The number of splits above each node."""
+    """Return the depth of each node."""
     return kernel.parents(np.ascontiguousarray(left_child))[1]
 
 
 SEARCH, STRICT, FEATURES = "search", "strict", "features"
-# Sets of more categories than this and one are as good as infinitely many.
+# Exponent limit of the number of category subsets, to avoid overflow.
 _MOST_BITS = 1000.0
 
 
 class SearchCost(Protocol):
-    """How many splits nodes chose from."""
+    """Protocol for the number of candidate splits of nodes."""
 
     @property
     def odds(self) -> float:
-        """The odds of "search" are these to the number of splits."""
+        """Prior odds of a split with the prior "search", relative to the number of candidate splits."""
         ...
 
     @property
     def n_features(self) -> int:
-        """How many features can be split at all, at least 1."""
+        """Number of features with at least one possible split, at least 1."""
         ...
 
     def n_splits(self, tree: Tree) -> Array:
-        """One over the prior probability of the split of each node, (n_nodes,), any of those looked at being as likely.
+        """Return the number of equally likely candidate splits of each node, (n_nodes,).
 
         Values at leaves are ignored.
         """
@@ -167,24 +167,24 @@ class SearchCost(Protocol):
 
 @dataclass(frozen=True)
 class NodeSearch:
-    """The number of splits that each node chose from, counted as the tree grew."""
+    """Number of candidate splits of each node, counted during growth."""
 
     of_node: Array
-    n_features: int  # that can be split at all, at least 1
-    # Chosen on the 67 tables of choice: see docs/measured/posterior.md.
+    n_features: int  # number of features with at least one possible split, at least 1
+    # Chosen on the 67 development tables: see docs/measured/posterior.md.
     odds: ClassVar[float] = 5.0
 
     def n_splits(self, tree: Tree) -> Array:
-        """As for `SearchCost`."""
+        """Return the number of candidate splits of each node; see `SearchCost`."""
         return self.of_node
 
 
 def n_splits_of(
     tree: SearchedTree, n_features: int, features_per_split: int | None, *, random_thresholds: bool
 ) -> Array:
-    """How many splits the nodes of a tree chose from, (n_nodes,); 1 at leaves.
+    """Return the number of candidate splits of each node of a tree, (n_nodes,); 1 at leaves.
 
-    g different values in a node have g - 1 thresholds between them; g categories can be parted in 2^(g - 1) - 1 ways.
+    A feature with g distinct values in a node has g - 1 thresholds, or 2^(g - 1) - 1 partitions if it is categorical.
     """
     looked_at = n_features if features_per_split is None else min(features_per_split, n_features)
     n_usable = np.clip(tree.n_usable, 1, looked_at).astype(np.float64)
@@ -195,27 +195,27 @@ def n_splits_of(
 
 
 def _n_ways(n_places: Array, tree: Tree) -> Array:
-    """How many splits a feature has, by its thresholds; of categories, one less than there are."""
+    """Return the number of splits of a feature from its number of thresholds, or of categories minus 1."""
     n_sets = np.exp2(np.minimum(n_places, _MOST_BITS)) - 1.0
     return np.where(tree.category_set >= 0, n_sets, n_places)
 
 
 @dataclass(frozen=True)
 class TableSearch:
-    """The number of splits that nodes choose from, by the thresholds of the table."""
+    """Number of candidate splits of nodes, estimated from the thresholds of the table."""
 
-    n_thresholds: Array  # of each feature; of categories, one less than there are
-    features_per_split: int | None  # None for all
-    random_thresholds: bool  # one of each feature, drawn at random
+    n_thresholds: Array  # number of thresholds of each feature, or of its categories minus 1
+    features_per_split: int | None  # if None, all features are evaluated
+    random_thresholds: bool  # if True, one random threshold is evaluated for each feature
     odds: ClassVar[float] = 6.0
 
     @property
     def n_features(self) -> int:
-        """How many features can be split at all, at least 1."""
+        """Number of features with at least one possible split, at least 1."""
         return n_splittable(self.n_thresholds)
 
     def n_splits(self, tree: Tree) -> Array:
-        """As for `SearchCost`: n rows have at most n - 1 thresholds between them, and are of at most n categories."""
+        """Return the number of candidate splits; n rows have at most n - 1 thresholds and at most n categories."""
         looked_at = self.n_features if self.features_per_split is None else self.features_per_split
         most = min(looked_at, self.n_features)
         if self.random_thresholds:
@@ -225,32 +225,33 @@ class TableSearch:
 
 
 def thresholds_of_features(n_codes: NDArray[Any]) -> Array:
-    """The numbers of thresholds of features: these have a code for missing values and one for each part or category."""
+    """Return the number of thresholds of each feature from its number of codes, including the missing-value code."""
     return np.maximum(np.asarray(n_codes, dtype=np.float64) - 2, 0.0)
 
 
 def n_splittable(n_thresholds: Array) -> int:
-    """How many features can be split at all, at least 1."""
+    """Return the number of features with at least one threshold, at least 1."""
     return max(1, int(np.count_nonzero(n_thresholds > 0)))
 
 
 def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float:
-    """The prior probability that nodes split.
+    """Return the prior probability that nodes split.
 
     Parameters
     ----------
     prior : float, pair or str
-        A number g: g for all. A pair (a, b): a (1 + depth)^-b (Chipman, George & McCulloch 1998). "features": 1 / (2 F)
-        for F features. "strict": 1 / (2 M) where a node chose from M splits, which is the prior probability of the one
-        it has; "search": its odds are 5 to M (6 where M is of the table), as many of them are nearly the same.
+        A number is the probability for all nodes. A pair (a, b) means a (1 + depth)^-b (Chipman, George & McCulloch
+        1998). "features" means 1 / (2 F) for F features. "strict" means 1 / (2 M) for M candidate splits, so that each
+        of them is equally likely a priori. "search" has odds of 5 to M, or 6 to M if M is estimated from the table,
+        because many candidate splits are nearly identical.
     tree : Tree
         The tree.
     cost : SearchCost
-        What M is.
+        Provides the number M of candidate splits.
 
     Returns
     -------
-    float64 array of shape (n_nodes,), or a number where it is the same for all
+    float64 array of shape (n_nodes,), or a float if it is equal for all nodes
 
     Examples
     --------
@@ -275,39 +276,39 @@ def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float
     return float(prior)
 
 
-# Largest weight of a tree whose class counts can be recovered from float32 probabilities.
+# Maximum weight of a tree whose class counts can be recovered from float32 probabilities.
 MOST_COUNTED = 2.0**23
 
 
 @dataclass(frozen=True)
 class PruningPrior:
-    """The prior over prunings, and how the rows' evidence counts."""
+    """Prior over prunings, and the temperature of the likelihood."""
 
     leaves: LeafPrior
     split: Any  # see `split_probability`
-    cost: SearchCost  # how many splits a node chose from
-    temperature: float = 1.0  # the likelihood is raised to the power of one over this
+    cost: SearchCost  # number of candidate splits of nodes
+    temperature: float = 1.0  # the likelihood is raised to the power of 1 / temperature
 
     def posterior(self, tree: Tree, statistics: Array, before: Array | None = None) -> Prunings:
-        """The posterior over the prunings of a tree, from the nodes' statistics, (n_statistics, n_nodes).
+        """Return the posterior over the prunings of a tree, given the statistics of nodes, (n_statistics, n_nodes).
 
-        `before` are the statistics of the rows that the tree was grown on: the evidence is then that of the others,
-        given these.
+        If `before` holds the statistics of the rows that the tree was grown on, the evidence is the conditional
+        probability of the other rows given these.
         """
         log_evidence = self.leaves.log_evidence(statistics)
         if before is not None:
             log_evidence -= self.leaves.log_evidence(before)
         if self.temperature != 1:
-            # Next to 0 the best pruning has all weight; logarithms stay numbers, also of trees of many nodes.
+            # At temperatures near 0, the best pruning has all the weight. The limit keeps sums of logarithms finite.
             log_evidence /= max(self.temperature, 1e-290 * np.abs(log_evidence).max())
         split = split_probability(self.split, tree, self.cost)
         return Prunings(tree.left_child, log_evidence, split)
 
     def averaged(self, tree: Tree, nodes: Nodes, leaves: Sequence[NDArray[Any]]) -> NDArray[np.floating]:
-        """The tree's values, averaged over all prunings, in its own type.
+        """Return the tree's values averaged over all prunings, in the dtype of its values.
 
-        `leaves` are statistics, (n_statistics, n_leaves): of the rows of the leaves, or first of those that the tree
-        was grown on, then of those that are evidence.
+        `leaves` holds statistics of the leaves, (n_statistics, n_leaves): either of all rows, or first of the rows that
+        the tree was grown on and then of the rows used as evidence.
         """
         quick = self._averaged_quickly(tree, nodes, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
         if quick is not None:
@@ -328,13 +329,13 @@ class PruningPrior:
 
 @dataclass(frozen=True)
 class TreeRows:
-    """The rows that trees are grown on, for statistics that nodes do not have."""
+    """Training rows, for statistics that cannot be derived from the nodes."""
 
     matrix: AnyMatrix
-    columns: Array  # float64 (n_statistics, n_rows): each row's statistics for a weight of 1
+    columns: Array  # statistics of each row for a weight of 1, float64 (n_statistics, n_rows)
 
     def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
-        """The statistics of the leaves, by each of some weights of the rows, (n_statistics, n_leaves)."""
+        """Return the statistics of the leaves, (n_statistics, n_leaves), for each of the given row weights."""
         leaf, is_leaf = leaves_of_rows(self.matrix.columns, tree, pages=self.matrix.pages), tree.left_child == 0
         return [
             np.stack([leaf_sums(leaf, column, weight, tree.n_nodes)[is_leaf] for column in self.columns])
@@ -343,14 +344,15 @@ class TreeRows:
 
 
 def nodes_of(tree: Tree) -> Nodes:
-    """The inner nodes and the leaves of a tree."""
+    """Return the inner nodes and the leaves of a tree."""
     return Nodes(*kinds_of_nodes(np.ascontiguousarray(tree.left_child)))
 
 
 def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> NDArray[Any]:
-    """The classes' weights in the leaves, from the shares that a tree holds, (n_statistics, n_leaves).
+    """Recover the weights of the classes in the leaves from their probabilities, (n_statistics, n_leaves).
 
-    Whole weights come back exactly, up to `MOST_COUNTED` in a tree, and in the smallest type that holds all of a leaf.
+    Integer weights are recovered exactly if they sum to at most `MOST_COUNTED`, and have the smallest integer type that
+    holds the weight of every leaf.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
     largest = largest_whole(leaf, weight)
@@ -365,13 +367,13 @@ def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> 
 
 
 def rate_statistics(tree: Tree, leaf: NDArray[np.int32]) -> Array:
-    """Weights and sums of the counts in the leaves, from the means that a tree holds; those of log y! are left out."""
+    """Return weights and sums of counts in the leaves from the means of a tree; sums of log y! are omitted (0)."""
     weight = tree.weight[leaf].astype(np.float64)
     return np.concatenate([weight[None], tree.value[leaf].T * weight, np.zeros((1, len(weight)))])
 
 
 def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: NumberPrior) -> NDArray[np.floating]:
-    """The sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves), as float32 where that does."""
+    """Return the sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves), as float32 if its range suffices."""
     weight, value = np.ascontiguousarray(tree.weight, dtype=np.float32), np.ascontiguousarray(tree.value)
     for kind in (np.float32, np.float64):
         sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves), dtype=kind)
@@ -382,7 +384,7 @@ def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: Number
 
 
 def compact(statistics: NDArray[Any]) -> NDArray[Any]:
-    """The same in few bytes: whole numbers in the smallest type that holds them, others as float32 where that does."""
+    """Compress statistics: integers to the smallest type that holds them, others to float32 if its range suffices."""
     if statistics.dtype != np.float64:
         return statistics
     largest = statistics.max(initial=0)
@@ -399,7 +401,7 @@ def _fit_float32(sizes: Array) -> bool:
 
 
 def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
-    """The statistics of all nodes from those of the leaves, (n_statistics, n_nodes)."""
+    """Return the statistics of all nodes, (n_statistics, n_nodes), from the statistics of the leaves."""
     found = np.zeros((len(of_leaves), tree.n_nodes))
     found[:, tree.left_child == 0] = of_leaves
     left_child, offsets = np.ascontiguousarray(tree.left_child), np.array([0, tree.n_nodes], dtype=np.int64)
@@ -409,9 +411,9 @@ def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
 
 
 class TreeAverager:
-    """Averages trees as they are grown, and keeps their leaves' statistics; for several threads at once.
+    """Averages trees as they are grown, and stores the statistics of their leaves; thread-safe.
 
-    `rows` are given where rows are evidence that the trees were not grown on.
+    `rows` is given if the evidence comes from rows that the trees were not grown on.
     """
 
     def __init__(self, prior: PruningPrior, rows: TreeRows | None) -> None:
@@ -423,16 +425,16 @@ class TreeAverager:
     def average(
         self, number: int, tree: Tree, scale: float, grown: Array | None, left_out: Array | None = None
     ) -> Tree:
-        """Return tree `number` with averaged values; `scale` is the factor from its weights to numbers of rows.
+        """Return tree `number` with averaged values; `scale` converts its weights to numbers of rows.
 
-        `grown` are the rows' weights that it was grown with, ignored where the tree holds all that is needed;
-        `left_out` those of the rows that are the evidence, if they are others.
+        `grown` holds the row weights that the tree was grown with, which are ignored if the tree holds all statistics.
+        `left_out` holds the weights of the rows used as evidence if they are different rows.
         """
         nodes = nodes_of(tree)
         found = self._statistics(tree, nodes.leaf, grown, left_out)
         if scale != 1:
             found[0] = found[0] * scale
-        # From these another prior can be evaluated later.
+        # The statistics are stored so that another prior can be evaluated later.
         self._of_trees[number] = kept = [compact(part) for part in found]
         plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
         return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})
@@ -453,13 +455,13 @@ class TreeAverager:
         return [number_statistics(tree, leaf, leaves)]
 
     def statistics(self, first: int, last: int) -> list[NDArray[Any]]:
-        """Those of the leaves of some trees, one after another: of all, and of the rows left out where there are."""
+        """Return the leaf statistics of a range of trees, concatenated: one array for each set of rows."""
         parts = [self._of_trees[number] for number in range(first, last)]
         return [np.concatenate(part, axis=1) for part in zip(*parts, strict=True)]
 
 
 def together(statistics: list[Array]) -> tuple[Array, Array | None]:
-    """Statistics of all rows, and of those that are no evidence, from (all,) or from (grown on, left out)."""
+    """Return the statistics of all rows and of the rows that are not evidence, from [all] or [grown, left out]."""
     if len(statistics) == 1:
         return statistics[0], None
     grown, left_out = statistics

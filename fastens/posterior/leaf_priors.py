@@ -1,7 +1,7 @@
-"""Conjugate priors of what a leaf predicts: evidence, predictions and their uncertainty, from sums over its rows.
+"""Conjugate priors of leaves: evidence, predictions and their uncertainty from sufficient statistics.
 
-Statistics are arrays of shape (n_statistics, n_nodes) that add up: a node's are the sums of those of its leaves, and
-those of more rows are added to those of earlier ones.
+Statistics are arrays of shape (n_statistics, n_nodes). They are additive: the statistics of a node are the sums over
+its leaves, and the statistics of further rows are added to the existing ones.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from fastens.engine.whole import are_whole
 from fastens.posterior.averages import class_posterior, dirichlet_evidence, number_posterior, posterior_shares
 
 Array = NDArray[np.float64]
-# Whole numbers whose log gamma is looked up: 512 kB, and nearly all nodes have fewer rows.
+# Number of entries of the tables of log gamma: 512 kB, and nearly all nodes have fewer rows.
 _TABLE = 1 << 16
-# The same where a table serves one model only.
+# Number of entries of tables that are only used by a single model.
 _SMALL_TABLE = 256
-# Nodes of at most so many rows may have their evidence as it is, where its logarithm stays above minus so much.
+# Nodes of at most this many rows may store their evidence itself instead of its logarithm, if the magnitude of the
+# logarithm stays below the second number.
 _MOST_FEW, _LARGEST_LOG = 1024, 600.0
-# A power of two, so that no digit changes.
+# A power of two, so that scaling is exact.
 _SCALE = 64.0
-# Rows that nodes count in 32 bits are fewer.
+# Nodes count rows in 32 bits, so there must be fewer rows than this.
 _MOST_ROWS = 2.0**31
-# More rows, or counts, say nothing more in float64; SciPy gives NaN, or 1, for many more.
+# Larger weights or counts make no difference in float64, and SciPy returns NaN or 1 for much larger ones.
 _MANY = 2.0**50
-# Of distributions that would have all their mass in one place.
+# Lower limits that keep degenerate distributions proper.
 _LEAST_SHAPE = _LEAST_WIDTH = 1e-300
 
 
 class Nodes(NamedTuple):
-    """The nodes of a tree: see `kinds_of_nodes`."""
+    """Nodes of a tree by kind: see `kinds_of_nodes`."""
 
     inner: NDArray[np.int32]
     left_child: NDArray[np.int32]
@@ -44,52 +45,51 @@ class Nodes(NamedTuple):
 
 
 class NodePosterior(NamedTuple):
-    """The posterior of all nodes: see `average_over_prunings`."""
+    """Posterior of all nodes: see `average_over_prunings`."""
 
-    split: Array  # (n_inner,): that an inner node splits, if it is reached
-    values: Array  # (n_nodes, n_values): posterior means
-    work: Array  # (n_nodes,): work space
+    split: Array  # posterior probability that an inner node splits if it is reached, (n_inner,)
+    values: Array  # posterior means, (n_nodes, n_values)
+    work: Array  # workspace, (n_nodes,)
 
 
 def _few(log_range: Array) -> int:
-    """How many rows are few, by how large the logarithm of the evidence of 0, 1, ... rows may be."""
+    """Return the maximum number of rows whose evidence is safe from overflow, given bounds of its logarithm by rows."""
     return int(np.searchsorted(log_range > _LARGEST_LOG, True)) - 1
 
 
 class LeafPrior(Protocol):
-    """A prior of what leaves predict, and its posterior given sums over rows."""
+    """Protocol for the prior of leaf values, and its posterior given sufficient statistics."""
 
     def statistics(self, y: Array) -> Array:
-        """What each row adds to the statistics of its leaf, for a weight of 1, (n_statistics, n_rows)."""
+        """Return the statistics of each row for a weight of 1, (n_statistics, n_rows)."""
         ...
 
     def log_evidence(self, statistics: Array) -> Array:
-        """Log of the probability (density) of a node's rows, (n_nodes,)."""
+        """Return the log marginal likelihood of each node's rows, (n_nodes,)."""
         ...
 
     def values(self, statistics: Array) -> Array:
-        """Posterior means as trees hold them, (n_values, n_nodes)."""
+        """Return the posterior means in the layout of tree values, (n_values, n_nodes)."""
         ...
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """That of all nodes, from the statistics of the leaves, (n_statistics, n_leaves), if weights are whole.
+        """Return the posterior of all nodes from the statistics of the leaves, (n_statistics, n_leaves).
 
-        None for others, and for more rows than 32 bits count.
-
-        `split` is the prior probability that a node splits, (n_nodes,).
+        This fast path needs integer weights and a number of rows that fits 32 bits; otherwise it returns None. `split`
+        is the prior probability that a node splits, (n_nodes,).
         """
         ...
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Values drawn from the posterior, (n_values, n_nodes)."""
+        """Draw values from the posterior, (n_values, n_nodes)."""
         ...
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Posterior probability that a value, or a new target, is at most `x`, (n_nodes,)."""
+        """Return the posterior probability that a value, or a new target, is at most `x`, (n_nodes,)."""
         ...
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Posterior quantiles of a value, or of a new target, (n_nodes,)."""
+        """Return the posterior quantile of a value, or of a new target, (n_nodes,)."""
         ...
 
 
@@ -103,11 +103,11 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
 @cache
 def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float) -> int:
     def largest(first: float, signs: Array) -> Array:
-        """Of the logarithms of products of up to 0, 1, ... factors, with a sign."""
+        """Return the running maximum of the signed logarithms of products of 0, 1, ... factors."""
         logs = np.concatenate([[0.0], np.cumsum(log((first + np.arange(_MOST_FEW)) / _SCALE))])
         return np.maximum.accumulate(np.max(np.multiply.outer(signs, logs), axis=0))
 
-    # At worst one class's product is large, and all others small.
+    # In the worst case, the product of one class is large and all others are small.
     both, small = np.array([-1.0, 1.0]), np.array([-1.0])
     rows = np.arange(_MOST_FEW + 1)
     most = np.full(len(rows), -log1p(-most_split))
@@ -119,7 +119,7 @@ def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float)
 
 @cache
 def _products(first: float, n: int) -> Array:
-    """Products of 0, 1, ..., n factors first, first + 1, ..., each over a scale that keeps them from growing fast."""
+    """Return the products of 0, 1, ..., n factors first, first + 1, ..., each scaled down to delay overflow."""
     return np.concatenate([[1.0], np.cumprod((first + np.arange(n)) / _SCALE)])
 
 
@@ -130,13 +130,13 @@ def _inverse_products(first: float, n: int) -> Array:
 
 @dataclass(frozen=True)
 class ClassPrior:
-    """A Dirichlet prior of the probabilities of each target's classes; the statistics are the classes' weights."""
+    """Dirichlet prior of the class probabilities of each target; the statistics are the weights of the classes."""
 
-    alpha: float | tuple[float, ...]  # pseudo-counts of each class; a tuple for one target
-    n_classes: tuple[int, ...]  # of each target
+    alpha: float | tuple[float, ...]  # pseudo-count of each class; a tuple only with a single target
+    n_classes: tuple[int, ...]  # number of classes of each target
 
     def statistics(self, y: Array) -> Array:
-        """Whether each row is of each class."""
+        """Return the one-hot encoding of each row's class."""
         columns = y.reshape(len(y), -1).T
         return np.concatenate(
             [(column == np.arange(n)[:, None]) for column, n in zip(columns, self.n_classes, strict=True)]
@@ -146,7 +146,7 @@ class ClassPrior:
         return np.split(statistics, np.cumsum(self.n_classes)[:-1])
 
     def log_evidence(self, statistics: Array) -> Array:
-        """Log of the probability of a node's classes, one row after the other (Buntine 1992, eq. 1)."""
+        """Return the log marginal likelihood of the classes of each node's rows in sequence (Buntine 1992, eq. 1)."""
         parts = [
             dirichlet_evidence(counts, self._alphas(len(counts)), *self._tables(len(counts)))
             for counts in self._by_target(np.ascontiguousarray(statistics))
@@ -157,7 +157,7 @@ class ClassPrior:
         return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_classes)
 
     def _tables(self, n_classes: int) -> tuple[Array, Array]:
-        """Log gammas of the alphas and of their sum, each plus 0, 1, ..."""
+        """Return tables of the log gamma of each alpha plus 0, 1, ... and of their sum plus 0, 1, ..."""
         if isinstance(self.alpha, tuple):
             steps = np.arange(_SMALL_TABLE)
             return gammaln(np.array(self.alpha)[:, None] + steps), gammaln(sum_in_order(self.alpha) + steps)
@@ -165,7 +165,7 @@ class ClassPrior:
         return of_one, _log_gammas(n_classes * self.alpha)
 
     def values(self, statistics: Array) -> Array:
-        """Mean probabilities."""
+        """Return the posterior mean probabilities."""
         parts = self._by_target(np.ascontiguousarray(statistics))
         shares = [
             posterior_shares(counts, self._alphas(len(counts))) if len(counts) > 1 else np.zeros(counts.shape)
@@ -174,7 +174,7 @@ class ClassPrior:
         return np.concatenate(shares)
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """By tables of products and of log gammas, where all classes have the same alpha."""
+        """Return the posterior by tables of products and of log gammas, if all classes have the same alpha."""
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None
         if leaves.sum(dtype=np.float64) >= _MOST_ROWS:
@@ -192,60 +192,63 @@ class ClassPrior:
 
     @staticmethod
     def _as_values(parts: list[Array]) -> Array:
-        # Trees hold the share of the second of two classes, which a target of one class does not have, or that of each.
+        # Trees hold the probability of the second class, which is 0 for a single class, or of each of several classes.
         return np.concatenate([part[1:] if len(part) == 2 else part * (len(part) > 1) for part in parts])
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Probabilities drawn from the posterior."""
+        """Draw probabilities from the posterior."""
         parts = self._by_target(statistics)
         gammas = [random.standard_gamma(counts + self._alphas(len(counts))[:, None]) for counts in parts]
-        # Of small parameters, all may be 0 in float64.
+        # With small parameters, all gamma variates may underflow to 0.
         return self._as_values([np.maximum(part, 1e-300) / np.maximum(part, 1e-300).sum(axis=0) for part in gammas])
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Beta distribution function of a class's probability."""
+        """Return the posterior (beta) distribution function of a class's probability."""
         return betainc(*self._beta(statistics, column), x)
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Beta quantile of a class's probability."""
+        """Return the posterior (beta) quantile of a class's probability."""
         return betaincinv(*self._beta(statistics, column), level)
 
     def _beta(self, counts: Array, column: int) -> tuple[Array, Array]:
-        """The posterior of one class's probability."""
+        """Return the parameters of the beta posterior of one class's probability."""
         alphas = self._alphas(len(counts))
         first, total = counts[column] + alphas[column], counts.sum(axis=0) + alphas.sum()
         scale = np.minimum(1.0, _MANY / total)
-        # Above 0 also where a tiny alpha, or one beside very many rows, is lost to rounding.
+        # The limit keeps parameters positive if alpha is tiny, or is lost to rounding next to very many rows.
         least = np.finfo(np.float64).tiny
         return np.maximum(first * scale, least), np.maximum((total - first) * scale, least)
 
 
 @cache
 def _log_factors(shape: float, weight: float) -> Array:
-    """What the evidence of 0, 1, ... numbers has as a factor, however far they are from one another."""
+    """Return the log factors of the evidence of 0, 1, ... numbers that do not depend on their values."""
     return _log_gammas(shape, 0.5) - gammaln(shape) + 0.5 * log(weight / (weight + np.arange(_TABLE)))
 
 
 @dataclass(frozen=True)
 class NumberPrior:
-    """A normal-inverse-gamma prior of mean and variance; statistics are the sums of weights times 1, z, z^2.
+    """Normal-inverse-gamma prior of mean and variance; the statistics are the sums of weights times 1, z and z^2.
 
-    z is the target less `location`; it and its square have a row for each target.
+    Here z is the target minus `location`; z and z^2 have a row for each target.
     """
 
     location: Array  # prior mean of each target
-    variance: Array  # of all targets, the unit of `scale`
-    weight: float  # how many rows the prior mean is worth (kappa)
-    shape: float  # how many pairs of rows the prior variance is worth (a)
-    scale: float  # the prior variance (b / a) in units of `variance`
+    variance: Array  # variance of each target, the unit of `scale`
+    weight: float  # weight of the prior mean in rows (kappa)
+    shape: float  # weight of the prior variance in pairs of rows (a)
+    scale: float  # prior variance (b / a) in units of `variance`
 
     def statistics(self, y: Array) -> Array:
-        """1, z and z^2 of each row."""
+        """Return 1, z and z^2 of each row."""
         z = y.reshape(len(y), -1).T - self.location[:, None]
         return np.concatenate([np.ones((1, len(y))), z, z * z])
 
     def _posterior(self, statistics: Array) -> tuple[Array, Array, Array, Array]:
-        """Worth of the mean (n_nodes,); mean (n_targets, n_nodes); shape (n_nodes,); rate (n_targets, n_nodes)."""
+        """Return the posterior's weight and shape, (n_nodes,), and mean and rate, (n_targets, n_nodes).
+
+        The order is weight, mean, shape, rate.
+        """
         n_targets = len(self.location)
         total, first, second = statistics[0], statistics[1 : 1 + n_targets], statistics[1 + n_targets :]
         worth = self.weight + total
@@ -255,13 +258,13 @@ class NumberPrior:
 
     @property
     def _rate(self) -> Array:
-        # Constant targets get a small variance, which is still more than that of their rounding.
+        # Constant targets get a small variance that still exceeds their rounding errors.
         variance = np.maximum(self.variance, self.location**2 * 1e-28)
         rate = self.shape * self.scale * np.where(variance > 0, np.maximum(variance, 1e-200), 1e-20)
         return np.maximum(rate, np.finfo(np.float64).tiny)
 
     def log_evidence(self, statistics: Array) -> Array:
-        """Log of the density of a node's targets: the product of Student's t predictives, one row after the other."""
+        """Return the log marginal likelihood of each node's targets, a product of Student's t predictive densities."""
         worth, _, shape, rate = self._posterior(statistics)
         place = np.minimum(statistics[0], _TABLE).astype(np.intp)
         is_known = (place == statistics[0]).all() and place.max(initial=0) < _TABLE
@@ -271,11 +274,11 @@ class NumberPrior:
         return np.sum(common + self.shape * log(self._rate)[:, None] - shape * log(rate), axis=0)
 
     def values(self, statistics: Array) -> Array:
-        """Posterior means."""
+        """Return the posterior means."""
         return self.location[:, None] + self._posterior(statistics)[1]
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """By a table of factors, but for that of the sum of squares."""
+        """Return the posterior by a table of all factors that do not depend on the sum of squares."""
         total, n_targets = leaves[0], len(self.location)
         if not are_whole(total) or total.sum(dtype=np.float64) >= _MOST_ROWS:
             return None
@@ -292,31 +295,31 @@ class NumberPrior:
         return NodePosterior(*found)
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Means drawn from the posterior."""
+        """Draw means from the posterior."""
         worth, mean, shape, rate = self._posterior(statistics)
         variance = rate / random.standard_gamma(np.broadcast_to(shape, rate.shape))
         return self.location[:, None] + mean + np.sqrt(variance / worth) * random.standard_normal(mean.shape)
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Student's t distribution function of the mean, or of a new target."""
+        """Return the posterior (Student's t) distribution function of the mean, or of a new target."""
         freedom, middle, width = self._student(statistics, column, of_target)
-        with np.errstate(over="ignore"):  # far away, in units of a width next to 0
+        with np.errstate(over="ignore"):  # the width may be close to 0
             return stdtr(freedom, (x - middle) / width)
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Student's t quantile of the mean, or of a new target."""
+        """Return the posterior (Student's t) quantile of the mean, or of a new target."""
         freedom, middle, width = self._student(statistics, column, of_target)
         return middle + width * stdtrit(freedom, level)
 
     def _student(self, statistics: Array, column: int, of_target: bool) -> tuple[Array, Array, Array]:
-        """Degrees of freedom, centre and scale of Student's t of the mean, or of a new target."""
+        """Return degrees of freedom, centre and scale of the Student's t posterior of the mean, or of a new target."""
         worth, mean, shape, rate = self._posterior(statistics)
         variance = rate[column] / shape * (1 / worth + of_target)
         return 2 * shape, self.location[column] + mean[column], np.maximum(np.sqrt(variance), _LEAST_WIDTH)
 
 
 def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Mean and variance of each target, rounded to about six digits: independent of the order of summation."""
+    """Return mean and variance of each target, rounded to about six digits to be independent of the summation order."""
     columns = y.reshape(len(y), -1)
     mean = np.average(columns, axis=0, weights=weight)
     variance = np.average((columns - mean) ** 2, axis=0, weights=weight)
@@ -327,51 +330,51 @@ def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]
 
 @dataclass(frozen=True)
 class RatePrior:
-    """A gamma prior of the rate of Poisson counts; the statistics are sums of weights times 1, y and log y!.
+    """Gamma prior of the rate of Poisson counts; the statistics are sums of weights times 1, y and log y!.
 
-    Those of y have a row for each target.
+    The sums of y have a row for each target.
     """
 
     rate: Array  # prior mean of each target
-    weight: float  # how many rows it is worth
+    weight: float  # weight of the prior in rows
 
     def statistics(self, y: Array) -> Array:
-        """1, y and log y! of each row."""
+        """Return 1, y and log y! of each row."""
         columns = y.reshape(len(y), -1).T
         factorials = gammaln(columns + 1).sum(axis=0)
         return np.concatenate([np.ones((1, len(y))), columns, factorials[None]])
 
     @property
     def _shape(self) -> Array:
-        """Of the prior of each target; counts that are next to 0 round to a rate of 0, of which there is no prior."""
+        """Shape of each target's prior; the lower limit keeps the prior proper if the rate rounds to 0."""
         return np.maximum(self.weight * self.rate, _LEAST_SHAPE)
 
     def _posterior(self, statistics: Array) -> tuple[Array, Array]:
         return self._shape[:, None] + statistics[1:-1], self.weight + statistics[0]
 
     def log_evidence(self, statistics: Array) -> Array:
-        """Log of the probability of a node's counts."""
+        """Return the log marginal likelihood of each node's counts."""
         shape, worth = self._posterior(statistics)
         before = self._shape
         at_start = before * log(self.weight) - gammaln(before)
         return np.sum(at_start[:, None] + gammaln(shape) - shape * log(worth), axis=0) - statistics[-1]
 
     def values(self, statistics: Array) -> Array:
-        """Mean rates."""
+        """Return the posterior mean rates."""
         shape, worth = self._posterior(statistics)
         return shape / worth
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """Not given: counts have no bound."""
+        """Return None: there is no fast path, because counts are not bounded."""
         return None
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Rates drawn from the posterior."""
+        """Draw rates from the posterior."""
         shape, worth = self._posterior(statistics)
         return random.standard_gamma(shape) / worth
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Gamma distribution function of the rate, or negative binomial one of a new count."""
+        """Return the gamma distribution function of the rate, or the negative binomial one of a new count."""
         shape, worth = self._posterior(statistics)
         if not of_target:
             return gammainc(shape[column], worth * np.maximum(x, 0))
@@ -381,13 +384,13 @@ class RatePrior:
         return np.where(x < 0, 0.0, np.where(mean < _MANY, of_few, ndtr((x - mean) / deviation)))
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Gamma quantile of the rate, or the smallest count that has the level at or below it."""
+        """Return the gamma quantile of the rate, or the negative binomial quantile of a new count."""
         shape, worth = self._posterior(statistics)
         found = gammaincinv(shape[column], level) / worth
         if not of_target:
             return found
         mean, deviation = self._of_count(shape[column], worth)
-        # The smallest count that has the level at or below it: the quantile of the rate is widened until it has.
+        # Find the smallest count whose distribution function reaches the level, by doubling and then bisection.
         high = np.ceil(np.minimum(found, _MANY)) + 1
         while (short := (mean < _MANY) & (self.cdf(statistics, high, column, of_target=True) < level)).any():
             high[short] *= 2
@@ -400,6 +403,6 @@ class RatePrior:
 
     @staticmethod
     def _of_count(shape: Array, worth: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of a new count; it is normal where the mean is large."""
+        """Return mean and standard deviation of a new count, for the normal approximation at large means."""
         mean = shape / worth
         return mean, np.sqrt(mean) * np.sqrt(1 + 1 / worth)

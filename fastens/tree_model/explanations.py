@@ -23,20 +23,19 @@ from fastens.table.columns.dates import instants_of
 from fastens.table.opening import in_passes
 
 Array = NDArray[np.float64]
-_MOST_SCALES = 1 << 22  # in memory at a time
-# The factor of each row's contributions against each background row, for rows from one number to another.
+_MOST_SCALES = 1 << 22  # maximum number of scales in memory
+# A function of a range of rows: the factor of each row's contributions against each background row.
 Scales = Callable[[int, int], Array]
 
 
 def raw_contributions(
     model: Any, X: Any, *, pairs: bool, parts: bool = False, background: Any = None, scales: Scales | None = None
 ) -> Array:
-    """Shapley values of a fitted model's raw predictions; what a column of X becomes is known together.
+    """Return Shapley values of a fitted model's raw predictions, (n_samples, n_outputs, n_features + 1).
 
-    With `parts`, each column that the trees see is a feature of its own.
-
-    (n_samples, n_outputs, n_features + 1), with `pairs` another axis of n_features + 1. Both tables are row sources;
-    without background, the values are path-dependent.
+    The features that are derived from a column of X form one player, unless `parts` is True. If `pairs` is True, the
+    result has another axis of length n_features + 1. Both tables are row sources. Without a background, the values are
+    path-dependent.
     """
     n_threads, explain = resolve_n_jobs(model.n_jobs), interactions if pairs else contributions
     rows = None if background is None else as_array(background)
@@ -55,28 +54,28 @@ def raw_contributions(
     return explained
 
 
-_MOST_LOSSES = 1 << 22  # in memory at a time
+_MOST_LOSSES = 1 << 22  # maximum number of losses in memory
 OUTPUTS = one_of("raw", "probability", "loss")
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `explain` returns where shap is not installed, with the attributes of ``shap.Explanation``.
+    """Result of `explain` if shap is not installed, with the attributes of ``shap.Explanation``.
 
     Attributes
     ----------
     values : float64 array of shape (n_samples, n_features), (n_samples, n_features, n_features) for pairs
-        The Shapley values; with several outputs there is another axis at the end.
+        Shapley values. With several outputs, there is another axis at the end.
     base_values : float64 array of shape (n_samples,) or (n_samples, n_outputs)
-        What the values of a row start from.
+        Expected output. The base value and the values of a row sum to its output.
     data : float64 array of shape (n_samples, n_features)
-        The rows: numbers, and positions of categories.
+        The explained rows, with categories as their indices.
     display_data : object array of shape (n_samples, n_features) or None
-        The rows with their categories, where there are any.
+        The explained rows with category labels and dates, or None if all columns are numeric.
     feature_names : list of str
-        The columns.
+        Names of the features.
     output_names : str or list of str
-        What the values of a row add up to, or of several outputs the classes or targets.
+        Name of the output, or the classes or targets if there are several outputs.
     """
 
     values: Array
@@ -88,7 +87,7 @@ class Explanation:
 
 
 def explain(model: Any, X: Any, background: Any, output: str, y: Any, **flags: bool) -> Any:
-    """What `TreeModel.explain` of a fitted model returns; the flags are `interactions` and `parts`."""
+    """Return the result of `TreeModel.explain` for a fitted model; the flags are `interactions` and `parts`."""
     interactions, parts = flags["interactions"], flags["parts"]
     FLAG.check("interactions", interactions)
     FLAG.check("parts", parts)
@@ -120,19 +119,19 @@ def _check(model: Any, background: Any, output: str, y: Any) -> None:
         raise ValueError(f"y must be given for output='loss', and for no other; got {got} with output={output!r}.")
 
 
-# What is explained besides raw predictions --------------------------------------------------
+# Outputs other than raw predictions --------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Game:
-    """An output of one raw prediction: its mean over the background, by row, and the scales of contributions."""
+    """Transformed output: its mean over the background for each row, and the scales of the contributions."""
 
     base: Array
     scales: Scales
 
 
 def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game | None:
-    """None where the output is the raw prediction."""
+    """Return the game of a transformed output, or None if the output equals the raw prediction."""
     if output == "probability" and model._has_class_shares:
         return None
     if model._predicting_trees().n_outputs != 1:
@@ -149,7 +148,7 @@ def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game |
     loss = _row_losses(model)
 
     def losses(first: int, last: int) -> Array:
-        """Of rows' targets with the background rows' predictions."""
+        """Return the losses of the targets of some rows with the predictions of the background rows."""
         found = loss(np.repeat(target[first:last], len(base_raw)), np.tile(base_raw, last - first))
         return found.reshape(last - first, -1)
 
@@ -162,7 +161,7 @@ def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game |
 
 
 def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Array:
-    """Differences of outputs over those of raw predictions, 1 where the latter are 0, (n_rows, n_background)."""
+    """Return output differences divided by raw differences, or 1 if these are 0, (n_rows, n_background)."""
     change = raw[:, None] - base_raw
     return np.divide(after - base_after, change, out=np.ones(change.shape), where=change != 0)
 
@@ -188,7 +187,7 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
     return found
 
 
-# What comes out --------------------------------------------------
+# Results --------------------------------------------------
 
 
 def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) -> Any:
@@ -197,7 +196,7 @@ def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) ->
 
 
 def _explanation_of_parts(model: Any, rows: Any, values: Array, base: Array, output: str) -> Any:
-    """The same of what the trees see: means of targets, and the numbers of dates."""
+    """Return the explanation by the features that the trees split on, such as target means and parts of dates."""
     data = as_array(rows).astype(np.float64)
     return _as_explanation(model, values, base, output, (data, None), model.feature_parts_)
 
@@ -218,7 +217,7 @@ def _as_explanation(
 
 
 def for_shap(found: Explanation) -> Any:
-    """An explanation as the library shap has it, where that is installed."""
+    """Convert an explanation to a ``shap.Explanation`` if shap is installed."""
     try:
         from shap import Explanation as ShapExplanation
     except ImportError:
@@ -238,7 +237,7 @@ def _output_name(model: Any, output: str) -> str:
 
 
 def _known(model: Any, data: Array) -> Array:
-    """The rows, NaN in the place of a category for missing values or for unseen ones."""
+    """Replace the codes of missing values and unseen categories by NaN, in place, and return the rows."""
     for column, kind in enumerate(model._encoder.categories):
         if kind is not None:
             values = data[:, column]
@@ -247,7 +246,7 @@ def _known(model: Any, data: Array) -> Array:
 
 
 def _displayed(model: Any, data: Array) -> NDArray[Any] | None:
-    """The rows with categories and dates instead of their numbers; None where there are only numbers."""
+    """Return the rows with category labels and dates instead of numbers, or None if all columns are numeric."""
     kinds, dates = model._encoder.categories, model._encoder.dates
     if all(kind is None for kind in kinds) and not dates:
         return None
@@ -263,14 +262,14 @@ def _displayed(model: Any, data: Array) -> NDArray[Any] | None:
 
 
 Shuffles = list[NDArray[np.uint32]]
-# Rows that are worth a thread: each walks through all trees several times.
+# Minimum number of rows per thread; each row traverses all trees several times.
 _GRAIN = 50
 
 
 def permutation_importance(
     model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, n_repeats: int, random_state: Any
 ) -> Bunch:
-    """Return by how much a fitted TreeModel's loss grows when the values of a feature are shuffled among the rows."""
+    """Return the increase of a fitted TreeModel's loss when the values of a feature are shuffled among the rows."""
     COUNT.check("n_repeats", n_repeats)
     RANDOM_STATE.check("random_state", random_state)
     data = model._check_validation(X, y, sample_weight)
@@ -283,9 +282,9 @@ def permutation_importance(
 
 
 def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
-    """By how much the sum of weighted losses grows with each shuffle of each column, (n_features, n_shuffles).
+    """Return the increase of the weighted loss with each shuffle of each column, (n_features, n_shuffles).
 
-    Rows whose leaves do not change are not looked at again.
+    Rows whose leaves do not change are not evaluated again.
     """
     trees, y = model._predicting_trees(), data.y.reshape(len(data.y), -1)
     n_threads = resolve_n_jobs(model.n_jobs)
@@ -303,7 +302,7 @@ def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles
 
 
 def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
-    """The same of 1 - score, which the model finds from the raw predictions of all rows."""
+    """Return the increase of 1 - score with each shuffle of each column, for scores that need all rows at once."""
     trees, n_threads = model._predicting_trees(), resolve_n_jobs(model.n_jobs)
 
     def weighted_loss(X: Any) -> float:
@@ -325,7 +324,7 @@ def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles
 
 
 def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes: bool) -> float:
-    """The accuracy of probabilities, or the mean R squared of numbers, over encoded targets."""
+    """Return the accuracy in classification, or the R squared averaged over targets, for encoded targets."""
     targets = y.reshape(len(y), -1)
     if of_classes:
         parts = predicted if isinstance(predicted, list) else [predicted]
@@ -337,9 +336,9 @@ def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes:
 
 
 def importance_bunch(importances: Array) -> Bunch:
-    """Mean and spread of importances of shape (n_features, n_repeats); NaN does not count.
+    """Return the mean and the spread of importances of shape (n_features, n_repeats), ignoring NaN.
 
-    The standard error of the mean of one number is not known, NaN.
+    The standard error is NaN if there is only one value.
     """
     known = ~np.isnan(importances)
     n_known = known.sum(axis=1)

@@ -1,4 +1,4 @@
-"""How much memory trees of the forests' engine take: those of forests, single trees, isolation forests, embeddings."""
+"""Peak memory of fits on the forest engine: forests, single trees, isolation forests and embeddings."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from sklearn.base import is_classifier
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.source import WEIGHT, MemoryNeeds, TableShape, bins_of, bytes_of_codes, needs_of
 
-# Bytes of a row, and of each target as the engine reads it; of rows that are drawn, their order and the chances.
+# Bytes per row, per row and target, and per row for the order and the cumulative probabilities of bootstrap draws.
 _ROW = 8
 _TARGET = 16
 _DRAWN_FROM = 16
-# Of ranks by a target, for medians.
+# Bytes per row and target for the ranks that medians need.
 _RANKED = 20
-# Of rows of which some are out of a tree's bag, and their predictions.
+# Bytes per row of out-of-bag predictions, and per row and output.
 _OUT_OF_BAG = 24
 _PREDICTED = 16
-# For each thread: how often each row is drawn, with and without replacement; of those that are, an entry, twice, or an
-# entry and two records.
+# Bytes per row and thread: for counts of draws with and without replacement, for an entry of a drawn row (there are
+# two), and for its two records next to a single entry.
 _DRAWN = 16
 _CHOSEN = 40
 _ENTRY = 16
-_RECORDS = ((32, 64), (64, 128))  # up to so many columns, so many bytes
-# With random thresholds without records: codes and words of a node's rows. With medians, ranks and sums. Rounded
-# numbers of a target that share no word with the weights.
+_RECORDS = ((32, 64), (64, 128))  # pairs of an exclusive limit on the number of columns and the bytes
+# Bytes per row and thread: for random thresholds without records, the codes and words of a node's rows; for medians,
+# ranks and sums; for rounded targets that are not packed into one word with the weights.
 _RANDOM = 12
 _MEDIAN = (24, 12)
 _ROUNDED = 8
-# Bytes of a node and of each of its values while its tree grows, and in the model.
+# Bytes of a node and of each of its values, during growth and in the model.
 _GROWN_NODE = 200
 _GROWN_VALUE = 24
 _NODE = 10
 _VALUE = 4
 _MOST_DEPTH = 40
-# Of rows whose classes have nothing to do with the columns, so many are leaves, less one over the number of classes.
+# If the classes are independent of the columns, the number of leaves per row is this minus 1 / n_classes.
 _LEAVES_OF_CLASSES = 1.1
 # Bytes of a bin in a thread's search, and of a column's bin.
 _SEARCHED = 60
 _BIN = 16
-# How many times the standard deviation of the number of distinct rows drawn, which is 0.31 of the root of all rows.
+# Margin on the number of distinct rows drawn, in units of sqrt(n_rows); its standard deviation is 0.31 of these units.
 _SPARE = 2.0
-# Of sparse tables: codes of a few columns at a time, of one byte or two, and the rows of a node; of random thresholds,
-# a column's cells.
+# For sparse tables: bytes per row for the unpacked codes of a few columns and the rows of a node; bytes per column for
+# the cells of random thresholds.
 _SPREAD = 12
 _CELLS = 800
 
 
 def forest_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit takes on a table of this shape."""
+    """Estimate the peak memory of a fit on a table of this shape."""
     n_rows, params = shape.n_rows, model._every_parameter()
     n_trees, n_threads = params.get("n_estimators", 1), resolve_n_jobs(params.get("n_jobs"))
     n_workers = max(1, min(n_threads, n_trees))
@@ -75,7 +75,7 @@ def forest_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def _of_worker(model: Any, shape: TableShape, params: dict[str, Any], share: float) -> float:
-    """Bytes of each row of the table that a thread grows a tree with."""
+    """Return the bytes per row of the table that each thread needs to grow a tree."""
     is_random, n_targets = _has_random_thresholds(model), shape.n_targets
     drawn = _DRAWN if params.get("bootstrap") else _CHOSEN if share < 1 else 0
     records = next((size for most, size in _RECORDS if shape.n_columns < most), 0)
@@ -96,7 +96,7 @@ def _has_medians(params: dict[str, Any]) -> bool:
 
 
 def _most_leaves(model: Any, shape: TableShape, params: dict[str, Any], n_rows: int) -> int:
-    """The most leaves of a tree on so many rows: as many where nothing limits them, and fewer of classes."""
+    """Return the maximum number of leaves of a tree: the number of rows without limits, and less in classification."""
     least = params.get("min_samples_leaf", 1)
     least = least if isinstance(least, int) else max(1, int(least * n_rows))
     if is_classifier(model) and shape.n_targets == 1:
@@ -106,9 +106,9 @@ def _most_leaves(model: Any, shape: TableShape, params: dict[str, Any], n_rows: 
 
 
 def _drawn_share(params: dict[str, Any], n_rows: int) -> float:
-    """The share of the rows that a tree is grown on, at most; drawn with replacement, nearly always."""
+    """Return an upper bound of the fraction of distinct rows in a bag; with bootstrap, it is exceeded very rarely."""
     drawn = params.get("max_samples")
-    if drawn == "auto":  # isolation forests: 256 rows
+    if drawn == "auto":  # isolation forests draw 256 rows
         return min(1.0, 256 / n_rows)
     draws = n_rows if drawn is None else drawn if isinstance(drawn, int) else drawn * n_rows
     if not params.get("bootstrap"):

@@ -1,4 +1,4 @@
-"""Saving, slicing and merging estimators that hold a TreeEnsemble."""
+"""Saving, slicing and merging of estimators that hold a TreeEnsemble."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ from fastens.tree_model.memory import forest_needs
 from fastens.warn import warn
 
 PREFIX = "ensemble."
-# With Categories(encoding="auto"), columns of more categories are encoded by target statistics.
+# With Categories(encoding="auto"), columns with more categories than this are target-encoded.
 MOST_PARTITIONED = 32
 
 
 def tree_arrays(trees: TreeEnsemble, prefix: str) -> dict[str, np.ndarray]:
-    """The state of trees as arrays, each with a prefix to its name."""
+    """Return the state of trees as arrays whose names start with a prefix."""
     return {prefix + name: array for name, array in trees.to_arrays().items()}
 
 
 def trees_among(arrays: dict[str, np.ndarray], prefix: str) -> TreeEnsemble:
-    """The trees that the arrays of this prefix are of."""
+    """Restore trees from the arrays whose names start with a prefix."""
     return read_trees({name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)})
 
 
 class SavedEnsemble:
-    """What an estimator has whose fitted state is the input encoder's, a TreeEnsemble and a few numbers."""
+    """Base class of estimators whose fitted state is an input encoder, a TreeEnsemble and a few numbers."""
 
     _ensemble: TreeEnsemble
     _statistics: TargetStatistics | None = None
-    # What the trees' values are combined to: "sum", "mean", "path length", "weighted median" or "leaves".
+    # How the values of the trees are combined: "sum", "mean", "path length", "weighted median" or "leaves".
     _combination: ClassVar[str] = "sum"
     _has_random_thresholds: ClassVar[Any] = False
     _splits_dates = True
 
-    if TYPE_CHECKING:  # of the estimator
+    if TYPE_CHECKING:  # attributes of the estimator
         n_jobs: int | None
         _check_fitted: Any
         _check_table: Any
@@ -71,7 +71,7 @@ class SavedEnsemble:
         if not 1 <= getattr(self, "_n_targets", 1) <= self._ensemble.n_outputs:
             raise ModelFileError("the trees and the targets do not fit together")
         self._restored()
-        # Trees of other libraries may split numbers that are codes of categories.
+        # Trees of other libraries may have categorical splits on numeric columns that hold category codes.
         in_trees, in_table = self._ensemble.binning.is_categorical, self._is_categorical
         if in_trees.shape != in_table.shape or (in_table & ~in_trees).any():
             raise ModelFileError("the trees and the columns do not fit together")
@@ -81,14 +81,14 @@ class SavedEnsemble:
             raise ModelFileError("the trees are not whole rounds")
 
     def _n_outputs(self) -> int:
-        """How many raw predictions a row has."""
+        """Return the number of raw predictions per row."""
         raise NotImplementedError
 
     def _restored(self) -> None:
-        """Make again what follows from the rest."""
+        """Recompute derived state after loading or slicing."""
 
     def _of_members(self) -> dict[str, Any]:
-        """The parameters that its trees by themselves have."""
+        """Return the parameters of the individual trees."""
         return self._every_parameter() | {"splitter": "random" if self._has_random_thresholds else "best"}
 
     # Categories --------------------------------------------------
@@ -97,7 +97,7 @@ class SavedEnsemble:
         return self._options("categories") if hasattr(self, "categories") else Categories(encoding="partition")
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
-        """Encode TrainingData, each row from other rows than itself."""
+        """Learn the target encoding and return the encoded TrainingData; rows are encoded by cross-fitting."""
         self._statistics = None
         method, columns = self._columns_of_statistics()
         self._warn_of_pooled(columns)
@@ -109,7 +109,7 @@ class SavedEnsemble:
         return data._replace(X=X)
 
     def _columns_of_statistics(self) -> tuple[str, list[int]]:
-        """How categories are encoded by the target, and the columns where they are."""
+        """Return the method of target encoding and the columns that it applies to."""
         method = self._category_options().encoding
         sizes = [0 if found is None else len(found) for found in self._encoder.categories]
         if method == "auto":
@@ -117,12 +117,12 @@ class SavedEnsemble:
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
 
     def _n_classes(self) -> list[int]:
-        """The number of classes of each target; empty where targets are numbers."""
+        """Return the number of classes of each target, or an empty list in regression."""
         classes = getattr(self, "classes_", [])
         return [len(found) for found in (classes if isinstance(classes, list) else [classes])]
 
     def _warn_of_pooled(self, encoded: Collection[int] = ()) -> None:
-        """Warn of columns of more categories than codes, but for those that are encoded by the target."""
+        """Warn about columns with more categories than bins, except for target-encoded columns."""
         estimator, has_option = getattr(self, "estimator", None), hasattr(self, "categories")
         most = getattr(self if estimator is None else estimator, "max_bins", None)
         for column, found in enumerate(self._encoder.categories):
@@ -137,9 +137,9 @@ class SavedEnsemble:
             )
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
-        """Encode the rows of an earlier fit again; ValueError where they give other statistics.
+        """Encode the rows of an earlier fit again; raise ValueError if their statistics differ.
 
-        The model stays as it is.
+        The model is not changed.
         """
         again = copy(self)
         encoded = again._learn_statistics(data, seed)
@@ -147,7 +147,7 @@ class SavedEnsemble:
         return encoded
 
     def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
-        """Raise ValueError unless categories are encoded as in the fit that is continued."""
+        """Raise ValueError unless the target encoding equals the one of the fit that is continued."""
         now = self._statistics_arrays()
         if before.keys() != now.keys() or any(
             not np.array_equal(now[name], old, equal_nan=True) for name, old in before.items()
@@ -158,12 +158,12 @@ class SavedEnsemble:
             )
 
     def _apply_statistics(self, data: Any) -> Any:
-        """Encode TrainingData to validate on."""
+        """Apply the learned target encoding to a validation set."""
         return data if self._statistics is None else data._replace(X=self._statistics.transform(data.X))
 
     @property
     def _is_categorical(self) -> NDArray[np.bool_]:
-        """Which columns of the encoded table hold categories."""
+        """Mask of the columns of the encoded table that hold categories."""
         kinds = self._encoder.is_categorical
         if self._statistics is not None:
             kinds[self._statistics.columns] = False
@@ -176,20 +176,20 @@ class SavedEnsemble:
         return found if self._statistics is None else found[self._statistics.column_of(len(found))]
 
     def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Sums over the columns of X of values of the encoded table's columns."""
+        """Sum the values of the encoded table's columns over each column of X."""
         return np.bincount(self._column_of, values, self.n_features_in_).astype(np.float64)
 
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
-        """For saving."""
+        """Return the learned target encoding as arrays, for saving."""
         return {} if self._statistics is None else self._statistics.to_arrays()
 
     def _send_unseen(self) -> None:
-        """Let categories that were never seen have the mean of all sides, where the options say so."""
+        """Give unseen categories the average of both branches if the option `unseen` is "average"."""
         if self._category_options().unseen == "average":
             self._ensemble = self._ensemble.with_unseen_on_average()
 
     def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """From what `_statistics_arrays` gave; ValueError for anything else."""
+        """Restore the target encoding from `_statistics_arrays`; raise ValueError if the arrays are malformed."""
         if arrays:
             self._statistics = TargetStatistics.from_arrays(arrays)
             kinds = self._encoder.is_categorical
@@ -197,30 +197,31 @@ class SavedEnsemble:
                 raise ValueError("the statistics of the categories and the columns do not fit together")
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
-        """Return the model in another format, or write it to a file.
+        """Export the model to another format, and return it or write it to a file.
 
-        What a format cannot hold is an error, never left out.
+        A model is never exported in part: if the format cannot represent it, ValueError is raised.
 
         Parameters
         ----------
         path : path, optional
-            The file to write; default: return what would be written.
+            File to write. If None, the exported model is returned.
         format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql", "pmml"}
-            "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": an estimator of scikit-learn.
+            "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": a scikit-learn estimator.
             "xgboost": the JSON text of a Booster. "treelite": a checkpoint. "c": a C99 header. "sql": a query.
-            "pmml": a document of version 4.4.
+            "pmml": a PMML 4.4 document.
         **options
-            "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or "columns". "c": `name`,
-            which all names begin with. "sql": `table`, the name of the table.
+            Options of the format. "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or
+            "columns". "c": `name`, the prefix of all identifiers. "sql": `table`, the name of the table.
 
         Returns
         -------
-        str, bytes or object; None where it was written to a file
+        str, bytes or object
+            The exported model, or None if it was written to a file.
 
         Raises
         ------
         ValueError
-            For a model that the format cannot hold.
+            If the format cannot represent the model.
 
         Examples
         --------
@@ -237,33 +238,33 @@ class SavedEnsemble:
     # Predict --------------------------------------------------
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
-        """Raw predictions, (n_samples, n_outputs)."""
+        """Return the raw predictions, (n_samples, n_outputs)."""
         X = self._check_table(X)
         trees = self._predicting_trees()
-        if isinstance(X, np.ndarray):  # a single row is predicted so fast that another call would count
+        if isinstance(X, np.ndarray):  # resolving n_jobs would dominate the prediction of a single row
             return trees.predict_raw(X, 1 if X.shape[0] == 1 else resolve_n_jobs(self.n_jobs))
         return raw_of_rows(trees, X, resolve_n_jobs(self.n_jobs))
 
     def _predicting_trees(self) -> TreeEnsemble:
-        """The trees whose values are summed."""
+        """Return the trees whose values are summed."""
         return self._ensemble
 
     def _shown_trees(self) -> TreeEnsemble:
-        """The trees as they were grown; ValueError for a model of other members."""
+        """Return the trees as grown; raise ValueError if the model consists of other estimators."""
         return self._ensemble
 
     def leaf_features(self, X: ArrayLike) -> csr_matrix:
-        """Return the leaves as features of another model: a column for each, 1 where a row falls into it.
+        """Return a one-hot encoding of the leaves that each row falls into, as features for another model.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to encode.
 
         Returns
         -------
         CSR matrix of shape (n_samples, n_leaves)
-            Leaves are counted over all trees, those of the first tree first.
+            One column for each leaf of all trees, ordered by tree.
 
         References
         ----------
@@ -276,30 +277,33 @@ class SavedEnsemble:
         return forest_needs(self, shape)
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
-        """The leaf of each row in each tree, (n_samples, n_trees)."""
+        """Return the leaf of each row in each tree, (n_samples, n_trees)."""
         return self._leaves_of(self._check_table(X))
 
     def _leaves_of(self, table: Any) -> NDArray[np.int32]:
-        """The same of a row source."""
+        """Return the leaf of each row of an encoded table in each tree, (n_samples, n_trees)."""
         n_threads = resolve_n_jobs(self.n_jobs)
         trees, table = on_used_columns(self._shown_trees(), table)
         return map_parts(lambda part: trees.apply(part, n_threads), table)
 
 
 def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:
-    """What to take means of, (n_targets, n_rows): the columns of y, or where one has three or more classes, each."""
+    """Return the targets to average for target encoding, (n_targets, n_rows).
+
+    A target with three or more classes gives an indicator for each class.
+    """
     targets = np.atleast_2d(y.T)
     sizes = n_classes if len(n_classes) == len(targets) else [0] * len(targets)
     parts = [of == np.arange(n)[:, None] if n > 2 else of[None] for of, n in zip(targets, sizes, strict=True)]
     return np.ascontiguousarray(np.concatenate(parts), dtype=np.float64)
 
 
-# A number that is the position of no category.
+# A number larger than the position of any category.
 _BEYOND = float(2**31)
 
 
 class _Column(NamedTuple):
-    """A categorical column: codes of positions and of other numbers, and each model's code for each of these codes."""
+    """Categorical column of merged models: new codes by category position, and each model's old code for them."""
 
     codes: NDArray[np.uint16]
     of_others: int
@@ -307,19 +311,19 @@ class _Column(NamedTuple):
 
 
 def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEnsemble]:
-    """Return the trees of fitted models on one binning of the rows that an encoder makes.
+    """Return the trees of several fitted models, recoded to a common binning.
 
     Parameters
     ----------
     models : sequence of TreeModel
-        Models of the same columns, each with categories of its own.
+        Fitted models with the same columns; their categories may differ.
     encoder : InputEncoder
-        It knows the categories of them all.
+        Encoder that knows the categories of all models.
 
     Raises
     ------
     ValueError
-        Where a column has too many codes, or is read in several ways.
+        If a column has too many bins in all models, or the models read its codes differently.
     """
     binnings = [model._ensemble.binning for model in models]
     thresholds = _thresholds(models)
@@ -344,25 +348,25 @@ def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEns
 
 
 def on_binning(trees: TreeEnsemble, binning: Binning, old_codes: dict[int, NDArray[np.intp]]) -> TreeEnsemble:
-    """The same as `recoded`, models in the leaves included."""
+    """Recode trees to another binning, including linear models in the leaves."""
     out = recoded(trees, binning, old_codes)
     return LinearEnsemble(out, trees.linear) if isinstance(trees, LinearEnsemble) else out
 
 
 def knowing_more(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> TreeEnsemble:
-    """Return trees that send categories which an encoder knows and their model's does not where unseen ones go.
+    """Return trees with an extended binning that has codes for the new categories of an encoder.
 
-    The new categories have codes of their own, so that further trees tell them apart: the first of them, as many as
-    there are bins left of `max_bins`.
+    The existing trees treat the new categories as unseen, and further trees can split on them. Only as many new
+    categories get a code as `max_bins` allows, in the order of the encoder.
 
     Parameters
     ----------
     model : TreeModel
         A fitted model.
     trees : TreeEnsemble
-        Trees on its table.
+        Trees on the model's table.
     encoder : InputEncoder
-        It knows the categories of the model, and others after them.
+        Encoder whose categories start with those that the model knows.
     """
     binning, old_codes = trees.binning, {}
     category_codes = list(binning.category_codes)
@@ -383,7 +387,7 @@ def knowing_more(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> Tree
 
 
 def _thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
-    """The thresholds of the first model where all have the same, else those that trees use."""
+    """Return the thresholds of the first model if all are equal, and otherwise all thresholds that trees use."""
     every = [model._ensemble.binning.thresholds for model in models]
     if all(all(map(np.array_equal, every[0], own)) for own in every[1:]):
         return every[0]
@@ -392,7 +396,7 @@ def _thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
 
 
 def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Column:
-    """Codes that tell apart what any of the models does; that of missing values is 0."""
+    """Return the coarsest codes that distinguish everything that any model distinguishes; missing values are 0."""
     column = int(models[0]._column_of[feature])
     categories = encoder.categories[column]
     binnings = [model._ensemble.binning.of_features([feature]) for model in models]
@@ -413,7 +417,7 @@ def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Colu
 
 
 def _places(encoder: InputEncoder, column: int, categories: list[Any] | None, n_positions: int) -> list[float]:
-    """What a model's own encoder makes of each position of a categorical column."""
+    """Return the position that a model's own encoder gives to each category of a column."""
     if categories is None:
         return [float(place) for place in range(n_positions)]
     own = {category: float(place) for place, category in enumerate(encoder.categories[column] or [])}
@@ -427,14 +431,14 @@ def _name(encoder: InputEncoder, column: int) -> str:
 
 
 def of_rounds(model: Any, chosen: slice) -> Any:
-    """Return a fitted model with some of the rounds, on top of the same constant; it shares no trees that change.
+    """Return a copy of a fitted model that has only some of its rounds and the same baseline.
 
     Parameters
     ----------
     model : BoostedTrees
         A fitted model.
     chosen : slice
-        Which rounds; at least one.
+        Rounds to keep; at least one.
     """
     trees = model._ensemble
     per_round = trees.trees_per_round
@@ -456,5 +460,5 @@ def of_rounds(model: Any, chosen: slice) -> Any:
 
 
 def _of(scores: NDArray[np.float64], rounds: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The scores of rounds, as far as they were measured."""
+    """Return the scores of rounds, as far as they were measured."""
     return scores[rounds[rounds < len(scores)]]

@@ -1,4 +1,4 @@
-"""Methods of all estimators whose predictions are sums or means of trees."""
+"""Methods shared by all estimators whose predictions are sums or means of trees."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ Array = NDArray[np.float64]
 
 
 class TreeModel(SavedEnsemble, BaseFastens):
-    """An estimator whose raw predictions are sums of leaf values: it shows its trees and explains predictions."""
+    """Base class of estimators whose raw predictions are sums of leaf values.
 
-    # Whether the values of nodes are shares of classes; otherwise they are numbers.
+    It provides explanations, importances, plots and dumps of the trees.
+    """
+
+    # True if node values are class probabilities, False if they are numbers.
     _has_class_shares: bool = False
     _loss: Any
     _n_targets: int = 1
-    # Of trees whose mean predicts, ClassTargets or NumberTargets: they have a loss of each row's mean leaf value.
+    # ClassTargets or NumberTargets for models that average their trees; None for models with a loss to boost.
     _targets: ClassVar[Any] = None
 
     @property
@@ -49,28 +52,28 @@ class TreeModel(SavedEnsemble, BaseFastens):
     # Explain --------------------------------------------------
 
     def predict_contributions(self, X: ArrayLike, *, interactions: bool = False, parts: bool = False) -> Array:
-        """How much each feature moves the raw prediction of each row away from the expected one.
+        """Return the contribution of each feature to the raw prediction of each row.
 
-        These are exact path-dependent Shapley values (Lundberg et al. 2020): what is known of a row's other features
-        is averaged over as the training rows were spread over the trees. In boosting a row counts there by its weight
-        times the hessian of its loss.
+        The contributions are exact path-dependent Shapley values (Lundberg et al. 2020): features outside a coalition
+        are averaged over according to the cover of the nodes. In boosting, the cover of a row is its weight times the
+        hessian of its loss.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows with the columns of training.
+            Rows to explain, with the columns of the training set.
         interactions : bool, default=False
-            Split each contribution into that of the feature by itself and those of its pairs with the others.
+            If True, return interaction values: the main effect of each feature and its interactions with the others.
         parts : bool, default=False
-            If True, split by `feature_parts_`, what the trees see, instead of by column.
+            If True, return a contribution for each of `feature_parts_` instead of for each column.
 
         Returns
         -------
         array of shape (n_samples, n_features + 1) or (n_samples, n_outputs, n_features + 1)
-            The last entry is the expected raw prediction; a row's entries add up to its raw prediction: the predicted
-            value (before the inverse link), log-odds, or log-probabilities up to a constant with an axis for classes.
-            With `interactions`, another axis of length n_features + 1 follows: a symmetric matrix whose rows add up to
-            the contributions.
+            The last entry is the expected raw prediction, and the entries of a row sum to its raw prediction: the value
+            before the inverse link, the log odds, or with three or more classes the log probabilities of the classes up
+            to a constant. With `interactions`, there is another axis of length n_features + 1: each row has a symmetric
+            matrix whose rows sum to the contributions.
 
         Examples
         --------
@@ -100,41 +103,42 @@ class TreeModel(SavedEnsemble, BaseFastens):
         parts: bool = False,
         y: ArrayLike | None = None,
     ) -> Any:
-        """Explain predictions by Shapley values, as the library shap returns them and its plots take them.
+        """Return Shapley values of the predictions as an Explanation for the plots of shap.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             Rows to explain.
         background : table of shape (n_background, n_features), optional
-            Rows to compare with (interventional): what is not known of a row is as in these, with their mean as
-            result. Default: as the training rows were spread over the trees (path-dependent), as
-            `predict_contributions` has it.
+            Background rows for interventional Shapley values: features outside a coalition take the values of these
+            rows, and the results are averaged. If None, the values are path-dependent, as in `predict_contributions`.
         output : {"raw", "probability", "loss"}, default="raw"
-            What is explained: the raw predictions; the prediction after the inverse link (the probability of the second
-            class of two, the mean of log links); or each row's loss, the squared error or the model's own. The last two
-            need a background and one raw prediction; the contributions against each of its rows are scaled to the
-            difference of the outputs. Of forests and trees of classes, the raw predictions are probabilities. An
-            isolation forest has mean path lengths as raw predictions, and for "probability" what `score_samples` gives.
+            Output to explain. "raw": the raw prediction, which is a probability in classification forests and trees,
+            and the mean path length in an isolation forest. "probability": the prediction after the inverse link, such
+            as the probability of the second class, the mean for a log link, or `score_samples` of an isolation forest.
+            "loss": the loss of each row, which is the squared error or the model's loss. "probability" and "loss" need
+            a background and a model with one raw prediction; the contributions against each background row are rescaled
+            to the difference of the outputs.
         interactions : bool, default=False
-            Split each value into that of the feature by itself and those of its pairs with the others.
+            If True, return interaction values: the main effect of each feature and its interactions with the others.
         parts : bool, default=False
-            If True, explain by each of `feature_parts_` instead of by column: by the month and the hour of a column of
-            dates, and by each class's mean target of a column of categories.
+            If True, return a value for each of `feature_parts_` instead of for each column, for example for the month
+            and the hour of a date column, or for each target mean of a target-encoded column.
         y : array of shape (n_samples,), optional
-            Targets, for the loss.
+            Targets. Required for ``output="loss"`` and not allowed otherwise.
 
         Returns
         -------
-        shap.Explanation, or Explanation where shap is not installed
-            ``values`` of shape (n_samples, n_features), ``base_values`` (n_samples,), and ``data``, ``display_data``,
-            ``feature_names`` and ``output_names``. With several outputs these have another axis at the end, and with
-            `interactions` another one of n_features after the first of that length.
+        shap.Explanation, or Explanation if shap is not installed
+            Has ``values`` of shape (n_samples, n_features), ``base_values`` of shape (n_samples,), ``data``,
+            ``display_data``, ``feature_names`` and ``output_names``. With several outputs, ``values`` and
+            ``base_values`` have another axis at the end. With `interactions`, ``values`` has a second axis of length
+            n_features.
 
         Raises
         ------
         ValueError
-            Where an argument does not fit the others or the model; the message names it.
+            If the arguments are inconsistent, or the model does not support the output.
 
         References
         ----------
@@ -159,18 +163,18 @@ class TreeModel(SavedEnsemble, BaseFastens):
 
     @property
     def _predicts_raw(self) -> bool:
-        """Whether predictions, or probabilities, are the raw predictions."""
+        """True if predictions, or probabilities, equal the raw predictions."""
         return self._has_class_shares or self._targets is not None or type(self._loss).predict is Loss.predict
 
     def _inverse_link(self, raw: Array) -> Array:
-        """Predictions for raw predictions of one target, both (n_rows,): of classes, the probability of the last."""
+        """Apply the inverse link to raw predictions of one target, (n_rows,); classifiers return the last class."""
         if self._targets is not None:
             return raw
         predicted: Array = self._loss.predict(raw[:, None])
         return predicted if predicted.ndim == 1 else predicted[:, -1]
 
     def _contribution_scale(self) -> float:
-        """What the sum of the trees is multiplied by to give a prediction."""
+        """Return the factor that turns the sum of the trees into a prediction."""
         return 1.0
 
     def permutation_importance(
@@ -182,37 +186,37 @@ class TreeModel(SavedEnsemble, BaseFastens):
         n_repeats: int = 5,
         random_state: Any = None,
     ) -> Bunch:
-        """Return by how much `score` falls when the values of a feature are shuffled among the rows.
+        """Return the decrease of `score` when the values of a feature are shuffled among the rows.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows; better such that the trees were not grown on.
+            Rows to score, preferably held-out rows.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array of shape (n_samples,), optional
-            Weights in the score.
+            Weights of the rows in the score.
         n_repeats : int, default=5
-            How often to shuffle.
+            Number of times each feature is shuffled. More repeats reduce the standard error.
         random_state : int, RandomState or None, default=None
-            Of the shuffles.
+            Seed of the shuffles.
 
         Returns
         -------
         Bunch
             ``importances_mean``, ``importances_std`` and ``importances_standard_error`` of shape (n_features,), and
-            ``importances`` of shape (n_features, n_repeats); the standard error of one repeat is NaN.
+            ``importances`` of shape (n_features, n_repeats). With one repeat, the standard error is NaN.
         """
         self._check_fitted()
         return permutation_importance(self, X, y, sample_weight, n_repeats, random_state)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
-        """What `score` returns for raw predictions and encoded targets."""
+        """Return what `score` would return for raw predictions and encoded targets."""
         return score_of_predictions(self._loss.predict(raw), y, weight, of_classes=hasattr(self, "classes_"))
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of each feature in the gain of all splits, shape (n_features,)."""
+        """Total gain of the splits on each feature, normalised to sum to 1, shape (n_features,)."""
         self._check_fitted()
         gain = self._by_columns(self._ensemble.feature_importances("gain"))
         return gain / gain.sum() if gain.sum() > 0 else gain
@@ -224,15 +228,15 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return self._by_columns(self._ensemble.feature_importances("split")).astype(np.int64)
 
     def importances(self, kind: str = "gain", *, parts: bool = False) -> Array:
-        """Return the share of each column in what the splits do, shape (n_features,).
+        """Return the importance of each column, normalised to sum to 1, shape (n_features,).
 
         Parameters
         ----------
         kind : {"gain", "split", "cover"}, default="gain"
-            What the splits on the column gain (`feature_importances_`), how many they are, or the weights of the rows
-            that they divide, in boosting times the hessians of the loss.
+            "gain": total gain of the splits on the column (`feature_importances_`). "split": number of splits on it.
+            "cover": total weight of the rows that these splits divide, in boosting multiplied by the hessians.
         parts : bool, default=False
-            If True, return the share of each of `feature_parts_`, such as the month of a column of dates.
+            If True, return the importance of each of `feature_parts_`, such as the month of a date column.
         """
         self._check_fitted()
         FLAG.check("parts", parts)
@@ -248,7 +252,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return found / found.sum() if found.any() else found
 
     def _part_importances(self) -> Array:
-        """`feature_importances_` of each column that the trees see."""
+        """Return `feature_importances_` for each of `feature_parts_`."""
         gain = self._ensemble.feature_importances("gain").astype(np.float64)
         return gain / gain.sum() if gain.sum() > 0 else gain
 
@@ -261,47 +265,48 @@ class TreeModel(SavedEnsemble, BaseFastens):
         n_top: int = 20,
         ax: Any = None,
     ) -> Any:
-        """Draw the most important columns as bars, and return the axes; see `importances`.
+        """Plot the most important columns as bars and return the axes; see `importances`.
 
         Parameters
         ----------
         kind : {"gain", "split", "cover", "permutation"}, default="gain"
-            As for `importances`; "permutation": by how much the score of X and y falls when a column is shuffled.
+            Kind of importance, as in `importances`. "permutation" is the decrease of the score on X and y when a column
+            is shuffled.
         X, y : table and array, optional
-            Rows, for "permutation".
+            Rows and targets. Required for "permutation".
         n_top : int, default=20
-            At most so many columns.
+            Maximum number of columns to plot.
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on. If None, a new figure is created.
         """
         self._check_fitted()
         return plot_importance(self, kind, X=X, y=y, n_top=n_top, ax=ax)
 
     def plot_training(self, ax: Any = None) -> Any:
-        """Draw the loss after each round, or the error out of bag after each tree, and return the axes.
+        """Plot the loss after each round, or the out-of-bag error after each tree, and return the axes.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on. If None, a new figure is created.
         """
         self._check_fitted()
         return plot_training(self, ax)
 
     def plot_dependence(self, X: ArrayLike, features: Any, *, label: Any = None, ax: Any = None) -> NDArray[Any]:
-        """Draw how the mean prediction depends on columns, and return the axes, one for each picture.
+        """Plot the partial dependence of the prediction on columns and return the axes, one per plot.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows to average over; 500 at most, evenly spaced, are used.
+            Rows to average over. At most 500 evenly spaced rows are used.
         features : int, str, pair, or list of these
-            Columns to draw; a pair, of numbers or of categories, is a picture of two together.
+            Columns to plot. A pair, both numeric or both categorical, gives one plot of their joint dependence.
         label : object, optional
-            With three or more classes: the class whose probability is drawn. With several targets or quantiles of
-            numbers: the number of one; with both, targets come first, each with its quantiles.
+            With three or more classes, the class whose probability is plotted. With several targets or quantiles in
+            regression, the index of the output; if there are both, outputs are ordered by target, then by quantile.
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on. If None, a new figure is created.
         """
         self._check_fitted()
         return plot_dependence(self, X, features, label=label, ax=ax)
@@ -316,28 +321,29 @@ class TreeModel(SavedEnsemble, BaseFastens):
         label: Any = None,
         ax: Any = None,
     ) -> Any:
-        """Draw what each column contributes to the predictions of all rows, or of one, and return the axes.
+        """Plot the contribution of each column to the predictions of all rows, or of one row, and return the axes.
 
-        Twelve columns are drawn at most; `plot_explanation` takes another number as `n_top`.
+        At most twelve columns are drawn; use `plot_explanation` and its `n_top` for another number.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features), or Explanation
-            Rows, or what `explain` returned for them, without interactions.
+            Rows to explain, or their Explanation from `explain` without interactions.
         row : int, optional
-            The position of the one row to explain.
+            Index of the row to explain. If None, all rows are shown.
         feature : int, str, or pair of these, optional
-            The one column to draw, over its values; of a pair, the second one gives the dots their colours.
+            Column whose contribution is plotted against its values. The second column of a pair sets the colours of the
+            dots. If None, all columns are shown.
         kind : {"dots", "bars"}, optional
-            How all rows are drawn. Default: dots, and of several outputs bars.
+            Kind of plot for all rows. If None, dots are drawn for a single output and bars for several outputs.
         label : object, optional
-            With several outputs: the class, the number of the target, or both as a pair.
+            With several outputs, the class, the index of the target, or a pair of both.
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure.
+            Axes to draw on. If None, a new figure is created.
 
         See Also
         --------
-        plot_explanation : The same of an explanation alone.
+        plot_explanation : Plot an Explanation without the model.
         """
         self._check_fitted()
         explained: Any = X if hasattr(X, "base_values") else self.explain(X)
@@ -354,8 +360,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
         Returns
         -------
         int32 array of shape (n_samples, n_estimators)
-            Node numbers within the trees; (n_samples, n_estimators, n_trees) where a round has several trees, one for
-            each class, quantile, or target with linear leaves.
+            Node indices within each tree. The shape is (n_samples, n_estimators, n_trees) if each round has several
+            trees: one for each class or quantile, or for each target with linear leaves.
         """
         leaves, per_round = self._leaves(X), self._ensemble.trees_per_round
         return leaves if per_round == 1 else leaves.reshape(len(leaves), -1, per_round)
@@ -363,7 +369,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
     # Show trees --------------------------------------------------
 
     def _names(self) -> Names:
-        """The names of the fitted table's columns, categories and classes."""
+        """Return the names of the columns, categories and classes of the fitted table."""
         self._check_fitted()
         classes = getattr(self, "classes_", None) if self._has_class_shares else None
         is_category = self._is_categorical
@@ -373,9 +379,10 @@ class TreeModel(SavedEnsemble, BaseFastens):
 
     @property
     def feature_parts_(self) -> list[str]:
-        """Names of the columns that the trees see, of which a column of dates or of categories may be several.
+        """Names of the features that the trees split on.
 
-        They are the columns of `explain` and `importances` with ``parts=True``.
+        A date or categorical column may give several of them. They are the features of `explain` and `importances` with
+        ``parts=True``.
         """
         self._check_fitted()
         names = self._encoder.part_names()
@@ -392,42 +399,42 @@ class TreeModel(SavedEnsemble, BaseFastens):
         Parameters
         ----------
         tree : int, default=0
-            Which one.
+            Index of the tree.
         max_depth : int or None, default=10
-            Branches deeper than this are only named.
+            Depth at which branches are truncated. If None, the whole tree is shown.
         decimals : int, default=2
-            Of thresholds and values.
+            Number of decimals of thresholds and values.
         """
         names, trees = self._names(), self._shown_trees()
         return to_text(trees, check_position("tree", tree, trees.n_trees), names, max_depth, decimals)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a pandas table with a row for each node of each tree: split, counts, gain, value."""
+        """Return a pandas DataFrame with one row per node of each tree: split, counts, gain and value."""
         names = self._names()
         return to_dataframe(self._shown_trees(), names)
 
     def plot_tree(self, tree: int = 0, max_depth: int | None = 3, decimals: int = 2, ax: Any = None) -> Any:
-        """Draw one tree and return the axes.
+        """Plot one tree and return the axes.
 
         Parameters
         ----------
         tree : int, default=0
-            Which one.
+            Index of the tree.
         max_depth : int or None, default=3
-            Draw down to this depth; None for all of it.
+            Maximum depth to draw. If None, the whole tree is drawn.
         decimals : int, default=2
-            Of thresholds and values.
+            Number of decimals of thresholds and values.
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure, large enough for its boxes.
+            Axes to draw on. If None, a new figure is created that is large enough for the tree.
         """
         names, trees = self._names(), self._shown_trees()
         return plot_tree(trees, check_position("tree", tree, trees.n_trees), names, max_depth, decimals, ax)
 
 
-# The parameters of trees that an `estimator` given in their place has of its own.
+# Parameters that are only read without an `estimator`, which has its own.
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
 CONSTRAINTS = ("monotonic_cst", "interaction_cst")
-# What a fit that goes on must not change.
+# Parameters that a warm start must not change.
 _KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "categories")
 CATEGORIES = NONE | Rule(
     "Categories with an encoding, missing and unseen alone",
@@ -436,14 +443,14 @@ CATEGORIES = NONE | Rule(
 
 
 def check_no_constraints(model: Any) -> None:
-    """Raise ValueError for constraints beside an `estimator`, which knows nothing of them."""
+    """Raise ValueError for constraints that are given together with an `estimator`, which would ignore them."""
     for name in CONSTRAINTS if model.estimator is not None else ():
         if getattr(model, name) is not None:
             raise ValueError(f"{name} must be None with an estimator, which has its own; got {getattr(model, name)!r}.")
 
 
 def monotone_columns(model: Any) -> NDArray[np.int8] | None:
-    """1 where predictions must not fall with a column, -1 where they must not rise, else 0; None: no constraint."""
+    """Return the monotonic constraint of each feature: 1, -1 or 0; None if there are no constraints."""
     signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
     if signs is None:
         return None
@@ -460,7 +467,7 @@ def monotone_columns(model: Any) -> NDArray[np.int8] | None:
 
 
 def path_rules(model: Any) -> dict[str, Any]:
-    """Which columns may stand on one path, as rules of both engines."""
+    """Return the interaction constraints as rules of both engines."""
     max_on_path, groups = interaction_groups(model.interaction_cst, _columns(model))
     return {
         "max_features_on_path": max_on_path,
@@ -469,9 +476,10 @@ def path_rules(model: Any) -> dict[str, Any]:
 
 
 def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | None:
-    """The chances of columns where some are drawn; ValueError where all are, so that they would not matter.
+    """Return the probabilities with which columns are drawn, or None if they are equal.
 
-    `up`: shares of columns are rounded up.
+    Raises ValueError if all columns are used, because the weights would then have no effect. If `up` is True, fractions
+    of the columns are rounded up.
     """
     chances = feature_chances(model.feature_weights, _columns(model))
     if chances is None:
@@ -487,7 +495,7 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
 
 
 def obeyed(model: Any) -> dict[str, Any]:
-    """What all trees of a fitted model obey of the columns, by parameter; equal values are the same rule."""
+    """Return the constraints on columns that all trees of a fitted model obey, by parameter, in a comparable form."""
     columns = _columns(model)
     signs = monotone_signs(getattr(model, "monotonic_cst", None), columns, model._encoder.is_categorical)
     on_path, groups = interaction_groups(getattr(model, "interaction_cst", None), columns)
@@ -495,12 +503,12 @@ def obeyed(model: Any) -> dict[str, Any]:
     return {
         "monotonic_cst": None if signs is None else signs.tolist(),
         "interaction_cst": (on_path, None if groups is None else sorted(groups[groups.any(axis=1)].tolist())),
-        "feature_weights": [] if chances is None else np.flatnonzero(chances == 0).tolist(),  # columns in no tree
+        "feature_weights": [] if chances is None else np.flatnonzero(chances == 0).tolist(),  # excluded columns
     }
 
 
 def check_same_rules(model: Any) -> None:
-    """Raise ValueError where a fit with warm_start=True would add trees that obey or see other rules of the columns."""
+    """Raise ValueError if a warm start would add trees with different constraints, bins or categories."""
     last = copy(model)
     vars(last).update(getattr(model, "_parameters_before", {}))
     given = {name: (getattr(last, name), getattr(model, name)) for name in _KEPT if hasattr(model, name)}
@@ -525,28 +533,33 @@ def _columns(model: Any) -> Columns:
 
 DOCS = WEIGHT_TYPE_DOCS | entries("""\
 max_bins : int
-    Most bins of a feature, up to 65 535. A feature with no more distinct values keeps every one of them; missing
-    values have a bin of their own besides.
+    Maximum number of bins per feature, at most 65 535, plus one bin for missing values. A feature with at most
+    `max_bins` distinct values keeps all of them.
 feature_weights : array of shape (n_features,), dict by name, or None
-    Chances of the features where some are drawn (`max_features`, `max_features_per_tree`); 1 for those that a dict
-    leaves out. A feature of weight 0 is in no tree.
+    Relative probabilities of the features when some are drawn (`max_features`, `max_features_per_tree`). Features that
+    a dict leaves out have weight 1. A feature of weight 0 is never used. If None, all features are equally likely.
 interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None
-    Which features may stand together on a path through a tree: one alone, any two, or those of one group. Features
-    in no group are one more group.
+    Features that may appear together on a path through a tree: a single feature ("no_interactions"), any two features
+    ("pairwise"), or features of the same group. Features that are not listed form another group. If None, any features
+    may interact.
 categorical_features : "from_dtype", list of names or indices, mask, or None
-    Columns whose values are categories. "from_dtype": categories, enums, strings and booleans of a data frame.
+    Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
+    frame. If None, no column is categorical.
 categories : Categories or None
-    What trees see of categorical columns: the options `encoding`, `missing` and `unseen` of `Categories`.
+    How categorical columns are encoded: the options `encoding`, `missing` and `unseen` of `Categories`. If None, the
+    defaults are used.
 class_weight : dict, "balanced" or None
-    Weights of the classes, multiplied with `sample_weight`.
+    Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their frequency. If
+    None, all classes have weight 1.
 random_state : int, RandomState or None
-    Fixes what is drawn; the model does not depend on `n_jobs`.
+    Seed of the random draws. Pass an int for reproducible results; they do not depend on `n_jobs`.
 n_jobs : int or None
-    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them.
+    Number of threads. If None, OMP_NUM_THREADS is used, or else the number of available physical cores. Negative values
+    count back from that number, so -1 uses all of them.
 classes_ : array of shape (n_classes,)
-    The labels, sorted.
+    Sorted class labels.
 n_features_in_ : int
-    Number of columns.
+    Number of columns seen during `fit`.
 feature_names_in_ : array of shape (n_features_in_,)
-    Their names, where all of them are strings.
+    Names of the columns seen during `fit`. Defined only if all names are strings.
 """)
