@@ -57,7 +57,7 @@ def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
 def _kept(model: Any, fits: bool) -> Iterator[None]:
     before = dict(vars(model))
     if fits:
-        # A fit with warm start compares its parameters with these.
+        # A fit that continues training compares its parameters with these.
         vars(model)["_parameters_before"] = vars(model).pop("_parameters_of_fit", {})
         vars(model).pop("metadata_", None)  # it belongs to the previous model
     try:
