@@ -114,7 +114,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     @contextmanager
     def _over(self, comm: Comm) -> Iterator[None]:
-        """Context in which `fit` gets the rows of one rank and trains a model on the rows of all ranks.
+        """Let `fit` train on the rows of all ranks within the context, although it gets the rows of only one rank.
 
         All ranks must have the same parameters, callbacks and columns, and either all or none of them have weights. A
         rank may have no rows.

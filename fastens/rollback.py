@@ -81,7 +81,7 @@ def leave(model: Any, error: BaseException, *names: str) -> None:
 
 @contextmanager
 def left_by_interrupts(model: Any) -> Iterator[None]:
-    """Restore a model on Ctrl-C and keep it, because the block only refines a model that is already fitted."""
+    """On Ctrl-C, restore the state before the block and keep it, because the block only refines a fitted model."""
     try:
         with kept(model):
             yield

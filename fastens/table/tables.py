@@ -43,7 +43,7 @@ from fastens.table.columns.numbers import (
     plain_table,
 )
 
-GRAIN = 1_000_000  # values, 1 to 2 ms of work; with fewer, two threads would mostly wait for each other's GIL
+GRAIN = 1_000_000  # values, 1 to 2 ms of work; with fewer values, two threads would mostly wait for the GIL
 FEW = 16  # if there are this many times more categories than values, values are looked up one by one
 _AT_ONCE = 1 << 16  # positions that are converted to an array at a time, in about 5 ms
 
@@ -91,7 +91,7 @@ class Table:
         return self.arrays[index]
 
     def is_converted(self, index: int) -> bool:
-        """True if the column holds whole numbers, booleans or half-precision floats; `numbers` converts them."""
+        """Return True if the column holds integers, booleans or half-precision floats; `numbers` converts them."""
         return is_converted(self.arrays[index])
 
     def numbers(self, index: int, rows: Any) -> Floats:
@@ -555,7 +555,7 @@ class FrameTable(Table):
         return self._series[index]
 
     def is_converted(self, index: int) -> bool:
-        """True if the column holds whole numbers, booleans or half-precision floats."""
+        """Return True if the column holds integers, booleans or half-precision floats."""
         column = self.column(index)
         if not isinstance(column, nw.Series):
             return is_converted(column)
@@ -695,7 +695,7 @@ class PandasTable(FrameTable):
         return array.dtype.name in _TEXTS or array.dtype.name == "category" or super().is_categorical(index)
 
     def is_converted(self, index: int) -> bool:
-        """True if the column holds whole numbers, booleans or half-precision floats."""
+        """Return True if the column holds integers, booleans or half-precision floats."""
         dtype = _numpy_type(self.arrays[index])
         return dtype is not None and dtype not in FLOATS
 

@@ -13,7 +13,7 @@ from fastens.table.columns.copy_blocks import code_block, code_columns
 from fastens.table.columns.factorize import NARROW_TYPES, Factorized, sorted_categories
 
 FIRST_ROWS = 1 << 10  # the minimum of these rows is likely to be the minimum of all rows
-NARROW, MOST_PLACES = (1 << 8) - 1, (1 << 16) - 1  # maximum positions in codes of one and two bytes, next to 0
+NARROW, MOST_PLACES = (1 << 8) - 1, (1 << 16) - 1  # maximum number of positions in one-byte and two-byte codes
 PARTS = 4  # parts of the rows per thread, so that other threads can take over the work of a slow one
 
 
