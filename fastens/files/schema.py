@@ -59,7 +59,7 @@ class Column:
         Format of dates, as in `strptime`; empty for ISO 8601. %b matches the name of a month in any language, %q a
         quarter, and %z at the end a time zone.
     first_year : int
-        First year of the century that two-digit years belong to; 0 if years have four digits.
+        First of the hundred years that two-digit years belong to; 0 if years have four digits.
     lenient : bool
         If True, values that do not match become missing instead of raising an error. It is set for number and date
         columns whose type the user passed.

@@ -48,7 +48,7 @@ _BLOCK = 1 << 16
 
 
 class TableArrays(NamedTuple):
-    """The arrays of a binned table, in files or in memory."""
+    """Arrays of a binned table, in files or in memory."""
 
     columns: NDArray[np.unsignedinteger]  # (n_features, n_rows)
     records: NDArray[np.uint8]  # (n_rows, stride)

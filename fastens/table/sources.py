@@ -188,7 +188,7 @@ _READ = 1 << 16
 _CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
 _PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
 _INDEX = re.compile(r"__index_level_\d+__")  # index columns that pandas writes next to the columns
-_STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # of pyarrow, arro3, DuckDB; of nanoarrow
+_STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # in pyarrow, arro3, DuckDB and nanoarrow
 
 
 @dataclass
@@ -305,7 +305,7 @@ class Batches(RowSource):
 
 
 def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
-    """Read some of the rows."""
+    """Read the selected rows."""
     start = 0
     for batch in reader.batches(columns):
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])

@@ -152,7 +152,7 @@ class Table:
         return self
 
     def large_integers(self) -> list[bool]:
-        """Return which columns hold integers that are not exact as floats."""
+        """Return which columns hold integers that floats cannot represent exactly."""
         if self.array is not None and (self.block is None or not has_large_numbers(self.block)):
             return [False] * len(self)
         return [has_large_integers(column) for column in self.arrays]
@@ -461,7 +461,7 @@ def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
     return plain
 
 
-_MANY = 100  # columns
+_MANY = 100  # columns, above which listing all dtypes is faster than looking at each column
 _HALVES = ("halffloat", "float16")  # types that narwhals does not know
 # Names of the string types of pandas.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
