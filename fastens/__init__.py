@@ -1,4 +1,4 @@
-"""Fast ensembles of trees on tables."""
+"""Fast tree ensembles for tabular data."""
 
 from fastens.public_names import public_names
 

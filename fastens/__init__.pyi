@@ -1,4 +1,4 @@
-# Also read at run time: these are the public names, each imported when it is first used.
+# The package also reads this file at run time: it lists the public names, which are imported on first use.
 
 from fastens.adaboost.adaboost import AdaBoostClassifier as AdaBoostClassifier
 from fastens.adaboost.adaboost_regressor import AdaBoostRegressor as AdaBoostRegressor

@@ -1,4 +1,4 @@
-"""`python -m fastens` is the command line."""
+"""Entry point of the command line, `python -m fastens`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Base of all estimators: parameters, tables, targets and weights are checked and encoded here."""
+"""Base classes of all estimators, which check and encode parameters, tables, targets and weights."""
 
 from __future__ import annotations
 
@@ -43,48 +43,48 @@ from fastens.table.training_data import (
     weights_to_count,
 )
 
-# The methods that take tables of a cluster, and scikit-learn's that call them.
+# Methods that accept tables of a cluster, and scikit-learn's methods that call them.
 _ON_CLUSTERS = frozenset({*ANSWERS, "fit", "score", "fit_transform", "fit_predict"})
 
 
 class BaseFastens(SavedEstimator, ChecksParameters):
-    """Base of all estimators.
+    """Base class of all estimators.
 
-    A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and `_check_table` first in every method
-    that predicts.
+    A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and calls `_check_table` first in every
+    prediction method.
     """
 
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     _encoder: InputEncoder
-    # Columns of a NumPy array that may go straight to the engine; -1 where names or categories must be checked.
+    # Number of columns of a NumPy array that may skip the encoder; -1 if names or categories must be checked.
     _n_plain_features: int = -1
-    # Whether tables become the codes of `InputEncoder.codes`, where all columns are categorical, instead of floats.
+    # True if all columns are categorical and tables become the codes of `InputEncoder.codes` instead of floats.
     _reads_codes: bool = False
-    # Whether a column of dates becomes several columns that trees see.
+    # True if a column of dates is split into several numeric columns for the trees.
     _splits_dates: bool = False
-    # Whether y may have several columns.
+    # True if y may have several columns.
     _takes_several_targets: bool = False
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
     _takes_parts: bool = False
-    # Whether `fit` takes a table that is read in batches; else it says so.
+    # True if `fit` accepts tables that are read in batches; otherwise it raises ValueError.
     _fits_sources: bool = True
-    # Whether `fit` takes a table of codes; else it says so.
+    # True if `fit` accepts a BinnedTable; otherwise it raises ValueError.
     _fits_codes: bool = True
-    # Whether rows to predict for may be a row source that is read in parts; else every part is predicted for by itself.
+    # True if prediction methods accept a row source; otherwise they are called on each part separately.
     _reads_parts: bool = True
-    # Whether it may be fitted without a target, and then has no classes.
+    # True if the estimator may be fitted without a target, in which case it has no classes.
     _may_lack_classes: bool = False
-    # Whether sums of weights are compared with numbers of rows or pseudo-counts.
+    # True if sums of weights are compared with row counts or pseudo-counts.
     _compares_weights: bool = False
-    # What replaces categories, in estimators of trees.
+    # Encoder that replaces categorical columns in tree models.
     _statistics: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Open the tables of public methods before they see them; let those that predict take streams.
+        """Wrap public methods so that they receive opened tables, and prediction methods so that they accept streams.
 
-        `fit`, `score` and methods that predict take tables of a cluster; all others refuse them.
+        `fit`, `score` and prediction methods accept tables of a cluster; all other methods reject them.
         """
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
@@ -95,7 +95,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         refuse_clusters(cls, _ON_CLUSTERS)
 
     def _is_source(self, X: Any) -> bool:
-        """Whether a table is to be opened and read in batches."""
+        """Return True if a table has to be opened and read in batches."""
         return isinstance(X, Batches | TableParts | Source) or is_source(X)
 
     def __sklearn_tags__(self) -> Any:
@@ -108,15 +108,16 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_fitted(self) -> None:
         if not self._is_fitted():
-            check_is_fitted(self)  # which words the error
+            check_is_fitted(self)  # raises scikit-learn's NotFittedError
 
     # Fit --------------------------------------------------
 
     @contextmanager
     def _over(self, comm: Comm) -> Iterator[None]:
-        """Within it, `fit` gets the rows of one rank, and trains the model of the whole table.
+        """Let `fit` train on the rows of all ranks within the context, although it gets the rows of only one rank.
 
-        The ranks have the same parameters, callbacks and columns, and weights on all or on none; some may have no rows.
+        All ranks must have the same parameters, callbacks and columns, and either all or none of them have weights. A
+        rank may have no rows.
         """
         others = self.__dict__.get("_comm")
         self._comm = comm
@@ -129,13 +130,16 @@ class BaseFastens(SavedEstimator, ChecksParameters):
                 self._comm = others
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        """Check the parameters and the data; learn names, categories and classes."""
+        """Check the parameters and the data, and learn column names, categories and classes."""
         self._check_parameters()
         self._check_all_read()
         return self._learn_data(X, y, sample_weight)
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any, n_validation: int = 0) -> TrainingData:
-        """The same with parameters already checked; there may be rows of another table to validate on."""
+        """Check the data and learn column names, categories and classes, after the parameters have been checked.
+
+        `n_validation` is the number of rows of a separate validation set.
+        """
         self._check_target_given(y)
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         data = data._replace(sample_weight=self._weights_to_count(data.sample_weight, is_fit=True))
@@ -148,7 +152,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return data._replace(y=target).with_table(rows)
 
     def _check_ranks(self) -> None:
-        """Raise ValueError, on all ranks, where this estimator cannot be trained on several."""
+        """Raise ValueError on all ranks if this estimator does not support distributed training."""
         if self._comm.size > 1 and not self._takes_parts:
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {self._comm.size} ranks.")
 
@@ -157,26 +161,26 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        """Return `y` as a vector, or as several columns where the estimator takes several targets."""
+        """Return `y` as a vector, or as a 2-D array if the estimator supports several targets."""
         self._check_target_given(y)
         if issparse(y):
             raise TypeError(f"y must be a dense array; got a {type(y).__name__}, whose toarray() gives one.")
         y = unmasked(y, "y")
-        if y.ndim == 1 and y.dtype.kind != "c":  # as `column_or_1d` returns it, but faster
+        if y.ndim == 1 and y.dtype.kind != "c":  # same result as `column_or_1d`, but faster
             y = np.ascontiguousarray(y)
         elif not self._takes_several_targets or y.ndim != 2 or y.shape[1] < 2:
             y = column_or_1d(y, warn=True)
         return y
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        """Learn the columns and categories of a table; return it as a row source, within its limits of memory."""
+        """Learn the columns and categories of a table, and return it as a row source within its memory limit."""
         owner, n_threads = type(self).__name__, self._encoder_threads()
         self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm, needs)
         self._set_columns()
         return rows
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        """What a fit takes on a table of this shape."""
+        """Return the memory needs of a fit on a table of this shape."""
         raise NotImplementedError
 
     def _reading(self) -> Reading:
@@ -190,14 +194,14 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         )
 
     def _category_options(self) -> Categories:
-        """How trees see categories."""
+        """Return the options for encoding categories."""
         return Categories(encoding="partition")
 
     def _encoder_threads(self) -> int:
         return resolve_n_jobs(getattr(self, "n_jobs", None))
 
     def _set_columns(self) -> None:
-        """Set the attributes that follow from the encoder."""
+        """Set the attributes that are derived from the encoder."""
         encoder = self._encoder
         self.n_features_in_ = len(encoder.categories)
         self.__dict__.pop("feature_names_in_", None)
@@ -213,7 +217,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         raise NotImplementedError
 
     def _weights_to_count(self, weight: NDArray[np.float64] | None, *, is_fit: bool = False) -> Any:
-        """Positive weights as the engine counts them; as they are where there is no `weight_type`."""
+        """Return positive weights as the engine counts them, or unchanged if the estimator has no `weight_type`."""
         weight_type = getattr(self, "weight_type", None)
         if weight is None or weight_type is None:
             return weight
@@ -222,11 +226,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
-        """Combine the weights of rows with those of classes."""
+        """Combine sample weights with class weights."""
         return weight
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        """Check and encode validation data by what `fit` learned."""
+        """Check validation data and encode it with the encoder from `fit`."""
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         weight = unless_ones(self._weights_to_count(data.sample_weight), self._comm)
         X, data = present_table(X, data)
@@ -235,7 +239,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     # Predict --------------------------------------------------
 
     def _check_table(self, X: Any) -> Any:
-        """The rows to predict for, as a row source."""
+        """Return the rows to predict for as a row source."""
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
@@ -243,14 +247,14 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return X if self._statistics is None else self._statistics.transform(X)
 
     def _encode_table(self, X: Any) -> Any:
-        """The same with categories as positions, before target statistics."""
+        """Return the rows to predict for with categories as positions, before target statistics are applied."""
         reading = self._as_fitted()._reading()
         return self._encoder.encode(X, reading, type(self).__name__, self._encoder_threads(), self._comm)
 
     # Saving --------------------------------------------------
 
     def _encoder_state(self) -> dict[str, Any]:
-        """The state of the encoder and the classes, as JSON can hold it."""
+        """Return the state of the encoder and the classes as JSON-serialisable values."""
         state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
         if hasattr(self, "classes_"):
             found: Any = self.classes_
@@ -261,10 +265,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return {}
 
     def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """From what `_statistics_arrays` gave."""
+        """Restore the target statistics from the arrays of `_statistics_arrays`."""
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
-        """From what `_encoder_state` gave; ValueError for anything else."""
+        """Restore encoder and classes from the state of `_encoder_state`; raise ValueError if it is malformed."""
         self._encoder = InputEncoder.from_state(state["encoder"])
         self._set_columns()
         if state["n_features_in"] != self.n_features_in_:
@@ -275,7 +279,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
 
 _LABELS = re.compile(r"[<>|][biuf]\d{1,2}|[<>]U\d{1,9}|\|O")
-_MAX_WIDTH = 4096  # characters of labels that a file may claim beyond those it has
+_MAX_WIDTH = 4096  # maximum string width that a file may declare beyond its longest label
 
 
 def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
@@ -287,7 +291,7 @@ def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
     if not isinstance(values, list) or not _LABELS.fullmatch(dtype):
         raise ValueError("the state of the classes is malformed")
     if dtype[1] == "U":
-        # A width that the file only claims could take any amount of memory.
+        # The declared width of a damaged file could exhaust memory.
         width = max(map(len, values), default=0)
         dtype = f"{dtype[:2]}{max(width, min(int(dtype[2:]), _MAX_WIDTH))}"
     classes = np.array(values, dtype=dtype)
@@ -297,17 +301,24 @@ def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
 
 
 class BaseRegressor(RegressorMixin, BaseFastens):
-    """Base of regressors: the target is a finite number."""
+    """Base class of regressors, whose targets are finite numbers."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the targets' variance that the predictions explain, R2.
+        """Return the coefficient of determination (R²) of the predictions.
 
         Parameters
         ----------
-        X, y : table and array of n_samples rows
-            Rows and their targets.
+        X : table of n_samples rows
+            Rows to predict for.
+        y : array of shape (n_samples,)
+            True targets.
         sample_weight : array of shape (n_samples,), optional
-            Weights of the rows.
+            Sample weights. If None, all rows have the same weight.
+
+        Returns
+        -------
+        float
+            R² of the predictions with respect to `y`. The best value is 1.0.
         """
         from sklearn.metrics import r2_score
 
@@ -329,45 +340,54 @@ def _has_probabilities(model: Any) -> bool:
 
 
 class BaseClassifier(ClassifierMixin, BaseFastens):
-    """Base of classifiers: any labels, encoded as the index of the class in `classes_`.
+    """Base class of classifiers, whose labels are encoded as indices into `classes_`.
 
-    With several targets, `classes_` is a list of the classes of each.
+    With several targets, `classes_` is a list with the classes of each target.
     """
 
     classes_: Any
-    # Whether scikit-learn's checks may expect bad predictions on their tables.
+    # True if scikit-learn's checks must not require good scores on their toy tables.
     _poor_score: bool = False
-    # About how many bits factors of classes have: sums of so many fit into what sums are made in.
+    # Approximate number of bits of class-weight factors, which keeps their sums exact.
     _factor_bits: int = 30
-    # A target of one class, of which the probability is 1, is an error where there must be two.
+    # Minimum number of classes. If it is 1, a target with a single class is accepted, whose probability is 1.
     _fewest_classes: int = 1
 
     @property
     def n_classes_(self) -> Any:
-        """Number of classes; a list with several targets."""
+        """Number of classes, or a list with one number per target if there are several targets."""
         self._check_fitted()
         return [len(each) for each in self.classes_] if isinstance(self.classes_, list) else len(self.classes_)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals, shape (n_samples,)."""
+        """Return the most probable class of each row, shape (n_samples,); ties go to the first class."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of each class's probability, as `predict_proba` has them."""
+        """Return the logarithms of the class probabilities from `predict_proba`."""
         proba = self.predict_proba(X)
         return [log(part) for part in proba] if isinstance(proba, list) else log(proba)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose label is predicted, with several targets the labels of all of them.
+        """Return the accuracy of the predictions.
+
+        With several targets, this is the subset accuracy: a row counts as correct only if all its labels are.
 
         Parameters
         ----------
-        X, y : table and array of n_samples rows
-            Rows and their targets.
+        X : table of n_samples rows
+            Rows to predict for.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            True labels.
         sample_weight : array of shape (n_samples,), optional
-            Weights of the rows.
+            Sample weights. If None, all rows have the same weight.
+
+        Returns
+        -------
+        float
+            Fraction of rows that are predicted correctly.
         """
         y, predicted, weight = rows_to_score(y, self.predict(X), sample_weight)
         return share_right(y, predicted, sample_weight=weight)
@@ -412,7 +432,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """The factor of each row; with several targets, those of the targets multiplied."""
+        """Return the class-weight factor of each row, multiplied over the targets if there are several."""
         if not isinstance(self.classes_, list):
             return class_factors(class_weight, self.classes_, y, weight, self._comm)[y.astype(np.intp)]
         given = [class_weight] * y.shape[1] if isinstance(class_weight, str) else class_weight

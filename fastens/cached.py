@@ -1,4 +1,4 @@
-"""Attributes that are computed when first asked for."""
+"""Attributes that are computed on first access."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801
-    """functools' own as it is from Python 3.12 on: without a lock.
+    """Lock-free `functools.cached_property`, as in Python 3.12 and later.
 
-    Before, all threads waited for one that was computing, whatever the object; and a process forked at that moment
-    waited for ever, for a thread that it does not have. Threads that ask at once all compute, and all get the first
-    value kept.
+    In Python 3.11, all threads wait for the one that is computing, even on different objects, and a process that is
+    forked at that moment deadlocks because the lock is never released. Here, concurrent threads may each compute the
+    value, and all of them return the value that was stored first.
     """
 
     @overload

@@ -1,4 +1,4 @@
-"""Threads of other libraries: how many BLAS and OpenMP may have while several fits run."""
+"""Limits on the threads of BLAS and OpenMP while several fits run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from threadpoolctl import ThreadpoolController
 
 
 class _Loaded:
-    """The libraries that have threads; they are looked for again, some 5 ms, once modules came, which bring them."""
+    """Cached controller of the loaded thread libraries.
+
+    A search takes about 5 ms, so it is repeated only after new modules have been imported, which may load libraries.
+    """
 
     def __init__(self) -> None:
         self._found: tuple[int, ThreadpoolController] | None = None
@@ -30,7 +33,7 @@ _loaded = _Loaded()
 
 @contextmanager
 def limited_libraries(**limits: int) -> Iterator[None]:
-    """Within it, other libraries have so many threads; those with one number for the process, as OpenBLAS, 1."""
+    """Limit the threads of other libraries; libraries with a process-wide limit, such as OpenBLAS, get one thread."""
     libraries = _loaded()
     shared = [each for each in libraries.lib_controllers if getattr(each, "threading_layer", "openmp") == "pthreads"]
     own = libraries.select(filepath=[each.filepath for each in libraries.lib_controllers if each not in shared])
@@ -39,9 +42,9 @@ def limited_libraries(**limits: int) -> Iterator[None]:
 
 
 class _OneThread:
-    """Of libraries that have one number of threads for the process; the last fit that ends gives back what was before.
+    """Single-thread limit of libraries whose number of threads is process-wide; the last fit to end restores it.
 
-    Fits at once that each set and reset the number would end with each other's.
+    If each concurrent fit set and reset the number by itself, one fit could restore the limit of another.
     """
 
     def __init__(self) -> None:
@@ -50,12 +53,12 @@ class _OneThread:
         self.free()
 
     def free(self) -> None:
-        """Take a new lock: in a forked child, the old one may be held by a thread that it does not have."""
+        """Create a new lock, because in a forked child the old one may be held by a thread that no longer exists."""
         self._lock = threading.Lock()
 
     @contextmanager
     def of(self, libraries: list[Any]) -> Iterator[None]:
-        """Within it, these libraries have one thread."""
+        """Limit these libraries to one thread."""
         with self._lock:
             self._n_within += 1
             for library in libraries:
@@ -74,7 +77,10 @@ class _OneThread:
 
 
 def _set_threads(library: Any, n_threads: int) -> None:
-    """From threadpoolctl 3.8 on, only the thread that sets the number first may do it, unless it is let go."""
+    """Set the number of threads of a library.
+
+    Since threadpoolctl 3.8, only the first thread that sets the number may change it, unless its control is cleared.
+    """
     let_go = getattr(library, "clear_controlling_thread", lambda force: None)
     let_go(force=True)
     library.set_num_threads(n_threads)

@@ -1,4 +1,4 @@
-"""Reading models of any class."""
+"""Loading of saved models of any class."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from fastens.modelfile.storage import Storable, load_model, pickles_allowed
 
 
 def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
-    """Read a model that its `save` wrote; runs no code from the file, unless pickles are allowed.
+    """Load a model that was written by its `save` method.
+
+    Loading does not run code from the file unless pickles are allowed.
 
     Parameters
     ----------
     path : str or path
-        The file.
+        File to read.
     allow_pickle : bool, default=False
-        Whether to read members from other libraries that a composed model was saved with as pickles. Reading a pickle
-        can run any code: only for files you trust.
+        If True, pickled members of a composed model, which come from other libraries, are loaded. Loading a pickle can
+        run arbitrary code, so allow it only for files that you trust.
 
     Returns
     -------
-    A fitted estimator
+    estimator
+        The fitted estimator.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or from a later version of fastens, or holds pickles that are not allowed.
+        If the file is damaged, is not a fastens model, was written by a later version of fastens, or contains pickles
+        that are not allowed.
 
     Examples
     --------
@@ -47,6 +51,6 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
 
 
 def _saved_class(name: str) -> type[Storable] | None:
-    """The public class of a name, if files may hold one."""
+    """Return the public class with this name, or None if model files cannot hold one."""
     found = getattr(fastens, name) if name in vars(fastens)["__all__"] else None
     return found if hasattr(found, "_from_state") else None

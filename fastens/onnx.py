@@ -1,4 +1,4 @@
-"""Estimators of trees in pipelines that skl2onnx converts."""
+"""Conversion of tree models within pipelines by skl2onnx."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastens.exchange.writing.onnx_graph import Graph, add_target, add_trees
 from fastens.exchange.writing.view import Column, ModelView, targets_of, view_of
 
 _ML = "ai.onnx.ml"
-# Axes are inputs of Squeeze and ReduceSum, and thresholds doubles, since these versions.
+# Since these versions, axes are inputs of Squeeze and ReduceSum, and thresholds may be doubles.
 _LEAST_OPSETS = {"": 13, _ML: 3}
 _CLASS_OPTIONS = {
     "zipmap": [True, False, "columns"],
@@ -24,21 +24,24 @@ _DECISIONS = {"raw_scores": [True, False]}
 
 
 def register() -> None:
-    """Teach skl2onnx the estimators of trees, alone and within scikit-learn's pipelines, stacks and searches.
+    """Register converters of the tree-based estimators with skl2onnx.
 
-    All whose `export` writes ONNX: boosting, forests, extra trees, bags of trees, single trees and stumps, isolation
-    forests, `AdaBoostClassifier`, posterior-averaged trees. Outputs are those that skl2onnx gives its own: "label" and
-    "probabilities" of classes, "variable" of numbers, "label" and "scores" of isolation forests. Inputs may be floats,
-    doubles, whole numbers, and strings where a column's categories are strings; all numbers are compared as doubles.
-    Sums of leaves are of single precision: skl2onnx has version 3 of ai.onnx.ml, where `export` has 5.
+    After this call, skl2onnx converts the estimators on their own and within the pipelines, stacking models and
+    searches of scikit-learn. All estimators whose `export` method writes ONNX are registered: boosting, forests, extra
+    trees, bagged trees, single trees and stumps, isolation forests, `AdaBoostClassifier` and posterior-averaged trees.
 
-    Options are "zipmap", "nocl", "output_class_labels", and "raw_scores" for the `decision_function`. ZipMap itself
-    takes floats only: with inputs of doubles set ``options={"zipmap": False}``.
+    Outputs have the same names as for scikit-learn's estimators: "label" and "probabilities" for classifiers,
+    "variable" for regressors, and "label" and "scores" for isolation forests. Inputs may be floats, doubles or
+    integers, and strings for columns whose categories are strings. All numbers are compared as doubles. Leaf values are
+    summed in single precision, because skl2onnx supports version 3 of ai.onnx.ml, while `export` uses version 5.
+
+    Supported options are "zipmap", "nocl", "output_class_labels", and "raw_scores" for the `decision_function`. ZipMap
+    accepts only floats; set ``options={"zipmap": False}`` if the inputs are doubles.
 
     Raises
     ------
     ModuleNotFoundError
-        Without skl2onnx.
+        If skl2onnx is not installed.
 
     Examples
     --------
@@ -62,12 +65,12 @@ def register() -> None:
 
 
 def _decides(kind: type) -> bool:
-    """Whether classifiers of trees have a `decision_function`: calibration asks for it where they have the option."""
+    """Return True if a class has a `decision_function`, which calibration requests through the "raw_scores" option."""
     return issubclass(kind, fastens.GradientBoostingClassifier | fastens.AdaBoostClassifier)
 
 
 def _set_types(operator: Any) -> None:
-    """Set the types and shapes of what an estimator puts out."""
+    """Set the types and shapes of the outputs of an estimator."""
     from skl2onnx.common import data_types
 
     model, scope = operator.raw_operator, operator.scope_inst
@@ -88,13 +91,13 @@ def _set_types(operator: Any) -> None:
 
 
 def _with_trees(model: Any) -> Any:
-    """The forest that a bag of trees is; other models themselves."""
+    """Return the forest inside bagged trees, or the model itself for all other models."""
     forest = getattr(model, "_forest", None)
     return model if forest is None else forest
 
 
 def _labels(model: Any, scope: Any) -> Any:
-    """The labels of a classifier as ONNX has them."""
+    """Return the labels of a classifier with a type that ONNX supports."""
     labels = model.classes_
     if isinstance(labels, list):
         raise ValueError("skl2onnx has no outputs for several targets with classes; model.export(format='onnx') has.")
@@ -104,7 +107,7 @@ def _labels(model: Any, scope: Any) -> Any:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Add the nodes of an estimator."""
+    """Add the nodes of an estimator to the container."""
     from skl2onnx.common.data_types import StringTensorType, guess_proto_type
 
     model = operator.raw_operator
@@ -120,7 +123,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             target = target._replace(classes=_labels(model, scope))
         add_target(graph, target, raw, view.n_outputs, "")
     results = list(graph.results.values())
-    # A stack of decisions sets its members' option in the container.
+    # Stacking on `decision_function` sets the option of its members in the container.
     if _decides(type(model)) and container.get_options(model, {"raw_scores": False})["raw_scores"]:
         results[1] = _decision(graph, model, view, raw)
     _copy(graph, container)
@@ -131,15 +134,15 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _decision(graph: Graph, model: Any, view: ModelView, raw: str) -> str:
-    """The `decision_function` of a model; of two classes a column for each, the first negated, as skl2onnx has it."""
+    """Return the `decision_function`; binary models get two columns, the first negated, as skl2onnx expects."""
     decision = graph.add("Div", raw, graph.constant(np.array(targets_of(model)[1], graph.float_type)))
     return graph.add("Concat", graph.add("Neg", decision), decision, axis=1) if view.n_outputs == 1 else decision
 
 
 def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]:
-    """The columns of the model: all as doubles, or one after another where there are strings.
+    """Return the columns of the model as one tensor of doubles, or as a list of tensors if some are strings.
 
-    Inputs come in the order of the columns, or have their names.
+    Inputs are matched to columns by name if all names are present, otherwise by order.
     """
     from skl2onnx.common.data_types import StringTensorType
 
@@ -148,7 +151,7 @@ def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]
         inputs = [by_name[column.name] for column in view.columns]
     shapes = [own.type.shape for own in inputs]
     n_columns, has_strings = len(view.columns), any(column.has_strings for column in view.columns)
-    # Stacks do not say how many columns their final estimator gets.
+    # Stacking models do not declare the number of columns of their final estimator.
     is_one = len(inputs) == 1 and (len(shapes[0]) < 2 or shapes[0][1] in (None, n_columns))
     if is_one and not has_strings and not isinstance(inputs[0].type, StringTensorType):
         return graph.add("Cast", inputs[0].full_name, to=np.float64)
@@ -176,7 +179,7 @@ def _check_type(column: Column, name: str, *, is_text: bool) -> None:
 
 
 def _copy(graph: Graph, container: Any) -> None:
-    """Add the nodes of our graph to skl2onnx's."""
+    """Add the nodes of our graph to the container of skl2onnx."""
     from onnx.helper import get_attribute_value
 
     container.initializers.extend(graph.constants)

@@ -1,4 +1,4 @@
-"""Public names of a package: imported when they are first used, from the modules that its stub file names."""
+"""Lazy import of the public names of a package, from the modules that its stub file lists."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ LINE = re.compile(r"^from ([\w.]+) import (\w+) as \2$", re.MULTILINE)
 
 
 def public_names(package: str, file: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """What a package's `__init__` needs: `__all__`, `__getattr__` and `__dir__`.
+    """Return `__all__`, `__getattr__` and `__dir__` for the `__init__` of a package.
 
     Parameters
     ----------
     package : str
-        Its dotted name.
+        Dotted name of the package.
     file : str
-        Its `__init__` file. The stub beside it, which type checkers read, has a line
-        ``from MODULE import NAME as NAME`` for each name.
+        Path of its `__init__` file. The stub file next to it, which type checkers read, has a line
+        ``from MODULE import NAME as NAME`` for each public name.
     """
     with open(os.path.splitext(file)[0] + ".pyi", encoding="utf-8") as stub:
         homes = {name: module for module, name in LINE.findall(stub.read())}
@@ -33,7 +33,7 @@ def public_names(package: str, file: str) -> tuple[list[str], Callable[[str], An
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             return import_module(f"{package}.{name}")
         value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # found there from now on
+        setattr(sys.modules[package], name, value)  # later accesses skip this function
         return value
 
     def names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Learning as a whole or not at all: a fit that fails leaves the model of the fit before."""
+"""Transactional fits: a fit that fails restores the previously fitted model."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 Learn = TypeVar("Learn", bound=Callable[..., Any])
 
 
-# The models that learn, by their identity: the thread that each does it in, and the outermost context.
+# Models that are being fitted, by their id, with the thread that fits each and the outermost context.
 _learning: dict[int, tuple[int, object]] = {}
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_learning.clear)
 
 
 class _Left:
-    """What stays of a model, by the error that ended its fit; where an error is sent to another process, nothing."""
+    """State of a model to keep after a failed fit, attached to the error; it is not pickled with the error."""
 
     def __init__(self, model: Any = None, names: tuple[str, ...] = ()) -> None:
         self.model, self.names = model, names
@@ -30,7 +30,7 @@ class _Left:
 
 @contextmanager
 def _alone(model: Any) -> Iterator[None]:
-    """Within it, no other thread may let the model learn: each would work with what the other one has set."""
+    """Raise RuntimeError if another thread fits the same model, because both would overwrite its attributes."""
     own = threading.get_ident(), object()
     try:
         if _learning.setdefault(id(model), own)[0] != own[0]:
@@ -45,9 +45,10 @@ def _alone(model: Any) -> Iterator[None]:
 
 @contextmanager
 def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
-    """Within it, an error makes a model what it was, unless `leave` was called; old arrays must not be altered.
+    """Restore the attributes of a model if an error occurs, unless `leave` was called.
 
-    A model that fits reads its parameters as they are now. RuntimeError where it learns in another thread.
+    The block must not modify existing arrays in place. With ``fits=True``, the block is a fit, which reads the current
+    parameters. Raises RuntimeError if another thread is fitting the model.
     """
     with _alone(model):
         yield from _kept(model, fits)
@@ -56,9 +57,9 @@ def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
 def _kept(model: Any, fits: bool) -> Iterator[None]:
     before = dict(vars(model))
     if fits:
-        # A fit that goes on compares its parameters with these.
+        # A fit that continues training compares its parameters with these.
         vars(model)["_parameters_before"] = vars(model).pop("_parameters_of_fit", {})
-        vars(model).pop("metadata_", None)  # it is of the model before
+        vars(model).pop("metadata_", None)  # it belongs to the previous model
     try:
         yield
     except BaseException as error:
@@ -74,13 +75,13 @@ def _kept(model: Any, fits: bool) -> Iterator[None]:
 
 
 def leave(model: Any, error: BaseException, *names: str) -> None:
-    """Let a model, or these attributes of it, stay where an error ends its fit: what has been learned is of use."""
+    """Keep a model, or only the named attributes, when an error ends its fit, because the result so far is useful."""
     error.left = _Left(model, names)  # type: ignore[attr-defined]
 
 
 @contextmanager
 def left_by_interrupts(model: Any) -> Iterator[None]:
-    """Within it, Ctrl-C makes a model what it was, and lets it stay so: it has been learned, and was to be bettered."""
+    """On Ctrl-C, restore the state before the block and keep it, because the block only refines a fitted model."""
     try:
         with kept(model):
             yield
@@ -90,7 +91,7 @@ def left_by_interrupts(model: Any) -> Iterator[None]:
 
 
 def keeps_model(learn: Learn) -> Learn:
-    """A method that learns, other than `fit`, so that where it raises the estimator is as before."""
+    """Decorate a method that updates the model, so that the estimator is unchanged if the method raises."""
 
     @wraps(learn)
     def learn_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Warnings that blame the caller's own line."""
+"""Warnings that point to the line of the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 import sklearn
 
-# Frames of these folders are passed over: a user who fits through a pipeline or a search is still the caller.
+# Frames in these folders are skipped: a user who fits through a pipeline or a search is still the caller.
 _INSIDE = tuple(os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in (__file__, sklearn.__file__))
 
 
@@ -21,7 +21,7 @@ _RELAY: ContextVar[Relay | None] = ContextVar("fastens_relay", default=None)
 
 @contextmanager
 def relayed(relay: Relay) -> Iterator[None]:
-    """Within it, warnings of this thread go to a function: the caller's own line is in another process."""
+    """Pass the warnings of this thread to a function, because the caller is in another process."""
     token = _RELAY.set(relay)
     try:
         yield
@@ -30,7 +30,7 @@ def relayed(relay: Relay) -> Iterator[None]:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn; the line named is the innermost one outside fastens and scikit-learn."""
+    """Issue a warning that points to the innermost line outside fastens and scikit-learn."""
     relay = _RELAY.get()
     if relay is not None:
         relay(message, category)

@@ -1,4 +1,4 @@
-"""Tables in files: what format, how written, and what type each column is."""
+"""Reading of table files, with detection of the format, the notation of values and the type of each column."""
 
 from __future__ import annotations
 
@@ -24,45 +24,51 @@ def read_table(  # noqa: PLR0913
     skip_footer: int | None = None,
     return_schema: bool = False,
 ) -> Any:
-    r"""Read a table from files, and find out what its columns hold and how they are written.
+    r"""Read a table from files and infer the type of each column.
 
-    CSV, Parquet, Arrow, JSON, SQLite, ARFF, and with the extra ``fastens[files]`` Excel and OpenDocument workbooks and
-    files of SPSS, Stata and SAS; compressed with gzip, bzip2, zstd, lz4, xz or zip, from standard input, or from an
-    address that fsspec opens. Texts that are numbers or dates in a common writing (``1.234,50 €``, ``45%``, ``12 kg``,
-    ``1.2 M``, ``31.12.2020``) become such, column by column, with a warning that says how; one odd value leaves a
-    column as text, and a warning says in which row it is. Titles above the header, headers of several lines, and
-    totals and sources below the rows are left out with a warning.
+    Supported formats are CSV, Parquet, Arrow, JSON, SQLite and ARFF. The extra ``fastens[files]`` adds Excel and
+    OpenDocument workbooks and files of SPSS, Stata and SAS. Files may be compressed with gzip, bzip2, zstd, lz4, xz or
+    zip, and may be read from standard input or from any URL that fsspec opens.
+
+    Text columns that hold numbers or dates in a common notation (``1.234,50 €``, ``45%``, ``12 kg``, ``1.2 M``,
+    ``31.12.2020``) are converted, with a warning that describes the detected notation. A single value that does not
+    match leaves the column as text, and the warning names the value and its row. Titles above the header, headers with
+    several lines, and totals and sources below the rows are recognised and removed with a warning.
 
     Parameters
     ----------
     path : str, path, or sequence of them
-        The file; "-" for standard input; a pattern such as ``"data/*.csv"``; or several files of the same columns.
+        The file, "-" for standard input, a pattern such as ``"data/*.csv"``, or several files with the same columns.
     schema : TableSchema or dict, optional
-        What is known: that of an earlier table of the kind, or ``{"separator": ";", "missing": ["-"]}``.
+        Known properties of the file: the schema of an earlier table of the same kind, or a dict such as
+        ``{"separator": ";", "missing": ["-"]}``. If None, everything is inferred.
     column_types : dict of str to {"number", "text", "boolean", "date"}, optional
-        Types of columns that are not to be guessed. Values that do not fit a number or date column become missing.
+        Column types that are not inferred. Values that cannot be converted to a number or date become missing. If
+        None, all types are inferred.
     sheet : str, optional
-        Which table of a database, or sheet of a workbook; needed where there are several.
+        Table of a database or sheet of a workbook; required if there are several.
     skip_lines : int, optional
-        Lines above the header, of CSV files and sheets. If None, titles above the header are recognised.
+        Number of lines above the header, for CSV files and sheets. If None, titles above the header are recognised.
     header_rows : int, optional
-        Lines of the header, whose cells are joined; 0 if there is none. If None, they are recognised, and lines of
-        units or of the texts of questions are left out.
+        Number of header lines, whose cells are joined; 0 for a file without a header. If None, the header is
+        recognised, and lines with units or question texts are dropped.
     skip_footer : int, optional
-        Lines below the rows. If None, totals, sources and notes are recognised.
+        Number of lines below the rows. If None, totals, sources and notes are recognised.
     return_schema : bool, default=False
-        Whether to return the schema too.
+        If True, the schema is returned too.
 
     Returns
     -------
     pyarrow.Table, or (pyarrow.Table, TableSchema)
+        The table, and its schema if `return_schema` is True.
 
     Raises
     ------
     TableFileError
-        If a file is no table; if a value does not fit the schema: the message has the row, the value and the rule.
+        If a file cannot be read as a table, or a value does not fit the schema. The message names the row, the value
+        and the rule.
     ImportError
-        Without pyarrow, which the extra ``fastens[cli]`` brings.
+        If pyarrow is not installed; the extra ``fastens[cli]`` installs it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""CSV files that are read whole, by pyarrow."""
+"""Reading of whole CSV files with pyarrow."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fastens.files.numbers import leading_zeros
 from fastens.files.schema import TableFileError, TableSchema, listed
 
 REPEATED = "Lines that repeat the header are left out."
-# Bytes that are looked at for leading zeros at a time.
+# Bytes that are searched for leading zeros at a time.
 _SCANNED = 1 << 16
 
 
 class _Trimmed:
-    """A binary stream up to a size, without lines that repeat another."""
+    """Binary stream that ends at a given size and drops lines that repeat the header."""
 
     closed = False
 
@@ -42,7 +42,7 @@ class _Trimmed:
         self._stream.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Read at least one line, where lines are looked at."""
+        """Read some bytes, at least one line if repeated lines are dropped."""
         content: bytes = self._stream.read(self._left if size < 0 else min(size, self._left))
         self._left -= len(content)
         if not self._repeated:
@@ -58,7 +58,7 @@ class _Trimmed:
 
 
 def without_foot(open_file: Callable[[], Any], dialect: Dialect, repeats: bool = False) -> Callable[[], Any]:
-    """A function that opens the file without what is below its rows, and without repeated headers."""
+    """Return a function that opens the file without its footer and without repeated headers."""
     if dialect.end is None and not repeats:
         return open_file
     end = 1 << 62 if dialect.end is None else dialect.end
@@ -69,7 +69,7 @@ def without_foot(open_file: Callable[[], Any], dialect: Dialect, repeats: bool =
 def read_csv(
     open_file: Callable[[], Any], schema: TableSchema, text_columns: Sequence[str]
 ) -> tuple[pa.Table, Dialect]:
-    """The table, and how it was written. `text_columns` are read as text."""
+    """Return the table and its dialect; `text_columns` are read as text."""
     for encoding in ENCODINGS if schema.encoding is None else [schema.encoding]:
         try:
             dialect = dialect_of(open_file, schema, encoding)
@@ -85,7 +85,7 @@ def read_csv(
 
 
 def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
-    """Announce an encoding that was guessed; Unicode is recognised for certain."""
+    """Return a note about a guessed encoding; UTF encodings are detected reliably and need none."""
     if schema.encoding is not None or dialect.encoding.startswith("utf"):
         return []
     return [
@@ -100,7 +100,7 @@ def _read(open_file: Callable[[], Any], dialect: Dialect, schema: TableSchema, t
     trimmed = without_foot(open_file, dialect)
     table, ragged = _read_rows(trimmed, dialect, convert)
     if ragged:
-        # Only one thread knows the numbers of the lines.
+        # Line numbers are available only with a single thread.
         raise ragged_error(_read_rows(trimmed, dialect, convert, use_threads=False)[1])
     if repeats_header(table, dialect):
         dialect.notes.append(REPEATED)
@@ -115,14 +115,17 @@ def _read(open_file: Callable[[], Any], dialect: Dialect, schema: TableSchema, t
 
 
 def with_codes(table: pa.Table, texts: pa.Table) -> pa.Table:
-    """The table with texts for the columns that have leading zeros in these."""
+    """Return the table with text columns for the numbers that are written with leading zeros."""
     for name in filter(lambda name: leading_zeros(texts[name]), texts.column_names):
         table = table.set_column(table.column_names.index(name), name, texts[name])
     return table
 
 
 def repeats_header(table: pa.Table, dialect: Dialect) -> bool:
-    """Whether rows are the header again, so that no column holds numbers but one whose name is a number."""
+    """Return True if the header is repeated among the rows.
+
+    In that case, only columns whose name is a number can be numeric.
+    """
     if not dialect.header or not table.num_columns:
         return False
     if not all(pa.types.is_string(field.type) or is_number(field.name) for field in table.schema):
@@ -134,7 +137,7 @@ def repeats_header(table: pa.Table, dialect: Dialect) -> bool:
 
 
 def _repeats_names(table: pa.Table) -> bool:
-    """Whether some row has the names of all columns."""
+    """Return True if a row consists of the names of all columns."""
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
     mask = pc.equal(pc.utf8_trim_whitespace(table[texts[0]]), texts[0])
     rows = table.select(texts).filter(pc.fill_null(mask, False)).slice(0, 1).to_pylist()
@@ -142,14 +145,14 @@ def _repeats_names(table: pa.Table) -> bool:
 
 
 def columns_of_codes(open_file: Callable[[], Any], dialect: Dialect, table: pa.Table, schema: TableSchema) -> list[str]:
-    """Columns of numbers that may have been written with leading zeros, which makes them codes."""
+    """Return the integer columns that may have leading zeros in the file, which would make them codes."""
     is_known = schema.columns.__contains__
     numbers = [field.name for field in table.schema if field.type == pa.int64() and not is_known(field.name)]
     return numbers if numbers and _has_leading_zeros(open_file, dialect.separator) else []
 
 
 def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
-    """Whether a cell of a file begins with a zero and another digit, and goes on or ends after that."""
+    """Return True if a cell of the file begins with a zero and another digit, as codes with leading zeros do."""
     starts = (ord(separator), 10, 13, 34)
     with open_file() as stream:
         last = b"\n"
@@ -163,7 +166,7 @@ def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
 
 def _zeros_in(signs: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
     before = signs[:-3]
-    found = before - np.uint8(9) < 36  # tabs, ends of lines, quotes and commas, by vector instructions as all below
+    found = before - np.uint8(9) < 36  # tabs, line ends, quotes and commas; vectorised like the conditions below
     if starts[0] > 44:
         found |= before == starts[0]
     found &= signs[1:-2] == ord("0")
@@ -175,7 +178,7 @@ def _zeros_in(signs: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
 
 
 def ragged_error(rows: Sequence[Any]) -> TableFileError:
-    """The error of rows with more or fewer values than there are columns."""
+    """Return the error for rows with more or fewer values than columns."""
     first, *others = rows
     more = f"; so has not line {listed([row.number for row in others], 8)}" if others else ""
     return TableFileError(
@@ -185,7 +188,7 @@ def ragged_error(rows: Sequence[Any]) -> TableFileError:
 
 
 def convert_options(dialect: Dialect, schema: TableSchema, types: Mapping[str, pa.DataType]) -> pa.csv.ConvertOptions:
-    """How values become those of columns; those of `types` have a type already."""
+    """Return the options for converting values; the columns in `types` have fixed types."""
     return pa.csv.ConvertOptions(
         null_values=[*MISSING_CODES, *schema.missing],
         strings_can_be_null=True,
@@ -195,7 +198,7 @@ def convert_options(dialect: Dialect, schema: TableSchema, types: Mapping[str, p
 
 
 def parse_options(dialect: Dialect, ragged: list[Any]) -> pa.csv.ParseOptions:
-    """How lines become values; `ragged` is where rows go that have more or fewer than there are columns."""
+    """Return the options for parsing lines; rows with more or fewer values than columns are appended to `ragged`."""
 
     def skip(row: Any) -> str:
         ragged.append(row)
@@ -205,7 +208,7 @@ def parse_options(dialect: Dialect, ragged: list[Any]) -> pa.csv.ParseOptions:
 
 
 def read_options(dialect: Dialect, **options: Any) -> pa.csv.ReadOptions:
-    """Where the rows begin, and what the columns are called."""
+    """Return the options for reading, with the first row and the column names."""
     options |= {"column_names": dialect.names, "skip_rows": dialect.n_header_lines}
     return pa.csv.ReadOptions(encoding=dialect.encoding.removesuffix("-sig"), **options)
 
@@ -216,7 +219,7 @@ def _read_rows(
     convert: pa.csv.ConvertOptions,
     use_threads: bool = True,
 ) -> tuple[pa.Table, list[Any]]:
-    """The rows with as many values as there are names, and the others."""
+    """Return the table of the complete rows, and a list of the rows with too many or too few values."""
     ragged: list[Any] = []
     with open_file() as stream:
         table = pa.csv.read_csv(

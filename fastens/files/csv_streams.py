@@ -1,7 +1,7 @@
-"""CSV files that are read in batches, as `fastens.read_table` reads them whole.
+"""CSV files that are read in batches, with the same results as `fastens.read_table`.
 
-How they are written and what the columns hold is found out from the head of the first file. A first pass over all rows
-counts them and holds every value against that.
+The dialect and the column types are inferred from the head of the first file. A first pass over all rows counts them
+and checks that every value matches.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from fastens.files.formats import DAMAGE, opener
 from fastens.files.read import Typing, as_known, is_written, style_of, without_codes
 from fastens.files.schema import NUMBER, TEXT, Column, TableFileError, TableSchema, listed
 
-# Bytes that are decoded at a time, and that the types of columns are learned from.
+# Bytes that are decoded at a time, and from which the column types are inferred.
 BLOCK_BYTES = 1 << 20
 _FAULT = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL)
-# What a column of such values becomes where a later one does not fit: what holds both.
+# The wider type that a column gets if a later value does not fit its type.
 _WIDER = {pa.int64(): pa.float64(), pa.date32(): pa.timestamp("s"), pa.timestamp("s"): pa.timestamp("ns")}
 _RULES = {pa.int64(): "a number", pa.float64(): "a number", pa.bool_(): "true or false", pa.date32(): "a date"}
 T = TypeVar("T")
@@ -46,20 +46,21 @@ T = TypeVar("T")
 
 @dataclass
 class CsvStream:
-    """CSV files of the same columns, which are read in batches.
+    """CSV files with the same columns, which are read in batches.
 
     Attributes
     ----------
     schema : TableSchema
-        What is known of the columns; then what was found out, for other files of the kind.
+        Known properties of the columns. After the head has been read, it also holds the inferred properties, which can
+        be reused for other files of the same kind.
     notes : list of str
-        For the person who reads the table.
+        Notes for the user about how the files are read.
     n_rows : int
-        Rows of all files.
+        Total number of rows of all files.
     given : dict of str to Column
-        Types of columns that the person gives, before those of the schema.
+        Column types that the user passed, which take precedence over the schema.
     as_text : bool
-        Whether all values are left as texts.
+        If True, all values stay texts.
     """
 
     paths: list[str]
@@ -76,7 +77,7 @@ class CsvStream:
         self._encodings = [self.schema.encoding] * len(self.paths)
         self._repeats = [False] * len(self.paths)
         self._names: list[str] = []
-        self._stored: dict[str, Any] = {}  # types as values are parsed; those with a writing of their own are texts
+        self._stored: dict[str, Any] = {}  # types as parsed by Arrow; values with a special notation are parsed as text
         self._types: dict[str, Any] = {}
         self._learn_head()
         if self.as_text:
@@ -86,18 +87,18 @@ class CsvStream:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns as batches have them."""
+        """Arrow schema of the batches."""
         return pa.schema([(name, self._types[name]) for name in self._names])
 
     def as_written(self) -> CsvStream:
-        """The stream with all values as texts, those too that are read as missing."""
+        """Return the stream with all values as texts, including missing-value codes."""
         found = copy(self)
         found._stored = found._types = dict.fromkeys(self._names, pa.string())
         found._keeps_codes = True
         return found
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield some of the columns of all files, in their order."""
+        """Yield batches of the given columns from all files in order."""
         for number in range(len(self.paths)):
             with self._faults_of(number):
                 yield from self._batches_of(self._dialect(number), number, columns)
@@ -106,7 +107,7 @@ class CsvStream:
 
     @contextmanager
     def _faults_of(self, number: int) -> Iterator[None]:
-        """Errors with the name of the file."""
+        """Add the path of the file to errors."""
         path = self.paths[number]
         try:
             yield
@@ -119,7 +120,7 @@ class CsvStream:
         return dialect_of(self._openers[number], self.schema, self._encodings[number] or ENCODINGS[0])
 
     def _batches_of(self, dialect: Dialect, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, typed; errors are those of Arrow."""
+        """Yield typed batches of a file; errors of Arrow are passed on."""
         ragged: list[Any] = []
         first = 0
         with self._opened(dialect, number, self._stored, columns, ragged) as reader:
@@ -146,7 +147,7 @@ class CsvStream:
                 f"{self.paths[number]} must have the columns of {self.paths[0]}, {listed(self._names)}; "
                 f"it has {listed(dialect.names)}"
             )
-        # Only one thread knows the numbers of lines; more would read no faster.
+        # Line numbers are available only with a single thread, and more threads would not be faster.
         read = read_options(dialect, use_threads=False, block_size=BLOCK_BYTES)
         convert = convert_options(dialect, self.schema, types)
         convert.include_columns = list(columns)
@@ -158,7 +159,7 @@ class CsvStream:
             yield reader
 
     def _typed(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
-        """The batch with numbers and dates in the place of texts that are written so."""
+        """Return the batch with texts converted to numbers and dates according to the notation of their column."""
         codes = () if self._keeps_codes else self.schema.missing
 
         def typed(name: str, values: pa.Array) -> pa.Array:
@@ -175,7 +176,7 @@ class CsvStream:
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def _with_encoding(self, number: int, read: Callable[[Dialect, int], T]) -> T:
-        """Read with the first encoding that fits."""
+        """Read with the first encoding that can decode the file."""
         given = self._encodings[number]
         tried = ENCODINGS if given is None else [given]
         for encoding in tried:
@@ -198,12 +199,12 @@ class CsvStream:
     # The head --------------------------------------------------
 
     def _learn_head(self) -> None:
-        """Find out from the first rows what the columns hold and how they are written."""
+        """Infer the column types and notations from the first rows."""
         with self._faults_of(0):
             head, dialect = self._with_encoding(0, self._head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
-        # Of texts that stay such, nobody needs to know how they would have been read.
+        # If all values stay texts, notes on their interpretation would be misleading.
         notes = [] if self.as_text else self.notes
         typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, notes, self.schema.missing)
         found = {name: typing.read(name, head[name]) for name in head.column_names}
@@ -242,16 +243,16 @@ class CsvStream:
         self._note(REPEATED)
 
     def _take_type(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
-        # Numbers in parentheses are written in a way that Arrow does not parse, though no column tells of it.
+        # Arrow cannot parse numbers in parentheses, which are not part of a column's notation.
         is_text = column.type == TEXT or is_written(column) or parsed == pa.string()
         self._stored[name] = pa.string() if is_text else parsed if pa.types.is_boolean(parsed) else type_
-        # Of numbers that are read from texts, later ones may be no whole ones.
+        # Numbers that are converted from texts are floats, because later values may not be integers.
         self._types[name] = pa.float64() if is_text and pa.types.is_integer(type_) else type_
 
     # The first pass --------------------------------------------------
 
     def _is_counted(self) -> bool:
-        """Count the rows; False where a column got another type, and they must be read anew."""
+        """Count the rows; return False if a column got a wider type, so that the rows must be read again."""
         self.n_rows = 0
         for number in range(len(self.paths)):
             with self._faults_of(number):
@@ -266,7 +267,7 @@ class CsvStream:
         return sum(batch.num_rows for batch in self._batches_of(dialect, number, self._names))
 
     def _widen(self, number: int, error: Exception) -> None:
-        """Take another type for the column of a value that does not fit, or say where it is."""
+        """Widen the type of a column for a value that does not fit, or raise an error that names the value."""
         fault = _FAULT.search(str(error))
         if fault is None:
             raise error
@@ -291,9 +292,10 @@ class CsvStream:
             ) from error
 
     def _is_number(self, name: str, value: str, dialect: Dialect) -> bool:
-        """Whether a column of numbers takes what Arrow does not parse: (5), or anything, which is missing, if lenient.
+        """Return True if a number column accepts a value that Arrow cannot parse, such as (5).
 
-        Its other values are then read from texts too, with the decimal comma of the file.
+        Lenient columns accept any value, which then becomes missing. All values of the column are then converted from
+        text, with the decimal comma of the file.
         """
         column = self.schema.columns[name]
         if dialect.prefers_comma and column.decimal == "." and not column.thousands:
@@ -304,7 +306,7 @@ class CsvStream:
         return is_one
 
     def _take_first(self, name: str, value: str) -> None:
-        """Take the type of the first value of a column that had none in the head."""
+        """Set the type of a column that is empty in the head from its first value."""
         content = pa.BufferReader(b'c\n"' + value.replace('"', '""').encode() + b'"\n')
         values = pa.csv.read_csv(content, parse_options=pa.csv.ParseOptions(newlines_in_values=True))["c"]
         read, column = Typing({}, {}, False, False, self.notes).read(name, values)

@@ -1,4 +1,4 @@
-"""Dates and times as people write them: day, month and year in the order, signs and language of a place."""
+"""Parsing of dates and times in the orders, separators and languages of different countries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from fastens.files.numbers import NEARLY
 
 SAMPLE = 1000
-SHAPES = 20  # cells whose writing is looked at
-# Two-digit years are in the hundred years that end this many years from now, or now where the dates go back long.
+SHAPES = 20  # number of cells from which candidate formats are collected
+# Two-digit years belong to the hundred years that end this many years from now, or now if the dates go far back.
 _YEARS_AHEAD, _LONG_AGO = 10, 30
-# The most days of February 31 after the end of February.
+# Maximum number of days by which an invalid date, such as February 31, overflows into the next month.
 _MOST_DAYS_OVER = 3
 _IS_BIRTH = re.compile(r"birth|dob|born|geb|naiss|nacim|nasc", re.IGNORECASE)
-# Names of months in English, German, French, Spanish, Italian and Portuguese, by how they begin.
+# Prefixes of month names in English, German, French, Spanish, Italian and Portuguese.
 _MONTHS = (
     *("jan|jän|ene|gen", "feb|fév|fev", "mar|mär|mrz", "apr|avr|abr", "may|mai|mag", "jun|juin|giu"),
     *("juil|jul|lug", "aug|aoû|aou|ago", "sep|set", "oct|okt|out|ott", "nov", "dec|dez|déc|dic"),
@@ -30,12 +30,12 @@ _WEEKDAYS = (
     "fr sa so montag dienstag mittwoch donnerstag freitag samstag sonntag lun mer jeu ven sam dim lundi mardi mercredi "
     "jeudi vendredi samedi dimanche mié jue vie sáb dom lunes martes miércoles jueves viernes sábado domingo"
 )
-# Characters of cells that may be dates; this check is cheap and refuses most texts.
+# Characters of cells that may be dates; this cheap check rejects most texts.
 _SIGNS = r"^[0-9A-Za-zÀ-ÿ .,:/+\-º年月日년월일]{4,40}$"
 _MAY_BE = re.compile(
     rf"\d[-/.:]\d|^\s*(?:\d{{6}}|\d{{8}})\b|\d年|\d-?[qw]\d|\bq[1-4]\b|\b(?:{'|'.join(_MONTHS)})", re.IGNORECASE
 )
-# How dates are written, in the order of the likelier, after `_plain`: "{s}" is the sign between the parts.
+# Formats of dates after `_plain`, the most likely first. "{s}" stands for the separator of the parts.
 _SHAPES = (
     (r"\d{4}([-/.])\d{1,2}\1\d{1,2}", ("%Y{s}%m{s}%d",)),
     (r"\d{1,2}([.])\d{1,2}\1\d{4}", ("%d.%m.%Y",)),
@@ -66,14 +66,14 @@ _HAS_DAY = re.compile("%[dmbYyqVG]")
 
 @dataclass(frozen=True)
 class DateFormat:
-    """How the dates of a column are written.
+    """Notation of the dates in a column.
 
     Attributes
     ----------
     text : str
-        The format of `strptime`. %b stands for a name of a month in any language, %q for a quarter, %z for a zone.
+        Format as in `strptime`. %b matches the name of a month in any language, %q a quarter, %z a time zone.
     first_year : int
-        The first of the hundred years that years of two digits are of; 0 where they have four.
+        First of the hundred years that two-digit years belong to; 0 if years have four digits.
     """
 
     text: str
@@ -81,17 +81,17 @@ class DateFormat:
 
     @property
     def remarks(self) -> str:
-        """What a person should know of how the dates are read."""
+        """Remarks for the user about how the dates are read."""
         said = f"; its years are {self.first_year} to {self.first_year + 99}" if self.first_year else ""
         return said + ("; moments are in UTC" if self.text.endswith("%z") else "")
 
     @property
     def has_days(self) -> bool:
-        """Whether the format is of more than a time of the day."""
+        """True if the format is not only a time of day."""
         return _HAS_DAY.search(self.text) is not None
 
     def parse(self, cells: pa.StringArray | pa.ChunkedArray) -> pa.Array:
-        """Dates, moments where the format has hours, or times of the day; null where a cell does not fit."""
+        """Return dates, timestamps if the format has hours, or times of day; null for cells that do not match."""
         plain, text = _plain(cells, "%b" in self.text), self.text.removesuffix("%z")
         if "%V" in text:
             return _weeks(plain)
@@ -114,7 +114,7 @@ class DateFormat:
 
 
 def _of_calendar(moments: Any, cells: Any, text: str) -> Any:
-    """The moments without those of days that their months lack, which Arrow takes for days of the next month."""
+    """Return the timestamps with null for days that do not exist, which Arrow moves to the next month."""
     late = pc.and_(pc.less_equal(pc.day(moments), _MOST_DAYS_OVER), pc.is_valid(moments))
     if not pc.any(late).as_py():
         return moments
@@ -126,9 +126,9 @@ def _of_calendar(moments: Any, cells: Any, text: str) -> Any:
 
 
 def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool, float] | None:
-    """The format that most of these different cells are written in, if they could mean other days, and their share.
+    """Return the format of most of these distinct cells, whether it is ambiguous, and the fraction that matches.
 
-    None if they do not hold dates. The name of the column tells dates of birth, which are not in the future.
+    Returns None if the cells do not hold dates. The column name identifies dates of birth, which are not in the future.
     """
     sample = cells.slice(0, SAMPLE)
     signs = pc.and_(pc.match_substring_regex(sample, pattern=_SIGNS), pc.match_substring_regex(sample, pattern="[0-9]"))
@@ -143,7 +143,7 @@ def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool
     if most < NEARLY * len(sample) or not most:
         return None
     parsed = {text: DateFormat(text).parse(cells) for text, n in n_fitting.items() if n == most}
-    best = max(parsed, key=lambda text: len(cells) - parsed[text].null_count)  # of equal ones, the first
+    best = max(parsed, key=lambda text: len(cells) - parsed[text].null_count)  # ties go to the first format
     share = 1 - parsed[best].null_count / len(cells)
     alike = [text for text in parsed if parsed[text].null_count == parsed[best].null_count and text[:2] != "%y"]
     is_ambiguous = any(not parsed[text].equals(parsed[best]) for text in alike)
@@ -155,7 +155,7 @@ def _n_parsed(cells: pa.StringArray, text: str) -> int:
 
 
 def _candidates(sample: pa.StringArray) -> list[str]:
-    """The formats that some of the first cells may be written in."""
+    """Return the candidate formats of the first cells."""
     found: dict[str, None] = {}
     for named in (False, True):
         plain = _plain(sample.slice(0, SHAPES), named)
@@ -165,7 +165,7 @@ def _candidates(sample: pa.StringArray) -> list[str]:
 
 
 def _formats_of(cell: str) -> list[str]:
-    """The formats that a plain cell may be written in."""
+    """Return the candidate formats of a normalised cell."""
     clock = re.fullmatch(rf"(?P<date>.*?)(?P<gap> ?)\b{_CLOCK}", cell)
     time = ""
     if clock is not None:
@@ -173,7 +173,7 @@ def _formats_of(cell: str) -> list[str]:
         time = sign.join(["%I" if clock["half"] else "%H", "%M", *(["%S"] if clock["seconds"] else [])])
         time += (" %p" if clock["half"] else "") + (clock["zone"] or "")
         if not clock["date"] and (sign == ":" or clock["seconds"]):
-            dates = _dates_of(cell)  # 10.11.12 is a date first
+            dates = _dates_of(cell)  # 10.11.12 is more likely a date than a time
             return [*dates, time]
         if clock["gap"] and (found := _dates_of(clock["date"])):
             return [f"{date} {time}" for date in found]
@@ -188,7 +188,7 @@ def _dates_of(cell: str) -> list[str]:
 
 
 def _plain(cells: pa.StringArray | pa.ChunkedArray, named: bool) -> pa.Array:
-    """Cells in small letters, without words that say nothing; months that are `named` as m1 to m12 between blanks."""
+    """Return the cells in lower case without filler words; if `named`, month names become m1 to m12 between spaces."""
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     text = pc.utf8_lower(pc.utf8_trim_whitespace(cells.cast(pa.string())))
@@ -216,7 +216,7 @@ def _plain(cells: pa.StringArray | pa.ChunkedArray, named: bool) -> pa.Array:
 
 
 def _zones(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """How many seconds each moment is ahead of UTC, and the cells without their zone."""
+    """Return the offset of each cell from UTC in seconds, and the cells without their time zone."""
     parts = pc.extract_regex(plain, pattern=_ZONE.replace("([:.][0-9]{2})", "[:.][0-9]{2}", 1))
     hours, minutes = (
         pc.coalesce(pc.if_else(pc.equal(part := pc.struct_field(parts, name), ""), "0", part), "0").cast(pa.int64())
@@ -231,7 +231,7 @@ def _zones(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _weeks(plain: pa.Array) -> pa.Array:
-    """The Mondays of weeks of ISO 8601."""
+    """Return the Mondays of ISO 8601 weeks."""
 
     def monday(cell: str | None) -> datetime.date | None:
         found = re.fullmatch(r"(\d{4})-?w(\d{2})", cell or "")
@@ -245,7 +245,7 @@ def _weeks(plain: pa.Array) -> pa.Array:
 
 
 def _first_year(moments: pa.Array, name: str) -> int:
-    """The first of the hundred years for years of two digits: dates of birth, and others long ago, are in the past."""
+    """Return the first of the hundred years of two-digit years; dates of birth and old dates lie in the past."""
     now = datetime.date.today().year
     ahead = 0 if _IS_BIRTH.search(name) else _YEARS_AHEAD
     years = pc.year(_within(moments.cast(pa.timestamp("s")), now + ahead - 99))
@@ -256,7 +256,7 @@ def _first_year(moments: pa.Array, name: str) -> int:
 
 
 def _within(moments: pa.Array, first_year: int) -> pa.Array:
-    """Moments in the hundred years from the first."""
+    """Return the timestamps shifted by centuries into the hundred years from `first_year`."""
     if moments.null_count == len(moments):
         return moments
     values = moments.fill_null(0).to_numpy(zero_copy_only=False)

@@ -19,7 +19,7 @@ from fastens.files.schema import TableFileError, TableSchema, listed
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """The names; those that are there already with the first number that makes them new.
+    """Return unique names, where repeated names get the first free number as a suffix.
 
     Examples
     --------
@@ -41,18 +41,18 @@ def numbered(names: Sequence[str]) -> list[str]:
 SEPARATORS = ",;\t|"
 HEAD_BYTES = 1 << 16
 HEAD_ROWS = 50
-# Strings that mean "no value": Arrow's own list and those of R, SQL, Python, spreadsheets and the UCI archive.
+# Missing-value codes: the list of Arrow and the codes of R, SQL, Python, spreadsheets and the UCI archive.
 _MISSING = (
     *pa.csv.ConvertOptions().null_values,
     *("?", "<NA>", "None", "none", "Null", "NAN", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!"),
 )
-# Files written with ", " between the values have a blank before each.
+# In files with ", " between the values, each code has a leading space.
 MISSING_CODES = [*_MISSING, *(" " + text for text in _MISSING if text), " "]
-# Of text columns that are nearly all numbers: codes that others use for a missing value.
+# Common missing-value codes, which are suggested to the user if they are the only texts among numbers.
 USUAL_CODES = ("-", "--", ".", "..", "...", "missing", "unknown", "n.a.", "n.a", "nd", "nil", "x", "*")
-# The first that fits. Latin-1 gives every byte a letter, so that equal values stay equal whatever the encoding was.
+# Encodings in the order of trial. Latin-1 decodes every byte, so equal values stay equal whatever the true encoding is.
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
-_SEPARATOR_LINE = re.compile("\ufeff?sep=(.)", re.IGNORECASE)  # as spreadsheets write and read it
+_SEPARATOR_LINE = re.compile("\ufeff?sep=(.)", re.IGNORECASE)  # convention of spreadsheets
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*")
@@ -60,14 +60,14 @@ _WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one CSV file is written: encoding, separator, unique names of the columns, and the lines up to the rows.
+    """Dialect of a CSV file: encoding, separator, unique column names, and the number of lines above the rows.
 
     Attributes
     ----------
     header : str
-        The line of the header, which a file may repeat; empty where it has none, or several.
+        Header line, which may be repeated in the file; empty if the file has no header or one of several lines.
     end : int or None
-        The bytes up to the end of the last row, where something stands below it.
+        Position in bytes of the end of the last row if the file has a footer, otherwise None.
     """
 
     encoding: str
@@ -81,7 +81,7 @@ class Dialect:
 
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Names without blanks around them, those that are there already with a suffix; notes on what was changed."""
+    """Return stripped names, made unique by suffixes, and notes on the renamed columns."""
     clean = [name.strip() or _place(position) for position, name in enumerate(names)]
     found = numbered(clean)
     repeated = [unique for unique, name in zip(found, clean, strict=True) if unique != name]
@@ -90,18 +90,18 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _place(position: int) -> str:
-    """What a column without a name is called."""
+    """Return the name of a column without a name."""
     return f"column {position + 1}"
 
 
 def is_about_encoding(error: Exception) -> bool:
-    """Whether a file could not be read for bytes that are no letters of an encoding."""
-    words = ("UTF", "decode", "\N{REPLACEMENT CHARACTER}")  # the last where a line is quoted
+    """Return True if an error was caused by bytes that are invalid in an encoding."""
+    words = ("UTF", "decode", "\N{REPLACEMENT CHARACTER}")  # the last occurs in messages that quote a line
     return isinstance(error, UnicodeDecodeError) or any(word in str(error) for word in words)
 
 
 def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
-    """Find out from the head of a file, and from its end, how it is written."""
+    """Infer the dialect of a file from its head and its end."""
     with open_file() as stream:
         head = stream.read(HEAD_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -109,7 +109,7 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     elif b"\0" in head and "16" not in encoding and "32" not in encoding:
         raise TableFileError("it holds binary data, not text")
     errors = "strict" if schema.encoding is None else "replace"
-    is_whole = len(head) < HEAD_BYTES  # else it may end inside a character
+    is_whole = len(head) < HEAD_BYTES  # otherwise the head may end within a character
     text = codecs.getincrementaldecoder(encoding)(errors).decode(head, final=is_whole)
     lines = re.split("\r\n|\r|\n", text)[schema.skip_lines or 0 :]
     if not lines:
@@ -157,12 +157,12 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
 
 
 def _filled(rows: list[list[str]]) -> list[list[str]]:
-    """The rows that are not empty."""
+    """Return the rows that are not empty."""
     return [row for row in rows if any(cell.strip() for cell in row)]
 
 
 def _with_foot(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes: int) -> Dialect:
-    """The dialect with where the rows end in a file of so many bytes, by its last lines."""
+    """Return the dialect with the end of the rows, found from the last lines of a file of `n_bytes` bytes."""
     notes, n = dialect.notes, schema.skip_footer
     if n is None:
         n = _n_foot_lines(lines[-FOOT_ROWS:], dialect)
@@ -177,13 +177,13 @@ def _with_foot(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes:
 
 
 def _last_text(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
-    """The text that a file ends with, and how many bytes the file has."""
+    """Return the text at the end of a file, and its size in bytes."""
     with open_file() as stream:
         try:
             size = stream.size()
             stream.seek(max(0, size - HEAD_BYTES))
             last = stream.read()
-        except (AttributeError, OSError, pa.ArrowException):  # compressed
+        except (AttributeError, OSError, pa.ArrowException):  # compressed streams do not support seeking
             size, last = 0, b""
             while block := stream.read(1 << 20):
                 size, last = size + len(block), (last + block)[-HEAD_BYTES:]
@@ -191,7 +191,7 @@ def _last_text(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
 
 
 def _n_foot_lines(lines: list[str], dialect: Dialect) -> int:
-    """How many of the last lines hold no rows. A line within quotes is a part of a row."""
+    """Return the number of footer lines. A line with an unclosed quote belongs to a row."""
     width = len(dialect.names)
     rows: list[list[str]] = []
     for line in reversed(lines):
@@ -204,12 +204,12 @@ def _n_foot_lines(lines: list[str], dialect: Dialect) -> int:
 
 
 def _n_comments(lines: list[str]) -> int:
-    """How many lines at the start begin with "#"."""
+    """Return the number of leading lines that begin with "#"."""
     return next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
 
 
 def _rows(lines: list[str], separator: str) -> tuple[list[list[str]], list[int]]:
-    """The first rows, some of them empty, and the number of lines up to the end of each."""
+    """Return the first rows, including empty ones, and the line number of the end of each."""
     rows: list[list[str]] = []
     ends: list[int] = []
     reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator)
@@ -220,22 +220,22 @@ def _rows(lines: list[str], separator: str) -> tuple[list[list[str]], list[int]]
             if len(rows) == HEAD_ROWS:
                 break
     except csv.Error:
-        pass  # a quote that is not closed in what was read so far
+        pass  # a quote that is not closed within the head
     return rows, ends
 
 
 def _consistency(rows: list[list[str]]) -> tuple[int, int]:
-    """How many rows have the usual number of values, if it is more than one; and that number."""
+    """Return the number of rows with the most frequent width above one, and this width."""
     counts = Counter(len(row) for row in rows if len(row) > 1)
     width = max(counts, key=lambda width: (counts[width], width), default=0)
     return counts[width], width
 
 
 def _with_all_names(rows: list[list[str]]) -> list[str]:
-    """The first row, and one name more where all others have one value more."""
+    """Return the first row as names, with an additional name if all other rows have one more value."""
     names = rows[0]
     if len(rows) > 1 and all(len(row) == len(names) + 1 for row in rows[1:]):
-        # A separator at the end of every line; or names of rows in a first column without a name, as R writes them.
+        # Every line ends with a separator, or the first column holds row names without a header, as R writes them.
         if not any(row[-1] for row in rows[1:]):
             return [*names, ""]
         if len({row[0] for row in rows[1:]}) == len(rows) - 1 > 1:
@@ -244,10 +244,11 @@ def _with_all_names(rows: list[list[str]]) -> list[str]:
 
 
 def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> bool:
-    """Whether the file has no header: its first row is like the others.
+    """Return True if the file has no header, so that its first row is like the others.
 
-    It has a number wherever the others do. As names may be whole numbers (2024, 2025), it must also have a number that
-    is not whole, or a text that its column has again. Without columns of numbers, all of its texts must be there again.
+    The first row must have a number in every numeric column. Because names may be integers (2024, 2025), it must also
+    have a non-integer number, or a text that occurs again in its column. If no column is numeric, all of its texts must
+    occur again.
     """
     first, *others = [row for row in rows if len(row) == len(names)] or [[]]
     if first != rows[0]:
@@ -256,7 +257,7 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
         places = [_place(i) for i in range(len(names))]
         return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == places
     missing = {*MISSING_CODES, *schema.missing}
-    if any(row == first for row in others):  # a header that is there again, above numbers
+    if any(row == first for row in others):  # this may be a repeated header above numbers
         values_below = zip(*(row for row in others if row != first), strict=True)
         cells = [[value for value in values if value not in missing] for values in values_below]
         if any(
@@ -277,7 +278,7 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
 
 
 def _prefers_comma(text: str, separator: str) -> bool:
-    """Whether a value looks like a number with a decimal comma; "1,234" does only between semicolons."""
+    """Return True if a value looks like a number with a decimal comma; "1,234" counts only between semicolons."""
     if separator == ",":
         return False
     edge = re.escape(separator)

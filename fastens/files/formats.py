@@ -1,4 +1,4 @@
-"""File formats: which ones there are, how they are opened, and readers for JSON, ARFF and workbooks."""
+"""File formats: detection by suffix, opening of compressed and remote files, and readers for non-CSV formats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NUMERIC = ("numeric", "real", "integer")
 
 
 def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
-    """The rows, the first of which has the names; and the columns that hold texts."""
+    """Return the rows, the first of which holds the names, and the names of the text columns."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -66,7 +66,7 @@ def _unquoted(text: str) -> str:
 
 
 def _sparse(line: str, names: list[str], texts: list[str]) -> list[Any]:
-    """A row of which only the values that are not zero are written."""
+    """Return a row from a sparse line, which lists only non-zero values."""
     row: list[Any] = ["" if name in texts else 0 for name in names]
     for pair in next(csv.reader([line.strip().strip("{}")], quotechar="'", skipinitialspace=True)):
         place, _, value = pair.strip().partition(" ")
@@ -74,12 +74,12 @@ def _sparse(line: str, names: list[str], texts: list[str]) -> list[Any]:
     return row
 
 
-# Texts among numbers of a database or JSON file that mean no value.
+# Missing-value codes among the numbers of a database or JSON file.
 _MISSING = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A"}
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Return values of Python as an array: texts where they have several types, or are beyond 64 bits."""
+    """Return Python values as an Arrow array, as texts if they have several types or exceed 64 bits."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -90,7 +90,7 @@ def array_of(values: Sequence[Any]) -> pa.Array:
 
 
 def python_value(cell: pa.Scalar) -> Any:
-    """Return what a cell holds, as text where Python has no such value: times and spans beyond its own, nanoseconds.
+    """Return the value of a cell, as text if Python cannot represent it: out-of-range times and nanoseconds.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def python_value(cell: pa.Scalar) -> Any:
 
 
 def python_values(cells: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """Return what each cell holds, as `python_value` does."""
+    """Return the value of each cell, as `python_value` does."""
     try:
         return list(cells.to_pylist())
     except (OverflowError, ValueError):
@@ -115,18 +115,18 @@ def python_values(cells: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def example_of(column: pa.ChunkedArray) -> Any:
-    """Return the first value that is not missing, None where all are."""
+    """Return the first value that is not missing, or None if all are missing."""
     return next(iter(python_values(column.drop_null().slice(0, 1))), None)
 
 
-# In a line of its own, where Arrow follows a null pointer if a block begins with it (apache/arrow#47409).
+# A line that begins with "null": Arrow dereferences a null pointer if a block begins with it (apache/arrow#47409).
 _NULL = re.compile(rb"[\r\n][ \t]*null")
 _LONGEST = len(b"null")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_json(open_file: Callable[[], Any]) -> pa.Table:
-    """Read a table; ValueError where it is none."""
+    """Read a table from JSON; raise ValueError if the file does not hold one."""
     with open_file() as stream:
         begun = stream.read(1 << 12).removeprefix(_BYTE_ORDER_MARK).lstrip()
     first_line = begun.partition(b"\n")[0].rstrip()
@@ -141,12 +141,12 @@ def read_json(open_file: Callable[[], Any]) -> pa.Table:
     except (ValueError, RecursionError):
         if begun.startswith(b"["):
             raise
-        return read_json_lines(pa.BufferReader(content))  # objects that go over several lines
+        return read_json_lines(pa.BufferReader(content))  # objects that span several lines
     return _table_of(found)
 
 
 def _table_of(found: Any) -> pa.Table:
-    """Records, an object that holds them, or columns."""
+    """Return the table of a JSON value: records, an object that holds records, or columns."""
     if isinstance(found, dict):
         records = [
             value for value in found.values() if isinstance(value, list) and value and isinstance(value[0], dict)
@@ -160,7 +160,7 @@ def _table_of(found: Any) -> pa.Table:
             return _of_columns({name: [values.get(row) for row in rows] for name, values in found.items()})
         else:
             found = [found]
-    if found and isinstance(found[0], list):  # rows, the first of which has the names
+    if found and isinstance(found[0], list):  # rows, the first of which holds the names
         found = [dict(zip(map(str, found[0]), row, strict=False)) for row in found[1:]]
     if not all(isinstance(row, dict) for row in found):
         raise ValueError("each element of the array must be an object")
@@ -175,21 +175,21 @@ def _of_columns(columns: dict[str, list[Any]]) -> pa.Table:
 
 
 def read_json_lines(stream: Any) -> pa.Table:
-    """Read a table; ValueError where a line is `null`."""
+    """Read a table from JSON lines; raise ValueError if a line is `null`."""
     return pa.json.read_json(_Lines(stream))
 
 
 class _Lines:
-    """A binary stream whose lines are not `null`."""
+    """Binary stream that raises ValueError if a line is `null`."""
 
     closed = False
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._begun: bytes | None = None  # the end of a line, and what the next begins with
+        self._begun: bytes | None = None  # a line end and the beginning of the current line
 
     def read(self, size: int = -1) -> bytes:
-        """What the stream reads; ValueError where a line is `null`."""
+        """Read from the stream; raise ValueError if a line is `null`."""
         content: bytes = self._stream.read(size)
         begun = b"\n" + content.removeprefix(_BYTE_ORDER_MARK) if self._begun is None else self._begun + content
         if _NULL.search(begun):
@@ -213,18 +213,18 @@ SUFFIXES = {
     STATISTICS: (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
 }
 COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4", ".xz", ".zip")
-# Bytes of a text that its view holds.
+# Maximum bytes of a text that Arrow stores inside its view.
 _INLINE = 12
-# What becomes the text of a CSV file first, so that headers, numbers and dates in it are read in the same way.
+# Formats that are converted to CSV text first, so that headers, numbers and dates are recognised in the same way.
 AS_TEXT = (EXCEL, ARFF)
-# What has types of its own: a text is one on purpose.
+# Formats with typed columns, in which text columns are text on purpose.
 TYPED = (PARQUET, JSON, ARROW, SQLITE, STATISTICS)
-# What reading a damaged file raises, by its format and compression.
+# Exceptions that reading a damaged file may raise, depending on its format and compression.
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, pa.ArrowException)
 
 
 def format_of(path: str) -> str:
-    """The format of a table, by the suffix of its file; standard input is CSV."""
+    """Return the format of a table file by its suffix; standard input is CSV."""
     if path == STANDARD_INPUT:
         return CSV
     suffix = table_suffix(path)
@@ -237,12 +237,12 @@ def format_of(path: str) -> str:
 
 @lru_cache(maxsize=1)
 def _standard_input(stream: Any) -> bytes:
-    """All of standard input, which can be read only once."""
+    """Return the whole standard input, cached because it can be read only once."""
     return stream.buffer.read()
 
 
 def table_suffix(path: str) -> str:
-    """The ending of the name of a table, without that of a compression."""
+    """Return the suffix of a file name without the suffix of its compression."""
     name = Path(urlsplit(path).path if is_remote(path) else path)
     compressed = name.suffix.lower() in COMPRESSIONS
     suffix = (name.with_suffix("") if compressed else name).suffix.lower()
@@ -257,7 +257,7 @@ def table_suffix(path: str) -> str:
 
 
 def _suffix_within(path: str) -> str:
-    """What the file in an archive is, which may be called after what it is about; CSV where that cannot be told."""
+    """Return the suffix of the file in an archive, or ".csv" if it is unknown."""
     try:
         with zipfile.ZipFile(path) as archive:
             suffix = Path(_members(archive)[0]).suffix.lower()
@@ -267,12 +267,12 @@ def _suffix_within(path: str) -> str:
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is an address such as https:// or s3://."""
+    """Return True if a path is a URL such as https:// or s3://."""
     return "://" in path
 
 
 def fsspec_for(path: str) -> Any:
-    """The library that opens an address, or an error that says how to install it."""
+    """Return the module fsspec, which opens URLs; raise TableFileError if it is not installed."""
     try:
         import fsspec
     except ModuleNotFoundError as error:
@@ -285,7 +285,7 @@ def _needs(library: str, what: str, otherwise: str) -> TableFileError:
 
 
 def opener(path: str) -> Callable[[], Any]:
-    """A function that opens the file anew, without its compression."""
+    """Return a function that opens the file from the beginning, decompressed."""
     if path == STANDARD_INPUT:
         content = _standard_input(sys.stdin)
         return lambda: pa.BufferReader(content)
@@ -305,7 +305,7 @@ def opener(path: str) -> Callable[[], Any]:
 
 
 def _remote(path: str, suffix: str) -> Callable[[], Any]:
-    """The content of an address, which is fetched once."""
+    """Return a function that opens the content of a URL, which is downloaded once."""
     try:
         with fsspec_for(path).open(path, "rb") as stream:
             content = stream.read()
@@ -320,9 +320,9 @@ def _remote(path: str, suffix: str) -> Callable[[], Any]:
 
 
 def read_other(path: str, format_: str, table: str | None = None, is_named: bool = True) -> pa.Table:
-    """A table in a format that has types of its own. A `table` that is not named now is only a preference."""
+    """Read a table in a typed format. If `is_named` is False, `table` is only a preference from an earlier file."""
     found = _read_other(path, format_, table, is_named)
-    # Or places that a damaged file gives for texts are read, wherever they are, and texts that are no UTF-8.
+    # A damaged file may hold invalid offsets of texts, which would be read out of bounds, or texts that are not UTF-8.
     found.validate(full=True)
     for column in found.columns:
         _check_views(column)
@@ -343,13 +343,13 @@ def _read_other(path: str, format_: str, table: str | None, is_named: bool) -> p
 
 
 def content_of(path: str) -> bytes:
-    """The bytes of a file, without its compression."""
+    """Return the decompressed bytes of a file."""
     with opener(path)() as stream:
         return bytes(stream.read())
 
 
 def read_as_text(path: str, format_: str, sheet: str | None, is_named: bool) -> tuple[bytes, list[str] | None]:
-    """A workbook or ARFF file as the text of a CSV file, and the columns that hold texts, where the file says so."""
+    """Return a workbook or ARFF file as CSV text, and the names of its text columns if the format declares them."""
     rows, texts = _rows_of_excel(path, sheet, is_named) if format_ == EXCEL else rows_of_arff(content_of(path))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -357,7 +357,10 @@ def read_as_text(path: str, format_: str, sheet: str | None, is_named: bool) -> 
 
 
 def _check_views(column: pa.ChunkedArray) -> None:
-    """Places of texts that `validate` leaves out: those of views, also of missing ones, which a cast reads."""
+    """Raise ValueError for string views out of bounds, which `validate` does not check.
+
+    A cast also reads the views of missing values.
+    """
     if not pa.types.is_string_view(column.type):
         return
     for chunk in filter(len, column.chunks):
@@ -377,13 +380,13 @@ def _members(archive: zipfile.ZipFile) -> list[str]:
 
 
 def _only_member(path: str, file: Any) -> Any:
-    with zipfile.ZipFile(file) as archive:  # whose file stays open until the member is closed
+    with zipfile.ZipFile(file) as archive:  # the file stays open until the member is closed
         members = _members(archive)
         if len(members) != 1:
             raise TableFileError(f"{path} must hold one file; it holds {len(members)}: {listed(members)}")
         try:
             return archive.open(members[0])
-        except RuntimeError as error:  # it is encrypted, or compressed in a way that Python does not know
+        except RuntimeError as error:  # the member is encrypted or uses an unsupported compression
             raise TableFileError(f"cannot read {path}: {error}") from error
 
 
@@ -391,7 +394,7 @@ def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | 
     import sqlite3
 
     name = Path(path).absolute().as_posix()
-    address = f"file://{'' if name.startswith('/') else '/'}{quote(name)}?mode=ro"  # of a share, four strokes
+    address = f"file://{'' if name.startswith('/') else '/'}{quote(name)}?mode=ro"  # a network share has four slashes
     try:
         with closing(sqlite3.connect(address if content is None else ":memory:", uri=content is None)) as database:
             if content is not None:
@@ -409,7 +412,7 @@ def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | 
 
 
 def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[list[Any]], None]:
-    """The cells of a sheet as the texts of a CSV file."""
+    """Return the cells of a sheet as the values of a CSV file."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook, PasswordError
     except ModuleNotFoundError as error:
@@ -422,12 +425,12 @@ def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[l
         raise TableFileError(f"{path} is encrypted: save it without a password") from error
     except CalamineError as error:
         raise TableFileError(f"cannot read {path} as {EXCEL}: {error}") from error
-    # An empty row is an empty line, which is left out, and not a row of missing values.
+    # An empty row becomes an empty line, which is skipped, rather than a row of missing values.
     return [[_text_of(cell) for cell in row] if any(str(cell).strip() for cell in row) else [] for row in rows], None
 
 
 def _text_of(cell: Any) -> Any:
-    """A cell of a sheet as CSV files have it: whole numbers without a fraction, days without an hour."""
+    """Return a cell of a sheet as a CSV value: integers without a fraction, dates without a time."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
@@ -440,7 +443,7 @@ def _text_of(cell: Any) -> Any:
 
 
 def _read_statistics(path: str, content: bytes) -> pa.Table:
-    """A file of SPSS, Stata or SAS: numbers whose values all have labels become these; missing codes are missing."""
+    """Read a file of SPSS, Stata or SAS; fully labelled columns become their labels, missing-value codes missing."""
     try:
         import pyreadstat
     except ModuleNotFoundError as error:
@@ -460,12 +463,12 @@ def _read_statistics(path: str, content: bytes) -> pa.Table:
 
 
 def _plain_values(values: Any) -> list[Any]:
-    """Values without NaN, and without the empty texts that stand for missing ones."""
+    """Return the values with None for NaN and for empty texts, which stand for missing values."""
     return [None if value is None or value == "" or value != value else value for value in list(values)]  # noqa: PLR0124
 
 
 def _labelled(values: pa.Array, labels: Mapping[Any, str]) -> pa.Array:
-    """The labels of values where all have one; whole numbers as such."""
+    """Return the labels of the values if all values have one; otherwise the values, as integers if possible."""
     if pa.types.is_floating(values.type) and whole_numbers([values]):
         values = values.cast(pa.int64())
     known = {value: str(label) for value, label in labels.items()}
@@ -479,7 +482,7 @@ def _chosen(path: str, what: str, names: list[str], given: str | None, is_named:
     if not names:
         raise TableFileError(f"{path} has no {what}s")
     if not is_named and given not in names and len(names) == 1:
-        given = None  # the name of an earlier file's
+        given = None  # the name comes from an earlier file
     if given is not None and given not in names:
         raise TableFileError(f"{path} has no {what} {given!r}; it has {listed(names)}")
     if given is None and len(names) != 1:

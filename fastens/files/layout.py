@@ -1,4 +1,4 @@
-"""Where the rows of a table begin and end: titles, headers of several lines, units, totals and sources."""
+"""Detection of the first and last row of a table: titles, multi-line headers, units, totals and sources."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fastens.files.schema import listed
 
 Row = Sequence[str]
 FOOT_ROWS = 50
-# A cell that is a number, also with a currency, a percent sign or parentheses.
+# A cell that is a number, optionally with a currency, a percent sign or parentheses.
 _NUMBER = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*(\d[\d.,' \u00a0]*|[.,]\d+)([eE][+-]?\d+)?\s*[%€)]*\s*")
 _UNIT = re.compile(
     r"[(\[].*[)\]]|%|°?[CFK]|[nµumckMG]?(g|m|s|l|L|t|W|V|A|Hz|Pa|J)|[kMG]?Wh|kmh|(k?m|mi)/h|m/s|mm|cm|m[²³23]|h|min|d|ha|bar|"
     r"hPa|ppm|ppb|dB|USD|EUR|GBP|CNY|INR|usd|eur|[$€£¥]|years?|days?|hours?|mg/.*|µg/.*|ug/.*|.{1,6}/.{1,6}|km|lbs?|ft|in"
 )
-# What surveys have below the questions.
+# Cells in the second header line of survey exports.
 _ANSWERS = {"Response", "Open-Ended Response", "Antwort", "Réponse", "Respuesta", "Open-Ended-Response"}
 _IMPORT_ID = '{"ImportId"'
 _FOOT = re.compile(
@@ -36,7 +36,7 @@ _TOTAL = re.compile(
 
 @dataclass(frozen=True)
 class Head:
-    """The names of columns, the row that the first of them stands in, the first row of values, and notes."""
+    """Header of a table: column names, the row where the header starts, the first row of values, and notes."""
 
     names: list[str]
     start: int
@@ -45,18 +45,18 @@ class Head:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number in some writing."""
+    """Return True if a cell is a number in any notation."""
     return _NUMBER.fullmatch(cell) is not None
 
 
 def head_of(
     rows: Sequence[Row], known: Collection[str], missing: Collection[str], header_rows: int | None, has_titles: bool
 ) -> Head:
-    """Find the header among the first rows, of which some may be empty.
+    """Find the header among the first rows, some of which may be empty.
 
-    `known` are the names of an earlier table of the kind, by which the header is found; `missing` are codes of missing
-    values; `header_rows` is how many lines a person says that the header has; `has_titles` is whether there may be
-    lines above it.
+    `known` holds the names of an earlier table of the same kind, which identify the header. `missing` holds
+    missing-value codes. `header_rows` is the number of header lines if the user passed it. If `has_titles` is True,
+    there may be lines above the header.
     """
     filled = [i for i, row in enumerate(rows) if any(cell.strip() for cell in row)]
     start = _start(rows, filled, known, missing) if has_titles else filled[0]
@@ -85,7 +85,7 @@ def head_of(
 
 
 def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missing: Collection[str]) -> int:
-    """The row of the header: the first that has the names that are known, or that is no title."""
+    """Return the first row of the header: the first with known names, or the first that is not a title."""
     for i in filled if known else ():
         if len({cell.strip() for cell in rows[i]} & set(known)) >= max(1, len(known) / 2):
             return i
@@ -108,13 +108,13 @@ def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missi
 
 
 def usual_width(rows: Sequence[Row]) -> int:
-    """How many cells most rows have; of equal numbers the larger."""
+    """Return the most frequent number of cells in a row; ties go to the larger number."""
     counts = Counter(map(len, rows))
     return max(counts, key=lambda width: (counts[width], width), default=0)
 
 
 def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
-    """Whether only the first cells have something in them: at most half, or not all if an empty line comes next."""
+    """Return True if only the first cells are filled: at most half, or not all if an empty line follows."""
     has = [bool(cell.strip()) for cell in row]
     n = sum(has)
     is_ragged = width > 2 and len(row) < width - 1
@@ -123,7 +123,7 @@ def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
 
 
 def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[str]) -> list[int]:
-    """The columns whose cells are numbers, or missing."""
+    """Return the columns whose cells are all numbers or missing."""
     found = []
     for place in range(width):
         cells = [row[place] for row in below if len(row) == width and row[place].strip() not in missing]
@@ -133,14 +133,14 @@ def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[st
 
 
 def _is_above_numbers(row: Row, below: Sequence[Row], missing: Collection[str]) -> bool:
-    """Whether a row has a name above a column of numbers."""
-    below = below[1:] if len(below) > 3 else below  # of which the first may be of units
+    """Return True if a row has a name above a numeric column."""
+    below = below[1:] if len(below) > 3 else below  # the first row below may hold units
     places = _columns_of_numbers(below, len(row), missing)
     return any(row[place].strip() and not is_number(row[place]) for place in places)
 
 
 def _n_header_lines(body: Sequence[Row], missing: Collection[str]) -> int:
-    """How many lines the header has."""
+    """Return the number of lines of the header."""
     for n in (1, 2):
         if len(body) > n + 1 and any(cell.startswith(_IMPORT_ID) for cell in body[n]):
             return n + 1
@@ -151,7 +151,7 @@ def _n_header_lines(body: Sequence[Row], missing: Collection[str]) -> int:
 
 
 def _goes_on(body: Sequence[Row], n: int, missing: Collection[str]) -> bool:
-    """Whether the row below n lines of a header is of the header too."""
+    """Return True if the row below `n` header lines also belongs to the header."""
     row, width = body[n], len(body[0])
     cells = [cell.strip() for cell in row]
     if len(row) != width or width < 2:
@@ -172,7 +172,7 @@ def _goes_on(body: Sequence[Row], n: int, missing: Collection[str]) -> bool:
 
 
 def _is_merged(header: Sequence[Row]) -> bool:
-    """Whether cells of the first line stand over several of the second, which has something below each empty one."""
+    """Return True if cells of the first line span several cells of the second, which is filled below empty cells."""
     first, second = header[0], header[1]
     empty = [place for place, cell in enumerate(first) if not cell.strip()]
     inner = [place for place in empty if place > 0 and any(cell.strip() for cell in first[:place])]
@@ -180,7 +180,7 @@ def _is_merged(header: Sequence[Row]) -> bool:
 
 
 def _merged(header: Sequence[Row]) -> list[str]:
-    """The names of a header of several lines, each below what stands over it."""
+    """Return the names of a multi-line header, each prefixed with the cell that spans it."""
     names, over = [], ""
     for place, cell in enumerate(header[0]):
         over = cell.strip() or over
@@ -190,14 +190,14 @@ def _merged(header: Sequence[Row]) -> list[str]:
 
 
 def is_plain_row(row: Row, width: int) -> bool:
-    """Whether a row is not one of a foot, whatever stands above it."""
+    """Return True if a row cannot belong to the footer, whatever the rows above it are."""
     n_filled = sum(bool(cell.strip()) for cell in row)
     is_foot = bool(row) and (_FOOT.fullmatch(row[0]) or any(_TOTAL.fullmatch(cell.strip()) for cell in row[:2]))
     return len(row) == width and n_filled > 1 and not is_foot
 
 
 def foot_of(rows: Sequence[Row], width: int) -> int:
-    """How many of the last rows hold no values of the table: sources, notes, totals and empty rows."""
+    """Return the number of footer rows: sources, notes, totals and empty rows at the end of the table."""
     n = 0
     for k in range(1, len(rows) + 1):
         row = rows[-k]
@@ -211,14 +211,14 @@ def foot_of(rows: Sequence[Row], width: int) -> int:
         n = k
     cut = rows[len(rows) - n :]
     if not any(cell.strip() for row in cut for cell in row):
-        n = next((k for k, row in enumerate(reversed(cut)) if len(row) == width), n)  # rows of missing values are rows
+        n = next((k for k, row in enumerate(reversed(cut)) if len(row) == width), n)  # keep rows of missing values
     return n if n < len(rows) else 0
 
 
 def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> bool:
     is_foot = _FOOT.fullmatch(cells[0]) is not None
     if is_foot and ":" in cells[0] and n_filled < max(width, 2):
-        return True  # also where commas in it make several cells
+        return True  # even if commas split the text into several cells
     if not cells[0] or is_number(cells[0]) or (n_filled > 1 and len(cells) == width):
         return False
     if is_foot:
@@ -231,7 +231,7 @@ def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> boo
 
 
 def _is_total(cells: Row, above: Sequence[Row]) -> bool:
-    """Whether the first text of a row is a word for a total that no other row has."""
+    """Return True if the first text of a row is a word for a total that does not occur in other rows."""
     place = next(place for place, cell in enumerate(cells) if cell)
     if place > 1 or not _TOTAL.fullmatch(cells[place]):
         return False

@@ -1,4 +1,4 @@
-"""Numbers as people write them: separators, currencies, percent, units, magnitudes, bounds, parentheses for minus."""
+"""Parsing of numbers with separators, currencies, percent signs, units, magnitudes, bounds and accounting negatives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-# A text column is called nearly all numbers when at least this share of its different values are.
+# A text column counts as nearly numeric if at least this fraction of its distinct values are numbers.
 NEARLY = 0.8
 SPACES = " \u00a0\u2009\u202f"
 MINUS = "\u2212"
@@ -26,7 +26,7 @@ _SYMBOL = (
     r"(?:US|AU|CA|NZ|HK|NT|MX|A|C|R|S)?\$|[€£¥₹₽₩₺₴₪฿%]|Rs|Kč|zł|kr|元|円|원|руб|"  # noqa: RUF001
     + "|".join(_CODES.split())
 )
-# Powers of ten by what stands for them. The short names are exact, those of three letters and more have any case.
+# Powers of ten by their names. Names of one or two letters are case-sensitive, longer ones are not.
 _POWERS = {
     word: power
     for power, words in {
@@ -47,7 +47,7 @@ _KNOWN_UNITS = (
     "g kg mg t lb lbs oz m cm mm km mi ft in l ml cl s ms min h hr hrs kw mw kwh mwh hz mhz ghz kb mb gb tb m2 m² km2 "
     "km² sqft ha °c °f bar pa hpa psi mph kmh km/h m/s cc bhp hp ps kmpl mpg year years day days"
 )
-# The body has digits and separators, which are checked apart. RE2 looks for the shortest lead.
+# The body holds digits and separators, which are checked separately. The lead is matched lazily.
 _CELL = (
     r"^(?P<lead>[^0-9]{0,12}?)"
     rf"(?P<body>(?:[0-9]|[.,][0-9])(?:[0-9.,_{APOSTROPHES}{SPACES}]*[0-9.,])?(?:[eE][-+]?[0-9]+)?)"
@@ -63,11 +63,11 @@ _TAIL = re.compile(
     r"(?P<minus>-?)(?P<close>\)?)"
 )
 _EXPONENT = r"(?:[eE][-+]?[0-9]+)?"
-# Decimal and thousands separators, the likelier of those that fit a column first.
+# Pairs of decimal and thousands separators, the most likely first.
 SEPARATORS = [(".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"), (".", "_")]
 _GROUPS = {"": "", ",": ",", ".": r"\.", " ": f"[{SPACES}]", "'": f"[{APOSTROPHES}]", "_": "_"}
 _COUNT = r"([0-9]+(?:\.[0-9]+)?)"
-# Numbers of two units, by the name of the pair: how they are written, and how many of the second make one of the first.
+# Numbers with two units, by the name of the pair: their pattern, and how many of the second unit make one of the first.
 COMPOUNDS = {
     "ft in": (rf"^{_COUNT} ?(?:'|’|′|ft\.?|feet|foot) ?(?:{_COUNT} ?(?:\"|”|″|''|in\.?|inch|inches)?)?$", 12),  # noqa: RUF001
     "h min": (rf"^{_COUNT} ?(?:h|hr|hrs|hours?|Std\.?) ?(?:{_COUNT} ?(?:m|min|mins|minutes?|Min\.?)?)?$", 60),
@@ -78,7 +78,7 @@ COMPOUNDS = {
 
 @dataclass(frozen=True)
 class _Frame:
-    """What stands around the digits of a number."""
+    """Parsed text around the digits of a number."""
 
     symbol: str
     unit: str
@@ -89,22 +89,22 @@ class _Frame:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written.
+    """Notation of the numbers in a column.
 
     Attributes
     ----------
     decimal : str
         Decimal separator.
     thousands : str
-        Thousands separator, " " for every kind of space; empty for none.
+        Thousands separator; " " stands for all kinds of spaces, and an empty string for none.
     symbol : str
-        A currency or "%" that stands before or after the numbers; empty for none.
+        Currency or "%" before or after the numbers; empty for none.
     unit : str
-        What follows each number, such as "kg"; two words of `COMPOUNDS` for numbers such as 5 ft 11 in.
+        Unit after each number, such as "kg"; a key of `COMPOUNDS` for numbers such as 5 ft 11 in.
     scaled : bool
-        Numbers may have a magnitude, such as k, M or bn.
+        If True, numbers may have a magnitude, such as k, M or bn.
     bounded : bool
-        Numbers may have the sign of a bound, such as > or a + behind; it is left out.
+        If True, numbers may have the sign of a bound, such as a leading > or a trailing +, which is ignored.
     """
 
     decimal: str = "."
@@ -123,21 +123,21 @@ class NumberFormat:
 
     @property
     def remarks(self) -> str:
-        """What a person should know of how the numbers are read."""
+        """Remarks for the user about how the numbers are read."""
         said = [f"in {self.unit.split()[1]}"] if self.unit in COMPOUNDS else []
         said += ["magnitudes such as k, M, bn or 万 are multiplied"] if self.scaled else []
         said += ["signs of bounds such as > and + are left out"] if self.bounded else []
         return "".join(f"; {text}" for text in said)
 
     def fits(self, cells: pa.StringArray) -> pa.BooleanArray:
-        """Which cells are numbers in this format."""
+        """Return which cells are numbers in this format."""
         if self.unit in COMPOUNDS:
             return pc.fill_null(pc.match_substring_regex(_trimmed(cells), pattern=COMPOUNDS[self.unit][0]), False)
         split = _Split(cells)
         return pc.and_(split.fits(self), pc.fill_null(_bodies_fit(split.bodies, self), False))
 
     def parse(self, cells: pa.StringArray) -> pa.DoubleArray:
-        """The numbers; all cells must fit, or be missing."""
+        """Return the cells as numbers; all cells must match the format or be missing."""
         if self.unit in COMPOUNDS:
             pattern, factor = COMPOUNDS[self.unit]
             named = pattern.replace("([", "(?P<a>[", 1).replace("([", "(?P<b>[", 1)
@@ -151,7 +151,7 @@ class NumberFormat:
             body = pc.replace_substring_regex(body, pattern=_GROUPS[self.thousands], replacement="")
         if self.decimal != ".":
             body = pc.replace_substring(body, pattern=self.decimal, replacement=".")
-        if self.scaled:  # as an exponent, so that 4.35M is rounded once
+        if self.scaled:  # the magnitude is appended as an exponent, so that 4.35M is rounded only once
             powers = split.take([f"e{frame.power}" if frame.power else "" for frame in split.read(self)])
             body = pc.binary_join_element_wise(body, powers, "")
         values = body.cast(pa.float64())
@@ -159,7 +159,7 @@ class NumberFormat:
 
 
 class _Split:
-    """Cells as bodies of digits and what is around them, of which each different one is read once."""
+    """Cells split into bodies of digits and surrounding texts; each distinct surrounding text is parsed once."""
 
     def __init__(self, cells: pa.StringArray) -> None:
         parts = pc.extract_regex(_trimmed(cells), pattern=_CELL)
@@ -172,17 +172,18 @@ class _Split:
         self.counts: NDArray[np.intp] = counts
 
     def take(self, values: list) -> pa.Array:
-        """The value of each cell's frame."""
+        """Return, for each cell, the value that belongs to its frame."""
         return pa.array(values or [None]).take(self._codes) if values else pa.nulls(len(self._codes), pa.bool_())
 
     def read(self, style: NumberFormat) -> list[_Frame]:
-        """The frames as a format reads them."""
+        """Return the frames as a format interprets them."""
         return [_in_context(frame, style) or _NO_FRAME for frame in self.frames]
 
     def fits(self, style: NumberFormat) -> pa.BooleanArray:
-        """Which cells have a frame of the format. A unit or percent sign must stand at every number but zero.
+        """Return which cells have a frame that the format allows.
 
-        This is because 0.5 and 50%, or 5 and 5 kg, may be of different units.
+        A unit or percent sign must be present at every number except zero, because 0.5 and 50%, or 5 and 5 kg, may have
+        different units.
         """
         read = [_in_context(frame, style) for frame in self.frames]
         fits = [frame is not None and _allows(style, frame) for frame in read]
@@ -198,7 +199,7 @@ _NO_FRAME = _Frame("", "", 0, False, False)
 
 @lru_cache(maxsize=1 << 14)
 def _frame(text: str) -> _Frame | None:
-    """What stands around a number, its lead and its tail between a zero byte; None where it is no number."""
+    """Parse the lead and the tail of a number, separated by a zero byte; return None if it is not a number."""
     lead, tail = (pattern.fullmatch(part) for pattern, part in zip((_LEAD, _TAIL), text.split("\0"), strict=True))
     if lead is None or tail is None or (lead["open"] == "(") != (tail["close"] == ")"):
         return None
@@ -218,7 +219,7 @@ def _frame(text: str) -> _Frame | None:
 
 
 def _power(word: str) -> tuple[str, int]:
-    """What a word is behind its magnitude, and the power of ten; signs of China, Japan and Korea stand together."""
+    """Return the rest of a word after its magnitude, and the power of ten; CJK magnitudes may precede a unit."""
     for name in (word, word.lower() if len(word) > 2 else word):
         if name in _POWERS:
             return "", _POWERS[name]
@@ -229,7 +230,7 @@ def _power(word: str) -> tuple[str, int]:
 
 
 def _in_context(frame: _Frame | None, style: NumberFormat) -> _Frame | None:
-    """The frame, in which m is a million where the column has a currency or magnitudes."""
+    """Return the frame with ambiguous units such as m read as magnitudes if the column is scaled."""
     if frame is None or not style.scaled or frame.power or style.unit == frame.unit:
         return frame
     word, _, unit = frame.unit.partition(" ")
@@ -247,29 +248,33 @@ def _allows(style: NumberFormat, frame: _Frame) -> bool:
 
 
 def unit_key(unit: str) -> str:
-    """A unit by which it is compared: of any case but for mW and MW, without the s of several and a last full stop."""
+    """Return the key by which units are compared.
+
+    Case is ignored except for units that begin with m or M (mW and MW differ). A plural s and a final full stop are
+    removed.
+    """
     text = unit.removesuffix(".").replace(" ", "")
     text = text if text[:1] in ("m", "M") else text.casefold()
     return text.removesuffix("s") if len(text) > 3 else text
 
 
 def number_format(cells: pa.StringArray, prefers_comma: bool = False) -> tuple[NumberFormat, float]:
-    """The format that most of these different cells are written in, and their share.
+    """Return the format that matches most of these distinct cells, and the fraction that matches.
 
-    Where "1,234" could be both, the comma is taken for a thousands separator, unless it is the decimal sign elsewhere.
+    If "1,234" is ambiguous, the comma counts as a thousands separator, unless other columns have decimal commas.
 
     Parameters
     ----------
     cells : array of strings
-        Different values, none missing.
+        Distinct values without missing values.
     prefers_comma : bool
-        Whether other columns of the file have decimal commas.
+        True if other columns of the file use decimal commas.
     """
     for name, (pattern, _) in COMPOUNDS.items():
         if _count(pc.match_substring_regex(cells.slice(0, 1), pattern=pattern)):
             style = NumberFormat(unit=name)
             share = _count(style.fits(cells)) / len(cells)
-            # Feet alone, or hours alone, are numbers of one unit.
+            # Columns with only feet or only hours are numbers with a single unit.
             n_pairs = _count(pc.match_substring_regex(_trimmed(cells), pattern=pattern.replace(")?$", ")$")))
             if share >= NEARLY and n_pairs:
                 return style, share
@@ -283,7 +288,7 @@ def number_format(cells: pa.StringArray, prefers_comma: bool = False) -> tuple[N
 
 
 def _style_around(split: _Split) -> NumberFormat:
-    """What stands around most of the numbers of a column."""
+    """Return the format of the symbols, units and magnitudes around most of the numbers."""
     frames = [(frame, int(n)) for frame, n in zip(split.frames, split.counts, strict=True) if frame is not None]
     symbols = {frame.symbol for frame, _ in frames} - {""}
     symbol = symbols.pop() if len(symbols) == 1 else ""
@@ -305,7 +310,7 @@ def _style_around(split: _Split) -> NumberFormat:
 
 
 def mixed_units(cells: pa.StringArray) -> list[str]:
-    """The units of numbers that have several, the most frequent first, where one is known; empty for other texts."""
+    """Return the units of numbers with several units, the most frequent first; empty if none of them is known."""
     split = _Split(cells)
     counts: Counter[str] = Counter()
     for frame, n in zip(split.frames, split.counts, strict=True):
@@ -318,7 +323,7 @@ def mixed_units(cells: pa.StringArray) -> list[str]:
 
 
 def leading_zeros(cells: pa.Array | pa.ChunkedArray) -> bool:
-    """True if a cell has digits only and begins with a zero that is not the number 0: it is a code, not a number."""
+    """Return True if a cell has only digits and a leading zero, as codes do, and is not the number 0."""
     return bool(pc.any(pc.match_substring_regex(cells, pattern=r"^\s*0[0-9]+\s*$")).as_py())
 
 
@@ -328,7 +333,7 @@ def _bodies_fit(bodies: pa.StringArray, style: NumberFormat) -> pa.BooleanArray:
     if not style.thousands:
         return pc.match_substring_regex(bodies, pattern=f"^{plain}$")
     group = _GROUPS[style.thousands]
-    # Groups of three; in India those above the thousands are of two. No group stands after a leading zero.
+    # Groups have three digits; in India, groups above the thousands have two. Grouped numbers do not begin with zero.
     indian = rf"|[1-9][0-9]?(?:{group}[0-9]{{2}})+{group}[0-9]{{3}}" if style.thousands == "," else ""
     grouped = rf"(?:[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+{indian})(?:{decimal}[0-9]*)?"
     return pc.match_substring_regex(bodies, pattern=f"^(?:{grouped}|{plain})$")
@@ -339,14 +344,14 @@ def _count(mask: pa.BooleanArray) -> int:
 
 
 def _trimmed(cells: pa.StringArray) -> pa.StringArray:
-    """Cells without blanks around them, and without the full stop of Rs. before digits, which is no decimal sign."""
+    """Return stripped cells without the full stop of Rs. before digits, which is not a decimal separator."""
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     trimmed = pc.utf8_trim(cells.cast(pa.string()), characters=SPACES + "\t")
     return pc.replace_substring_regex(trimmed, pattern=r"^([-(]?)(Rs|Fr|kr)\.", replacement=r"\1\2 ")
 
 
 def whole_numbers(values: Iterable[pa.Array]) -> bool:
-    """Whether all values are whole and exact as 64-bit floats."""
+    """Return True if all values are integers that 64-bit floats represent exactly."""
     for part in values:
         limits = pc.min_max(pc.abs(part)).as_py()["max"]
         if limits is not None and not limits < 2**53:

@@ -1,4 +1,4 @@
-"""Reading of tables: any format, any common writing of numbers and dates, typed column by column."""
+"""Reading of table files of any format, with type inference for each column."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 _IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _IS_DATE = (pa.types.is_date, pa.types.is_timestamp)
-# Whole numbers that may be days or months, and how many different ones make that certain.
+# Ranges of integers that may be dates or months, with the number of distinct values that is required.
 _DAYS = ((19000101, 21001231, 2), (190001, 210012, 6))
 
 
 @dataclass(frozen=True)
 class ReadTable:
-    """A table, what was found out about it, and notes for the person who reads it."""
+    """Table with its inferred schema, and notes for the user."""
 
     table: pa.Table
     schema: TableSchema
@@ -63,7 +63,7 @@ def read(
     column_types: Mapping[str, str],
     sheet: str | None = None,
 ) -> ReadTable:
-    """Read a table; `fastens.read_table` has the parameters. Names that the table lacks are passed over."""
+    """Read a table with the parameters of `fastens.read_table`, ignoring names of columns that do not exist."""
     given = {name: Column.given(type_) for name, type_ in column_types.items()}
     typed = {**schema.columns, **given}
     as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
@@ -84,7 +84,7 @@ def read(
 
 @dataclass(frozen=True)
 class Typing:
-    """Types and writings of columns: known from an earlier table, given by the person, or found out."""
+    """Types and notations of columns: known from an earlier table, passed by the user, or inferred."""
 
     known: Mapping[str, Column]
     given: Mapping[str, Column]
@@ -94,7 +94,7 @@ class Typing:
     missing: Sequence[str] = ()
 
     def read(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """The values in their type, and what they are."""
+        """Return the converted values of a column, and its type and notation."""
         if self.missing:
             values = without_codes(values, self.missing)
         read, column = self._read(name, values)
@@ -110,7 +110,10 @@ class Typing:
         return self.guessed(name, values)
 
     def _in_file(self, column: Column, values: pa.ChunkedArray) -> Column:
-        """The column with the decimal comma of the file, which schemas of its numbers lack, if more values have it."""
+        """Return the column with a decimal comma if the file uses it and more values match with it.
+
+        Schemas do not record the decimal comma of plain numbers.
+        """
         is_plain = column.type == NUMBER and column.decimal == "." and not column.thousands
         if not (self.prefers_comma and is_plain and _any(_IS_TEXT, values.type)):
             return column
@@ -119,7 +122,7 @@ class Typing:
         return comma if commas > points else column
 
     def guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """The same of a column of texts of which nothing is known."""
+        """Return the converted values and the inferred type of a text column without a known type."""
         first = values.slice(0, SAMPLE).unique().drop_null()
         if not len(first) or _share_of_digits(first) < NEARLY:
             return values, Column(TEXT)  # neither numbers nor dates
@@ -141,7 +144,7 @@ class Typing:
                 self.notes.append(f"{name!r} is read as text, for its leading zeros; {option}.")
             return values, Column(TEXT)
         if share == 1 and self.is_typed and style == NumberFormat():
-            return values, Column(TEXT)  # digits that the writer of the file could have written as numbers
+            return values, Column(TEXT)  # the file format has number types, so these digits are text on purpose
         if share == 1:
             if style != NumberFormat():
                 self.notes.append(f"{name!r} is read as numbers, written like {str(style)!r}{style.remarks}.")
@@ -167,7 +170,7 @@ class Typing:
         return _dates(values, style), Column(DATE, format=style.text, first_year=style.first_year)
 
     def _maybe_days(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Whole numbers, which may be days such as 20230131 or months such as 202301."""
+        """Read integers as dates if they are days such as 20230131 or months such as 202301."""
         plain = values, Column(_type_of(values.type))
         first = pc.first(values).as_py() if pa.types.is_int64(values.type) else None
         if first is None or not any(low <= first <= high for low, high, _ in _DAYS):
@@ -208,7 +211,7 @@ class Typing:
         return as_known(name, values, replace(column, lenient=False)), column
 
     def _without(self, name: str, values: pa.ChunkedArray, odd: pa.Array, what: str) -> pa.ChunkedArray:
-        """The values without the odd ones, which a note names."""
+        """Return the values with the odd ones set to missing, and add a note that names them."""
         if not len(odd):
             return values
         self.notes.append(f"{name!r} is read as {what}; missing is {_where(values, odd)}.")
@@ -216,7 +219,7 @@ class Typing:
 
 
 def without_codes(values: pa.ChunkedArray, codes: Sequence[str]) -> pa.ChunkedArray:
-    """The values, missing where they are one of the codes; numbers are compared as numbers."""
+    """Return the values with missing-value codes set to missing; numbers are compared as numbers."""
     if _any(_IS_TEXT, values.type):
         trimmed = pc.utf8_trim_whitespace(values.cast(pa.string()))
         return pc.if_else(pc.is_in(trimmed, pa.array([code.strip() for code in codes])), None, values)
@@ -225,13 +228,13 @@ def without_codes(values: pa.ChunkedArray, codes: Sequence[str]) -> pa.ChunkedAr
         try:
             number = pa.scalar(code.strip().replace(",", ".")).cast(type_)
             values = pc.if_else(pc.equal(values, number.cast(values.type)), None, values)
-        except pa.ArrowException:  # no value of this column
+        except pa.ArrowException:  # the code cannot be a value of this column
             continue
     return values
 
 
 def _share_of_digits(cells: pa.Array) -> float:
-    """The share of cells with a digit in them."""
+    """Return the fraction of cells that contain a digit."""
     return (pc.sum(pc.match_substring_regex(cells, pattern="[0-9]")).as_py() or 0) / len(cells)
 
 
@@ -240,7 +243,7 @@ def _column_of(style: NumberFormat) -> Column:
 
 
 def _dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
-    """Texts as dates: each different one is read once."""
+    """Return texts as dates; each distinct text is parsed once."""
     coded = values.combine_chunks().dictionary_encode()
     return pa.chunked_array([style.parse(coded.dictionary).take(coded.indices)])
 
@@ -248,9 +251,9 @@ def _dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
 def as_known(  # noqa: PLR0911
     name: str, values: pa.ChunkedArray, column: Column, first: int = 0
 ) -> pa.ChunkedArray:
-    """The values as the schema has them, or an error with the first row that does not fit.
+    """Return the values with the type of the schema, or raise an error that names the first row that does not match.
 
-    `first` is the number of the first of them in the table.
+    `first` is the row number of the first value in the table.
     """
     if column.type == TEXT and not _any(_IS_TEXT, values.type):
         return _cast(values, pa.string(), name, column)
@@ -279,7 +282,7 @@ def as_known(  # noqa: PLR0911
 
 
 def _in_type(name: str, values: pa.ChunkedArray, wanted: str) -> pa.ChunkedArray:
-    """Values that are no texts in the type that the person gives, or an error where they are of another."""
+    """Return non-text values as the type that the user passed, or raise an error if they have another type."""
     found = _type_of(values.type)
     if found == wanted or pa.types.is_null(values.type):
         return values
@@ -292,12 +295,12 @@ def _in_type(name: str, values: pa.ChunkedArray, wanted: str) -> pa.ChunkedArray
 
 
 def _are_truths(values: pa.ChunkedArray) -> bool:
-    """Whether values are numbers, 0 and 1 alone."""
+    """Return True if the values are numbers and only 0 and 1 occur."""
     return _any(_IS_NUMBER, values.type) and set(values.unique().drop_null().to_pylist()) <= {0, 1}
 
 
 def _numbers(values: pa.ChunkedArray, style: NumberFormat) -> pa.ChunkedArray:
-    """Texts as numbers: each different one is read once; whole numbers stay whole."""
+    """Return texts as numbers, as integers if all are; each distinct text is parsed once."""
     chunks = values.dictionary_encode().unify_dictionaries().chunks
     if not chunks:
         return values.cast(pa.float64())
@@ -322,7 +325,7 @@ def _refuse(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, first:
 
 
 def _grouped(notes: list[str]) -> list[str]:
-    """One note for all columns that are written alike."""
+    """Return the notes with one note for all columns that share a notation."""
     between = " is read as "
     names: dict[str, list[str]] = {}
     for note in notes:
@@ -342,7 +345,7 @@ def _grouped(notes: list[str]) -> list[str]:
 
 
 def _where(values: pa.ChunkedArray, odd: pa.Array) -> str:
-    """The first of the odd values, each with its first row, counted from 1 below the header."""
+    """Return the first odd values as text, each with its first row, counted from 1 below the header."""
     shown = [f"{value.as_py()!r} in row {pc.index(values, value).as_py() + 1}" for value in odd[:3]]
     more = f" and {len(odd) - 3} more values" if len(odd) > 3 else ""
     return ", ".join(shown) + more
@@ -358,7 +361,7 @@ def _advice(name: str, odd: pa.Array, type_: str) -> str:
 
 
 def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], has_sheet: bool) -> Any:
-    """One file: the table, notes, and whether its numbers have decimal commas."""
+    """Return the table of one file, notes, and True if its numbers have decimal commas."""
     format_ = format_of(path)
     open_file: Callable[[], Any] = opener(path)
     try:
@@ -373,7 +376,7 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], has_sheet
             table, dialect = read_csv(open_file, schema, as_text)
             return _checked(table, path), dialect.notes, dialect.prefers_comma
         table = read_other(path, format_, schema.sheet, has_sheet)
-        read_names = table.column_names  # raises where one is no UTF-8
+        read_names = table.column_names  # raises if a name is not valid UTF-8
         for type_ in table.schema.types:
             _read_names_within(type_)
     except TableFileError as error:
@@ -387,7 +390,7 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], has_sheet
 
 
 def _read_names_within(type_: pa.DataType) -> None:
-    """Raise where a name within records is no UTF-8, as `column_names` does for names of columns."""
+    """Raise if a field name within records is not valid UTF-8, as `column_names` does for columns."""
     for field in (type_.field(i) for i in range(type_.num_fields)):
         assert field.name is not None
         _read_names_within(field.type)
@@ -400,7 +403,7 @@ def _checked(table: pa.Table, path: str) -> pa.Table:
 
 
 def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
-    """One table of all files, one below the other."""
+    """Return the concatenated tables of all files, all notes, and True if any file has decimal commas."""
     table = parts[0][0]
     if len(parts) > 1:
         try:
@@ -411,7 +414,7 @@ def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
 
 
 def files_of(path: Any) -> list[str]:
-    """The files that a path, a pattern or several paths name."""
+    """Return the files that match a path, a pattern or several paths."""
     if not isinstance(path, str | os.PathLike):
         if not isinstance(path, Iterable):
             raise TypeError(f"path must be a path, or a sequence of them; got {path!r}.")
@@ -429,7 +432,7 @@ def files_of(path: Any) -> list[str]:
 
 
 def _files_at(address: str) -> list[str]:
-    """The files that an address names; addresses of the web have no patterns."""
+    """Return the files that match a URL; HTTP URLs do not support patterns."""
     kind = address.partition("://")[0]
     if kind.startswith("http") or "*" not in address:
         return [address]
@@ -440,17 +443,17 @@ def _files_at(address: str) -> list[str]:
 
 
 def plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Views of strings as strings, which all functions know; dictionaries of Parquet files stay."""
+    """Return string views as plain strings, which all functions support; dictionaries stay unchanged."""
     return values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
 
 
 def style_of(column: Column) -> NumberFormat:
-    """How the numbers of a column are written."""
+    """Return the number format of a column."""
     return NumberFormat(**{key: getattr(column, key) for key in NumberFormat.__dataclass_fields__})
 
 
 def is_written(column: Column) -> bool:
-    """Whether the values of a column are written in a way of their own, so that they are read as texts first."""
+    """Return True if a column has a special notation, so that its values are read as texts first."""
     return bool(column.format) or style_of(column) != NumberFormat()
 
 

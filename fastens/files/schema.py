@@ -1,4 +1,4 @@
-"""Schemas of tables in files, and the errors of reading them."""
+"""Schemas of table files, and the error raised for unreadable files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from fastens.modelfile.storage import replacing
 
 
 class TableFileError(ValueError):
-    """A file is no table, or not the one expected; the message says where, and what was expected.
+    """Error for a file that cannot be read as a table or does not match its schema.
+
+    The message names the place in the file and what was expected there.
 
     Examples
     --------
@@ -27,38 +29,40 @@ class TableFileError(ValueError):
 
 
 def listed(values: Sequence[object], limit: int = 5) -> str:
-    """The first values, quoted, and how many more there are."""
+    """Return the first values, quoted, and the number of remaining ones as text."""
     shown = ", ".join(repr(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
 
 NUMBER, TEXT, BOOLEAN, DATE, OTHER = "number", "text", "boolean", "date", "other"
 TYPES = (NUMBER, TEXT, BOOLEAN, DATE, OTHER)
-# What a person may say of how a table is read.
+# Options of reading a table that the user may set.
 READING_OPTIONS = ("separator", "encoding", "missing", "skip_lines", "header_rows", "skip_footer", "sheet")
 DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", " ", "'", "_")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """Type and notation of a table column.
 
     Attributes
     ----------
     type : {"number", "text", "boolean", "date", "other"}
-        What it holds. "date" stands for moments too; "other" is left as the reader of the file makes it.
+        Type of the values. "date" includes timestamps. "other" columns are left as the file reader returns them.
     decimal, thousands, symbol, unit : str
-        Of numbers: the separators, the currency or "%" that stands at them, and the unit that follows, such as "kg".
+        Notation of numbers: the decimal and thousands separators, the currency symbol or "%" next to the number, and
+        the unit after it, such as "kg".
     scaled, bounded : bool
-        Numbers may have magnitudes (14k, 1.2 M, 650万), or signs of bounds (>50, 10,000+), which are left out.
+        If `scaled` is True, numbers may have magnitude suffixes (14k, 1.2 M, 650万). If `bounded` is True, numbers may
+        have bound signs (>50, 10,000+), which are ignored.
     format : str
-        Of dates: the format of `strptime`; empty for ISO 8601. %b stands for a month's name in any language, %q for a
-        quarter, %z at the end for a time zone.
+        Format of dates, as in `strptime`; empty for ISO 8601. %b matches the name of a month in any language, %q a
+        quarter, and %z at the end a time zone.
     first_year : int
-        The first of the hundred years that two-digit years are of; 0 where years have four digits.
+        First of the hundred years that two-digit years belong to; 0 if years have four digits.
     lenient : bool
-        If True, values that do not fit are missing instead of an error. It is set for numbers and dates whose type a
-        person gave.
+        If True, values that do not match become missing instead of raising an error. It is set for number and date
+        columns whose type the user passed.
 
     Examples
     --------
@@ -98,23 +102,29 @@ class Column:
 
     @classmethod
     def given(cls, type_: str) -> Column:
-        """A column that a person says to be of a type."""
+        """Return a column whose type the user passed."""
         return cls(type_, lenient=type_ in (NUMBER, DATE))
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The columns of a table by name, and what was given to read it.
+    """Columns of a table file by name, and the options for reading it.
 
     Attributes
     ----------
     columns : dict of str to Column
-        In their order.
-    separator, encoding, missing, sheet
-        What stands between the values of a CSV file, its encoding, codes of missing values, and which table of a
-        workbook or database.
+        Columns by name, in the order of the table.
+    separator : str or None
+        Separator of the values in a CSV file. If None, it is inferred.
+    encoding : str or None
+        Text encoding. If None, it is inferred.
+    missing : tuple of str
+        Missing-value codes.
+    sheet : str or None
+        Sheet of a workbook or table of a database. If None, the file must hold only one.
     skip_lines, header_rows, skip_footer : int or None
-        Lines above the header, lines of the header (0 for none) and lines below the rows; None to find them out.
+        Numbers of lines above the header, of the header (0 for a file without a header) and below the rows. If None,
+        they are inferred.
 
     Examples
     --------
@@ -149,7 +159,7 @@ class TableSchema:
                 raise TableFileError(f"a schema's {name} must be {rule}; got {getattr(self, name)!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as plain values; what is as usual is left out."""
+        """Return the schema as a dict of plain values, without the options that have their default values."""
         options = {
             name: list(value) if isinstance(value, tuple) else value
             for name in READING_OPTIONS
@@ -164,7 +174,7 @@ class TableSchema:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TableSchema:
-        """The schema that `to_dict` gave, or a person wrote."""
+        """Return the schema of a dict from `to_dict`, or written by hand."""
         if not isinstance(values, Mapping):
             raise TableFileError(f"a schema must be a TableSchema or a dict; got {values!r}")
         known = {*READING_OPTIONS, "columns"}
@@ -187,7 +197,7 @@ class TableSchema:
         return cls(columns, **options)
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as TOML; after an error the old file is there as it was."""
+        """Write the schema as TOML; if an error occurs, an existing file stays unchanged."""
         values = self.to_dict()
         columns = values.pop("columns")
         lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
@@ -199,7 +209,7 @@ class TableSchema:
 
     @classmethod
     def load(cls, path: str | Path) -> TableSchema:
-        """Read a schema that `save` or a person wrote as TOML."""
+        """Read a schema from a TOML file that was written by `save` or by hand."""
         try:
             return cls.from_dict(tomllib.loads(Path(path).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -207,7 +217,7 @@ class TableSchema:
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML has it: as JSON does, but signs beyond 16 bits, of which JSON makes pairs, as they are."""
+    """Return a value as TOML, which is JSON except that characters beyond 16 bits are not split into surrogates."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

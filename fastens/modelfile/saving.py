@@ -25,16 +25,16 @@ STATISTICS = "statistics."
 
 
 class SavedEstimator:
-    """What makes an estimator one that can be written to a file.
+    """Mixin for estimators that can be saved to a file.
 
-    A subclass gives its fitted state as arrays (`_fitted_arrays`) and takes it back (`_restore_fitted`).
+    A subclass returns its fitted state as arrays (`_fitted_arrays`) and restores it (`_restore_fitted`).
     """
 
     metadata_: dict[str, Any] | None = None
-    # By name, what a file may hold inside another model.
+    # Classes by name that a file may hold inside another model.
     _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
 
-    if TYPE_CHECKING:  # of the estimator
+    if TYPE_CHECKING:  # attributes of the estimator
         get_params: Any
         set_params: Any
         _as_fitted: Any
@@ -54,22 +54,25 @@ class SavedEstimator:
     def save(
         self, path: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None, *, allow_pickle: bool = False
     ) -> None:
-        """Write the fitted model to a file that `fastens.load` reads; reading it runs no code.
+        """Save the fitted model to a file that `fastens.load` reads.
+
+        Loading the file does not run code from it unless pickles are allowed.
 
         Parameters
         ----------
         path : str or path
-            The file; one that is there is replaced as a whole, or not at all.
+            File to write. An existing file is replaced atomically.
         metadata : dict, optional
-            Anything JSON can hold, by texts; a loaded model has it as `metadata_`, until it is fitted again.
+            JSON-serialisable values with string keys. A loaded model has them as `metadata_` until it is fitted again.
         allow_pickle : bool, default=False
-            Whether members from other libraries, which this model may be composed of, are written as pickles. Reading
-            them runs code, so `fastens.load` needs allow_pickle=True too.
+            If True, members of a composed model that come from other libraries are written as pickles. Because loading
+            a pickle can run arbitrary code, `fastens.load` then needs ``allow_pickle=True`` too.
 
         Raises
         ------
         TypeError
-            If a part of the model needs a pickle, and pickles are not allowed; or the model is of a class of your own.
+            If a part of the model needs a pickle but pickles are not allowed, if the class of the model is not defined
+            by fastens, or if `metadata` cannot be represented in JSON.
         """
         self._check_fitted()
         if not _is_ours(self):
@@ -113,29 +116,29 @@ class SavedEstimator:
         return model.set_params(**later) if later else model
 
     def _saved_parameters(self) -> dict[str, Any]:
-        """The parameters, as a file holds them."""
+        """Return the parameters to save."""
         return dict(self.get_params(deep=False))
 
     def _fitted_names(self) -> tuple[str, ...]:
-        """The fitted attributes, numbers and arrays of numbers, that are saved as they are."""
+        """Return the names of fitted attributes, numbers and numeric arrays, that are saved unchanged."""
         return ()
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        """The rest of the fitted state, as plain arrays."""
+        """Return the rest of the fitted state as plain arrays."""
         return {}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take back what `_fitted_arrays` gave, and make again what follows from it.
+        """Restore the state of `_fitted_arrays`, and rebuild the attributes derived from it.
 
         Raises
         ------
         ValueError
-            If the arrays are not those of such a model; what passes can be used safely.
+            If the arrays do not form a valid model. Arrays that pass the checks are safe to use.
         """
 
 
 def _plain_metadata(metadata: Any) -> dict[str, Any]:
-    """A copy as JSON holds it; TypeError for what it cannot hold."""
+    """Return a copy of the metadata after a round trip through JSON; raise TypeError if JSON cannot represent it."""
     if not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a dict or None; got {metadata!r}.")
     try:
@@ -147,7 +150,7 @@ def _plain_metadata(metadata: Any) -> dict[str, Any]:
 
 
 def _check_keys(value: Any) -> None:
-    """Raise TypeError for keys of dicts that JSON makes texts of."""
+    """Raise TypeError for keys that are not strings, because JSON would silently convert them."""
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
     for key, item in items:
         if isinstance(value, Mapping) and not isinstance(key, str):
@@ -156,7 +159,7 @@ def _check_keys(value: Any) -> None:
 
 
 def savable(name: str, value: Any) -> Any:
-    """A parameter as JSON can hold it; ValueError for what a file cannot hold, such as a function."""
+    """Return a parameter as JSON values; raise ValueError if it cannot be saved, such as a function."""
     plain = plain_parameter(value)
     try:
         json.dumps(plain)
@@ -166,14 +169,14 @@ def savable(name: str, value: Any) -> Any:
 
 
 def plain_parameter(value: Any) -> Any:
-    """A parameter as JSON can hold it: None for a random generator, pairs for a dict, lists for arrays and sets."""
+    """Return a parameter as JSON values: None for a random generator, pairs for a dict, lists for arrays and sets."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
-    if hasattr(value, "__array__"):  # of NumPy, or a column, an index or a table of pandas, polars or Arrow
+    if hasattr(value, "__array__"):  # NumPy arrays, and columns, indices or tables of pandas, polars or Arrow
         return plain_parameter(np.asarray(value).tolist())
     if isinstance(value, Mapping):
         return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
-    if isinstance(value, set | frozenset):  # whose order differs between processes
+    if isinstance(value, set | frozenset):  # the iteration order of sets differs between processes
         return sorted(map(plain_parameter, value), key=repr)
     if isinstance(value, list | tuple):
         return [plain_parameter(item) for item in value]
@@ -181,7 +184,7 @@ def plain_parameter(value: Any) -> Any:
 
 
 def _plain_object(value: Any) -> dict[str, Any]:
-    """A record, or an estimator of ours, by its parameters; others, and splitters, as a pickle."""
+    """Return an options object or a fastens estimator as its parameters; anything else as a pickle."""
     if isinstance(value, Options):
         return {"options": type(value).__name__, "parameters": plain_parameter(value.get_params())}
     if _is_ours(value):
@@ -191,7 +194,7 @@ def _plain_object(value: Any) -> dict[str, Any]:
 
 
 def _is_ours(value: Any) -> bool:
-    """Whether an object is of a class of fastens itself, and not of one that a user derived from it."""
+    """Return True if the class of an object is defined by fastens, rather than derived by a user."""
     return SavedEstimator._kinds.get(type(value).__name__) is type(value)
 
 
@@ -200,7 +203,7 @@ def _is_splitter(value: Any) -> bool:
 
 
 def restored_parameter(value: Any) -> Any:
-    """The inverse of `plain_parameter`; tuples come back as lists."""
+    """Invert `plain_parameter`; tuples are returned as lists."""
     if isinstance(value, list):
         return [restored_parameter(item) for item in value]
     if not isinstance(value, dict):
@@ -222,7 +225,7 @@ def _hashable(value: Any) -> Any:
 
 def _kind(name: Any) -> type[SavedEstimator]:
     if name not in SavedEstimator._kinds:
-        class_of_part(name)  # of a module that has not been imported yet
+        class_of_part(name)  # imports the module of the class, which registers it
     if name not in SavedEstimator._kinds:
         raise ModelFileError(f"holds a {name!r}, which this fastens does not know")
     return SavedEstimator._kinds[name]
@@ -232,16 +235,16 @@ def _kind(name: Any) -> type[SavedEstimator]:
 
 
 def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
-    """The state of a fitted model as arrays whose names start with `prefix`.
+    """Return the state of a fitted model as arrays whose names start with `prefix`.
 
     Parameters
     ----------
     prefix : str
-        Start of the names.
+        Prefix of the array names.
     model : estimator
-        One of ours, or of another library, which becomes a pickle.
+        Estimator of fastens, or of another library, which is pickled.
     what : str
-        What an error calls it.
+        Name of the model in error messages.
     """
     if not _is_ours(model):
         return {f"{prefix}pickle": to_pickle(model, what)}
@@ -253,13 +256,13 @@ def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
 
 
 def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> Any:
-    """The model that `nested_arrays` took apart."""
+    """Return the model whose state is in the arrays of `nested_arrays`."""
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     return restored_model(own, what)
 
 
 def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
-    """The arrays of many models, told apart in one pass, by the numbers that follow `prefix`, such as "3" or "3.0"."""
+    """Group the arrays of many models in one pass, by the numbers after `prefix`, such as "3" or "3.0"."""
     found: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith(prefix):
@@ -269,7 +272,7 @@ def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: in
 
 
 def restored_model(own: dict[str, np.ndarray], what: str) -> Any:
-    """The model of arrays whose names have lost their prefix."""
+    """Return the model from arrays whose names no longer have the prefix."""
     if "pickle" in own:
         return from_pickle(own["pickle"], what)
     state = parsed(own.pop("state").tobytes())

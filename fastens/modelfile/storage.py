@@ -1,4 +1,4 @@
-"""The model file: arrays and JSON with checksums, and no code."""
+"""Model file format: arrays and JSON with a checksum, without code."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ PREFIX = struct.Struct("<8sIQ")
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 HEADER_START = PREFIX.size + CHECKSUM_BYTES
 ALIGNMENT = 64
-# Booleans, integers, floats and fixed-width text: what can be read without running anything.
+# Booleans, integers, floats and fixed-width strings, which can be read without running code.
 DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[48]|<U[1-9][0-9]{0,8}")
 MAX_DIMENSIONS = 8
-# Values of an array made in loading that no model needs: for each byte of its file, and at least.
+# No model needs an array with more values than both limits, where the first is per byte of the file. A failed
+# allocation of a larger array means that the file is damaged.
 _MOST_PER_BYTE, _FEWEST_CLAIMED = 64, 1 << 24
-MAX_DEPTH = 200  # levels of lists and objects in the header; parameters of an estimator in another one add four
-_MARKS = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)  # what opens and closes them, and characters that are escaped
-ENDING = 50  # letters that unfinished files keep of their names: systems allow 255 bytes, 4 for a letter
+MAX_DEPTH = 200  # maximum nesting of lists and objects in the header; each nested estimator adds four levels
+_MARKS = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)  # delimiters of lists, objects and strings, and escaped characters
+ENDING = 50  # characters of the name that a temporary file keeps: systems allow 255 bytes, up to 4 per character
 
 
 class ModelFileError(ValueError):
-    """The file is not a model that this version of fastens can read.
+    """Error for a file that this version of fastens cannot read as a model.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class ModelFileError(ValueError):
 
 
 class Storable(Protocol):
-    """A model that can be taken apart into arrays and JSON, and put together again."""
+    """Protocol of models that convert to and from arrays and JSON."""
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]: ...
 
@@ -64,13 +65,13 @@ class Storable(Protocol):
 
 # Pickles --------------------------------------------------
 
-# A composed model may hold estimators of other libraries, which only pickle can write, and whose reading runs code.
+# A composed model may hold estimators of other libraries, which can only be pickled; loading a pickle can run code.
 _pickles_allowed: ContextVar[bool] = ContextVar("pickles_allowed", default=False)
 
 
 @contextmanager
 def pickles_allowed(allowed: bool) -> Iterator[None]:
-    """Within it, parts of a model may be pickled or unpickled, if `allowed`."""
+    """Allow or forbid pickling and unpickling parts of a model within the context."""
     FLAG.check("allow_pickle", allowed)
     token = _pickles_allowed.set(bool(allowed))
     try:
@@ -80,7 +81,7 @@ def pickles_allowed(allowed: bool) -> Iterator[None]:
 
 
 def to_pickle(value: Any, what: str) -> np.ndarray:
-    """An object as bytes; TypeError where pickles are not allowed."""
+    """Return a pickled object as an array of bytes; raise TypeError if pickles are not allowed."""
     if not _pickles_allowed.get():
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TypeError(
@@ -91,7 +92,7 @@ def to_pickle(value: Any, what: str) -> np.ndarray:
 
 
 def from_pickle(content: np.ndarray, what: str) -> Any:
-    """The object again; ModelFileError where pickles are not allowed."""
+    """Return the unpickled object; raise ModelFileError if pickles are not allowed."""
     if not _pickles_allowed.get():
         raise ModelFileError(
             f"{what} is stored as a pickle, and reading a pickle can run any code. Load with allow_pickle=True if you "
@@ -107,40 +108,40 @@ _find: ContextVar[Find] = ContextVar("find", default=lambda name: None)
 
 
 def class_of_part(name: str) -> Any:
-    """The class of a model within the model that is being read, None where no file may ask for it."""
+    """Return the class of a nested model in the file that is being read, or None if files cannot hold this class."""
     return _find.get()(name)
 
 
 def save_model(path: str | os.PathLike[str], model: Storable) -> None:
-    """Write a model; its kind is the name of its class.
+    """Save a model under the name of its class.
 
     Parameters
     ----------
     path : str or path
-        The file; one that is there is replaced as a whole, or not at all.
+        File to write. An existing file is replaced atomically.
     model : object with _to_state
-        The model.
+        Model to save.
     """
     arrays, meta = model._to_state()
     save(path, type(model).__name__, arrays, meta)
 
 
 def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
-    """Read a model.
+    """Load a model.
 
     Parameters
     ----------
     path : str or path
-        The file.
+        File to read.
     find : callable
-        The class of a name, or None where no file may ask for it.
+        Function that returns the class with a given name, or None if files cannot hold it.
     wanted : str
-        What it knows, for the error.
+        Description of the classes that `find` accepts, for error messages.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or of a class that is not found.
+        If the file is damaged, is not a fastens model, or holds a class that `find` does not accept.
     """
     kind, arrays, meta = load(path)
     found = find(kind)
@@ -160,24 +161,24 @@ def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
 
 
 def _is_claim(error: MemoryError, size: int) -> bool:
-    """Whether NumPy was asked for an array much larger than the file: the file claims it, memory has not run out."""
+    """Return True if NumPy failed to allocate an array much larger than the file, so the file is to blame."""
     shape = getattr(error, "shape", None)
     return shape is not None and math.prod(shape) > max(_MOST_PER_BYTE * size, _FEWEST_CLAIMED)
 
 
 def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
-    """Write arrays and what JSON can hold; a file that is there is replaced as a whole, or not at all.
+    """Write arrays and JSON-serialisable values; an existing file is replaced atomically.
 
     Parameters
     ----------
     path : str or path
-        The file.
+        File to write.
     kind : str
-        What the file holds.
+        Kind of the content, such as the name of a class.
     arrays : dict of str to array
-        Arrays of booleans, integers, floats or text.
+        Arrays of booleans, integers, floats or strings.
     meta : dict
-        Anything JSON can hold.
+        JSON-serialisable values.
     """
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     entries = [{"name": name, "dtype": a.dtype.str, "shape": list(a.shape)} for name, a in plain.items()]
@@ -192,24 +193,24 @@ def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarra
 
 
 def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save` wrote.
+    """Read a file that was written by `save`.
 
     Parameters
     ----------
     path : str or path
-        The file.
+        File to read.
 
     Returns
     -------
     kind, arrays, meta
-        As given to `save`. The arrays are read-only and share their memory.
+        Values that were passed to `save`. The arrays are read-only and share one buffer.
 
     Raises
     ------
     ModelFileError
-        If the file is truncated, changed, from another program or from a later version of fastens.
+        If the file is truncated, damaged, written by another program or by a later version of fastens.
     """
-    with open(os.fspath(path), "rb") as file:  # a number would be that of an open file, and close it
+    with open(os.fspath(path), "rb") as file:  # `open` would take an integer as a file descriptor, and close it
         content = memoryview(file.read())
     try:
         header, end = _read_header(content)
@@ -236,26 +237,27 @@ def _checksum(prefix: bytes | memoryview, body: bytes | bytearray | memoryview) 
         checksum = hashlib.sha256(prefix)
         checksum.update(body)
         return checksum.digest()
-    except ValueError as error:  # so OpenSSL says it
+    except ValueError as error:  # OpenSSL reports exhausted memory as ValueError
         raise MemoryError("no memory is left for the checksum of a model") from error
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the name of a new file beside `path`, which takes its place when the block ends.
+    """Yield the name of a temporary file next to `path`, which replaces `path` when the block ends.
 
-    A reader sees the old file or the new one, also if this process dies on the way. After an error the old file is
-    there as it was, and the new one is removed. Pipes and devices are written to directly; links stay links.
+    Readers see either the old or the new file, even if this process is killed in between. If an error occurs, the old
+    file is unchanged and the temporary file is removed. Pipes and devices are written to directly. Symbolic links are
+    preserved.
 
     Parameters
     ----------
     path : str or path
-        The file to write.
+        File to write.
 
     Raises
     ------
     FileNotFoundError
-        If its folder does not exist.
+        If the folder of the file does not exist.
     """
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
@@ -264,7 +266,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
     if os.path.exists(path) and not os.path.isfile(path):
         yield path
         return
-    # The name ends as that of the file does: writers choose the format by the suffix.
+    # The temporary name keeps the suffix of the file, by which writers choose the format.
     unfinished = os.path.join(folder, f".{secrets.token_hex(8)}.{name[-ENDING:]}")
     try:
         yield unfinished
@@ -277,12 +279,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
         if isinstance(error, OSError) and error.filename in (None, unfinished) and error.errno is not None:
-            raise OSError(error.errno, error.strerror, path) from error  # the name that the caller knows
+            raise OSError(error.errno, error.strerror, path) from error  # shows the path that the caller passed
         raise
 
 
 def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
-    # The header, and where it ends.
+    # Returns the header and the position of its end.
     if len(content) < len(MAGIC) or content[: len(MAGIC)] != MAGIC:
         raise ModelFileError("it is not a fastens model")
     if len(content) < HEADER_START:
@@ -302,7 +304,7 @@ def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def parsed(content: bytes) -> Any:
-    """Return what JSON describes; ValueError if its lists and objects are nested deeper than those of any model."""
+    """Return parsed JSON; raise ModelFileError if it is nested more deeply than any model."""
     depth, is_text = 0, False
     for mark in _MARKS.finditer(content):
         if mark[0] == b'"':

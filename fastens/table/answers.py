@@ -1,4 +1,4 @@
-"""Predictions for tables that are read in batches: an Arrow stream comes out where one went in."""
+"""Predictions for tables that are read in batches; an Arrow stream as input gives an Arrow stream as output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastens.table.sources import Batches, is_stream, open_stream
 from fastens.table.spread import call_on_cluster, cluster_of
 from fastens.table.tables import is_frame
 
-# The methods whose answer has something for each row, by what their columns are called in a stream.
+# Methods that return one result per row, with the names of their columns in a stream.
 ANSWERS = {
     "predict": "prediction",
     "predict_proba": "probability",
@@ -41,15 +41,15 @@ ANSWERS = {
     "apply": "leaf",
     "transform": "feature",
 }
-_MARK = "answers_streams"  # of a method that does
-BY_ROW = ("init_score", "y")  # arguments that have something for each row too
+_MARK = "answers_streams"  # attribute that marks wrapped methods
+BY_ROW = ("init_score", "y")  # arguments that also have one value per row
 
 
 def answer_streams(cls: type) -> None:
-    """Make the methods of a class that predict take streams and, where it reads no parts, tables in batches."""
+    """Wrap the prediction methods of a class to accept streams, and to split tables in batches if it needs that."""
     for name in ANSWERS:
         method = getattr_static(cls, name, None)
-        own = getattr(method, "fn", method)  # of a method that not every instance has
+        own = getattr(method, "fn", method)  # the function inside scikit-learn's `available_if`
         if not isfunction(own) or hasattr(own, _MARK) or list(signature(own).parameters)[1:2] != ["X"]:
             continue
         if own is method:
@@ -59,7 +59,7 @@ def answer_streams(cls: type) -> None:
 
 
 def transforms_streams(cls: Any) -> Any:
-    """Decorate a transformer: what scikit-learn wraps for `set_output` leaves the answers to streams as they are."""
+    """Decorate a transformer class so that `set_output` wrapping does not apply to the results of streams."""
     method = cls.transform
     own = method.__wrapped__
 
@@ -79,7 +79,7 @@ def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs and not known.issuperset(kwargs):
             self._check_names(method, kwargs)
-        if type(X) is np.ndarray:  # a single row is predicted so fast that passing on no arguments would count
+        if type(X) is np.ndarray:  # single-row prediction is so fast that forwarding empty arguments is noticeable
             return method(self, X, *args, **kwargs) if args or kwargs else method(self, X)
         return _answer_of_table(method, self, X, *args, **kwargs)
 
@@ -98,25 +98,25 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
 
 
 def _is_parted(X: Any) -> bool:
-    """Whether a table is read in parts, such as the rows of a fold of one in files."""
+    """Return True if a table is read in parts, such as the rows of a fold of a table in files."""
     return isinstance(X, RowSource) and not is_coded(X)
 
 
 def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:
-    """The answer for a table that is read in batches: a stream for a stream, else all batches' together."""
+    """Return the result for a table that is read in batches: a stream for a stream, otherwise one joined result."""
     self._check_fitted()
     if is_stream(X):
         return _stream(self, method.__name__, _answers(method, self, _parts(open_stream(X)), given), given)
     source = in_parts(X)
     if not isinstance(source, RowSource):  # a sparse matrix
         return method(self, source, **given)
-    is_named = isinstance(given.get("y"), str)  # a column that is none of those of `fit`
+    is_named = isinstance(given.get("y"), str)  # a target column, which was not a feature in `fit`
     source = _needed(source, self) if isinstance(source, Batches) and not is_named else source
     return _joined(list(_answers(method, self, _parts(source), given)))
 
 
 def _needed(source: Batches, model: Any) -> Batches:
-    """The table with the columns of `fit`, where these have names."""
+    """Return the table with only the columns of `fit`, if these have names."""
     encoder = getattr(model, "_encoder", None)
     return source if encoder is None else StreamedTable(source).matched(encoder.names).source
 
@@ -162,7 +162,7 @@ def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, An
 
 
 def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """The columns of an answer to one batch, by name; a name that is there already gets a number."""
+    """Return the columns of the result of one batch by name; repeated names get a number."""
     columns = _named_columns(model, method, answer, given)
     return dict(zip(numbered([name for name, _ in columns]), (values for _, values in columns), strict=True))
 
@@ -175,7 +175,7 @@ def _named_columns(model: Any, method: str, answer: Any, given: dict[str, Any]) 
             columns = _named(own, ANSWERS[method], _of_axes(model, method, own.shape[1:], given, classes))
             found += [(f"{name} of target {target}", values) for name, values in columns]
         return found
-    if is_frame(answer):  # whose columns have types of their own
+    if is_frame(answer):  # each column of a frame has its own type
         columns = nw.from_native(answer, eager_only=True).to_arrow().columns
         return [(f"{ANSWERS[method]} {place}", column) for place, column in enumerate(columns)]
     answer = answer.toarray() if sparse.issparse(answer) else np.asarray(answer)
@@ -189,15 +189,15 @@ def _named(answer: Any, name: str, axes: list[list[str]]) -> list[tuple[str, Any
 
 
 def level_names(levels: Any) -> list[str]:
-    """Quantiles or times as texts: with six digits, or with all where these are the same for some."""
+    """Return quantiles or times as text with six digits, or with all digits if some would be equal otherwise."""
     found = [f"{level:g}" for level in np.ravel(levels)]
     return found if len(set(found)) == len(found) else [f"{level!r}" for level in np.ravel(levels).tolist()]
 
 
 def _of_axes(model: Any, method: str, sizes: tuple[int, ...], given: dict[str, Any], classes: Any) -> list[list[str]]:
-    """What the places of the axes stand for: columns, ends, quantiles and times are on the last, classes on the first.
+    """Return the labels along each axis: features, interval ends, quantiles and times are last, classes are first.
 
-    As their numbers may be the same, a size does not tell which they are.
+    The order matters because axes of different meaning may have the same size.
     """
     n_inner = 2 if given.get("interactions") else 1
     outer = [_of_outputs(model, method, size, classes) for size in sizes[:-n_inner]]

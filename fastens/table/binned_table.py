@@ -40,7 +40,7 @@ from fastens.table.training_data import TrainingData, unless_ones
 
 try:
     import fcntl
-except ModuleNotFoundError:  # of Windows
+except ModuleNotFoundError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
 # Rows whose codes are compared at a time.
@@ -48,11 +48,11 @@ _BLOCK = 1 << 16
 
 
 class TableArrays(NamedTuple):
-    """The arrays of a binned table, in files or in memory."""
+    """Arrays of a binned table, in files or in memory."""
 
     columns: NDArray[np.unsignedinteger]  # (n_features, n_rows)
     records: NDArray[np.uint8]  # (n_rows, stride)
-    hashes: NDArray[np.uint64]  # of the values of each row, by which rows are drawn
+    hashes: NDArray[np.uint64]  # hashes of the values of each row, which determine the sampled rows
     y: NDArray[Any] | None
     sample_weight: NDArray[np.float64] | None
     values: NDArray[np.floating] | None  # (n_rows, n_features)
@@ -61,7 +61,7 @@ class TableArrays(NamedTuple):
     def empty(
         cls, binning: Binning, data: TrainingData, kind_of_values: np.dtype | None, *, has_y: bool
     ) -> TableArrays:
-        """Return the arrays of no rows, of the types that those of the data will have."""
+        """Return arrays without rows whose types match the data."""
         n_bytes = binning.n_features * binning.code_dtype.itemsize
         return cls(
             np.zeros((binning.n_features, 0), binning.code_dtype),
@@ -74,12 +74,12 @@ class TableArrays(NamedTuple):
 
     @classmethod
     def mapped(cls, folder: Path, names: dict[str, str]) -> TableArrays:
-        """Return the arrays in the files of these names."""
+        """Return the arrays that these files hold, mapped into memory."""
         found: Any = {name: np.asarray(np.load(folder / file, mmap_mode="r")) for name, file in names.items()}
         return cls(*(found.get(name) for name in cls._fields))
 
     def joined(self, data: TrainingData, binning: Binning, place: Place, n_threads: int) -> TableArrays:
-        """Return these arrays with more rows after their own, in a new place."""
+        """Return new arrays at `place` that hold these rows followed by the rows of `data`."""
         n_old, n_rows = len(self.hashes), len(self.hashes) + len(data.y)
         columns = place.named("columns").zeros((binning.n_features, n_rows), binning.code_dtype)
         records = place.named("records").zeros((n_rows, self.records.shape[1]), np.uint8)
@@ -106,7 +106,7 @@ class TableArrays(NamedTuple):
         return TableArrays(columns, records, hashes, y, weight, values)
 
     def check(self, binning: Binning, *, has_values: bool, reads_all: bool) -> None:
-        """Raise ValueError where arrays do not belong together."""
+        """Raise ValueError if the arrays do not belong together."""
         columns, records, hashes, y, weight, values = self
         n_features, n_rows = binning.n_features, len(hashes)
         n_bytes = n_features * binning.code_dtype.itemsize
@@ -126,7 +126,7 @@ class TableArrays(NamedTuple):
 
 
 def noting_types(X: Any) -> tuple[Any, set[np.dtype]]:
-    """Return rows, and the types of their parts, which are known once the rows have been read."""
+    """Return the rows and the set of dtypes of their parts, which is complete once the rows have been read."""
     if not isinstance(X, RowSource):
         return X, {X.dtype}
     types: set[np.dtype] = set()
@@ -139,7 +139,7 @@ def noting_types(X: Any) -> tuple[Any, set[np.dtype]]:
 
 
 def _type_of_first(X: Any) -> np.dtype:
-    """The type of the first part of rows."""
+    """Return the dtype of the first part of the rows."""
     return next((part.dtype for _, part in parts_of(X)), np.dtype(np.float32))
 
 
@@ -156,7 +156,7 @@ def _are_values(values: Any, shape: tuple[int, int]) -> bool:
 
 
 def _stacked(old: Any, new: Any, place: Place) -> Any:
-    """Values after others, in a place of their own."""
+    """Return the old values followed by the new ones, in a new array at `place`."""
     if old is None:
         return None
     both = place.zeros((len(old) + len(new), *new.shape[1:]), np.promote_types(old.dtype, new.dtype))
@@ -170,14 +170,14 @@ _FILE = re.compile(rf"(?:table|binning|{'|'.join(TableArrays._fields)})-([0-9]+)
 
 
 def generations(folder: Path) -> dict[Path, int]:
-    """The files of arrays and bins in a folder, and of which of its tables, one after another, each is."""
+    """Return the files of arrays and bins in a folder, each with the generation of the table that wrote it."""
     found = [(file, _FILE.fullmatch(file.name)) for file in folder.iterdir()]
     return {file: int(name[1]) for file, name in found if name is not None}
 
 
 def claimed_generation(folder: Path, last: int) -> int:
-    """The number of the table after the last one, which nothing else that writes into the folder has."""
-    # A process that was killed, or Windows, may have left files of a later table.
+    """Return the next free generation, claimed so that no other writer of the folder can take it."""
+    # A process that was killed, or Windows, may have left files of a later generation.
     number = 1 + max([last, *generations(folder).values()])
     while True:
         try:
@@ -190,13 +190,13 @@ def claimed_generation(folder: Path, last: int) -> int:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Within it, no other process of this system has the folder so, nor another thread; on Windows it is not locked."""
+    """Lock a folder against other processes and threads of this machine; do nothing on Windows."""
     if fcntl is None:
         yield
         return
     opened = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # of file systems without locks
+        with suppress(OSError):  # some file systems do not support locks
             fcntl.flock(opened, fcntl.LOCK_EX)
         yield
     finally:
@@ -204,7 +204,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def remove(files: Iterable[Path]) -> None:
-    """Remove files; Windows keeps those that somebody has mapped, until the next time."""
+    """Remove files; on Windows, files that are still mapped stay until the next call."""
     for file in files:
         with suppress(PermissionError):
             file.unlink(missing_ok=True)
@@ -216,20 +216,21 @@ _DESCRIPTION = "table.json"
 
 @dataclass(frozen=True)
 class BinningOptions:
-    """How a table is binned.
+    """Options of binning a table.
 
     Attributes
     ----------
     max_bins, categorical_features, n_jobs
-        As those of the models that will be fitted.
+        Parameters of the same name as in the models that will be fitted, with the same values.
     missing_is_category : bool
-        As ``Categories(missing="category")`` of these models.
+        If True, missing values of categorical columns form a category of their own, as with
+        ``Categories(missing="category")`` in the models.
     keep_values : bool
-        Whether the values are kept beside the codes, as float32 where the whole table is, else float64. Single trees,
-        extra trees, isolation forests, linear leaves, target statistics, medians over trees (the predictions of
-        `AdaBoostRegressor`), contributions and importances by shuffling read them.
+        If True, the values are stored next to the bin codes, as float32 if the whole table is float32, otherwise as
+        float64. Values are needed by single trees, extra trees, isolation forests, linear leaves, target statistics,
+        medians over trees (the predictions of `AdaBoostRegressor`), feature contributions and permutation importances.
     max_memory, spill_dir
-        As those of `Source`.
+        Memory limit and folder for temporary files, as in `Source`.
     """
 
     max_bins: int = 255
@@ -246,11 +247,11 @@ class BinningOptions:
 
     @property
     def reading(self) -> Reading:
-        """How the encoder reads the table."""
+        """Reading of the table by the encoder."""
         return Reading(self.categorical_features, self.missing_is_category, splits_dates=True)
 
     def place(self, shape: tuple[int, int]) -> Place:
-        """Return where codes go that are not to be kept."""
+        """Return the place of bin codes that are not saved to a folder: memory or temporary files."""
         folder = checked_folder(self.spill_dir)
         if self.max_memory is None:
             return MEMORY
@@ -261,23 +262,24 @@ class BinningOptions:
 
 @dataclass(frozen=True, eq=False)
 class BinnedTable(RowSource):
-    """A table that is binned once: many fits read its codes, and nothing of it is read or binned again.
+    """Table that is binned once and whose bin codes are shared by many fits.
 
-    Estimators made of trees take it as X, and so do searches, stacks, votes and bags of them. Its bins are those of the
-    whole table, for folds and rows that are held out too, and `max_bins` of a model must be what it was made with. What
-    reads values needs them kept (see `BinningOptions`); bins of target statistics are those of each fit.
+    Tree-based estimators accept it as X, and so do searches, stacking, voting and bagging over them; nothing is read or
+    binned again. The bins are learned on the whole table, including held-out rows of cross-validation. The `max_bins`
+    of a model must equal the `max_bins` of the table. Models that read values need ``keep_values=True`` (see
+    `BinningOptions`); target statistics are computed and binned in each fit.
 
-    Make one with `from_source`, or open one with `open`; rows are chosen by ``table[rows]``, as scikit-learn's
-    splitters and searches do.
+    Create a table with `from_source` or open a saved one with `open`. ``table[rows]`` selects rows, as the splitters
+    and searches of scikit-learn do.
 
     Attributes
     ----------
     y : array or None
-        The targets it was made with, which `fit` takes where it is given None.
+        Targets that the table was created with. `fit` uses them if its own `y` is None.
     sample_weight : array or None
-        The weights likewise.
+        Weights that the table was created with. `fit` uses them if its own `sample_weight` is None.
     path : path or None
-        The folder with its files.
+        Folder of the files. If None, the table is in memory or in temporary files.
 
     Examples
     --------
@@ -314,16 +316,17 @@ class BinnedTable(RowSource):
         path: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> BinnedTable:
-        """Read a table twice: to learn its bins, and to write its codes.
+        """Bin a table in two passes: one to learn the bins, one to write the bin codes.
 
         Parameters
         ----------
-        source : anything that `fit` takes as X
-            The table.
+        source : anything that `fit` accepts as X
+            The table to bin.
         y, sample_weight : array, str or list of str, optional
-            Targets and weights, or the names of their columns; rows of weight 0 are left out.
+            Targets and weights, or the names of their columns. Rows with weight 0 are left out.
         path : path, optional
-            A folder for the files, which must not be there yet; default: memory, or files without a name.
+            Folder for the files, which must not exist yet. If None, the codes stay in memory, or in temporary files if
+            they exceed `max_memory`.
         **options : fields of BinningOptions
             ``max_bins=255``, ``categorical_features="from_dtype"``, ``missing_is_category=False``,
             ``keep_values=False``, ``max_memory=None``, ``spill_dir=None``, ``n_jobs=None``.
@@ -331,13 +334,14 @@ class BinnedTable(RowSource):
         Returns
         -------
         BinnedTable
+            The binned table.
 
         Raises
         ------
         ValueError
-            For options that break their rules, and a folder that is there.
+            If an option is invalid or the folder already exists.
         OSError
-            Where the disk is full; what was written is removed.
+            If the disk is full. Files that were already written are removed.
         """
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
@@ -365,19 +369,24 @@ class BinnedTable(RowSource):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, check: bool = True) -> BinnedTable:
-        """Open the files of a table, which are mapped into memory.
+        """Open a saved table by mapping its files into memory.
 
         Parameters
         ----------
         path : path
-            The folder that `from_source` was given.
+            Folder that was passed to `from_source`.
         check : bool, default=True
-            Whether to read all codes and compare them: damaged ones could make `fit` crash.
+            If True, all codes are read and validated. Damaged codes could crash `fit`.
+
+        Returns
+        -------
+        BinnedTable
+            The saved table.
 
         Raises
         ------
         ValueError
-            For a folder that is no binned table, or a damaged one.
+            If the folder does not hold a binned table, or the table is damaged.
         """
         folder = Path(path)
         try:
@@ -401,14 +410,25 @@ class BinnedTable(RowSource):
         return opened
 
     def append(self, source: Any, y: Any = None, sample_weight: Any = None) -> BinnedTable:
-        """Return the table with more rows, binned by the same bins; its files are replaced.
+        """Return the table with more rows, binned with the existing bins; its files are replaced.
 
-        Categories that the table did not have become missing values.
+        Categories that are new to the table become missing values.
 
         Parameters
         ----------
         source, y, sample_weight
-            As for `from_source`; y and weights are given where the table has them.
+            Rows to append, as in `from_source`. Targets and weights must be passed if and only if the table has them.
+
+        Returns
+        -------
+        BinnedTable
+            The extended table, which replaces this one.
+
+        Raises
+        ------
+        ValueError
+            If this table is only a selection of rows, is not the newest version in its folder, or if targets or weights
+            do not match the table.
         """
         if self.rows is not None:
             raise ValueError("append must be called on the whole table; got some of its rows.")
@@ -431,7 +451,7 @@ class BinnedTable(RowSource):
         return self._written(data)
 
     def _check_newest(self) -> None:
-        """ValueError where the folder holds a later table than this one, whose rows would be lost."""
+        """Raise ValueError if the folder holds a later version than this one, whose rows would be lost."""
         if self.path is None or self.generation == 0:
             return
         if self._newest() != self.generation:
@@ -441,7 +461,7 @@ class BinnedTable(RowSource):
             )
 
     def _newest(self) -> int | None:
-        """The number of the table that the folder holds; None for none."""
+        """Return the generation of the table that the folder holds, or None if it does not hold a table."""
         assert self.path is not None
         try:
             return int(json.loads((self.path / _DESCRIPTION).read_text(encoding="utf-8"))["generation"])
@@ -449,24 +469,24 @@ class BinnedTable(RowSource):
             return None
 
     def _written(self, data: TrainingData) -> BinnedTable:
-        """The table with more rows in new files of its folder; the old ones stay until the new ones are whole."""
+        """Return the table with more rows in new files; the old files stay until the new ones are complete."""
         assert self.path is not None
         generation = claimed_generation(self.path, self.generation)
         try:
             arrays = self._new_files(data, generation)
         except BaseException as error:
-            clear_frames(error.__traceback__)  # or Windows keeps what they have mapped
-            if self._newest() != generation:  # Ctrl-C may come when all is done
+            clear_frames(error.__traceback__)  # the frames hold mapped files, which Windows would not remove
+            if self._newest() != generation:  # Ctrl-C may arrive after the new table is complete
                 remove(file for file, number in generations(self.path).items() if number == generation)
-                with suppress(OSError):  # as where it has a table
+                with suppress(OSError):  # the folder is not empty if it holds an earlier table
                     self.path.rmdir()
             raise
-        # Those of later tables may be of an append that is at work.
+        # Files of later generations may belong to an append that is still running.
         remove(file for file, number in generations(self.path).items() if number <= self.generation)
         return replace(self, _arrays=arrays, generation=generation)
 
     def _new_files(self, data: TrainingData, generation: int) -> TableArrays:
-        """Write the table with more rows, and describe it."""
+        """Write the files of the table with more rows, and its description."""
         assert self.path is not None
         place = NamedFiles(self.path, f"-{generation}.npy")
         arrays = self._arrays.joined(data, self.binning, place, resolve_n_jobs(self.options.n_jobs))
@@ -478,7 +498,7 @@ class BinnedTable(RowSource):
         return arrays
 
     def _describe(self, arrays: TableArrays, generation: int) -> None:
-        """Put the new description in the place of the old one, at once."""
+        """Replace the description atomically."""
         assert self.path is not None
         given = {name: f"{name}-{generation}.npy" for name, array in arrays._asdict().items() if array is not None}
         options = vars(replace(self.options, max_memory=None, spill_dir=None))
@@ -499,23 +519,23 @@ class BinnedTable(RowSource):
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Rows and columns."""
+        """Numbers of rows and columns."""
         n_rows = len(self._arrays.hashes) if self.rows is None else len(self.rows)
         return n_rows, len(self.encoder.column_of)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
-        """Yield the values of the rows; ValueError where there are codes only."""
+        """Yield the values of the rows in parts; raise ValueError if the table holds only codes."""
         values = self._values()
         step = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, values.shape[1])))
         for start in range(0, len(self), step):
             yield values[slice(start, start + step) if self.rows is None else self.rows[start : start + step]]
 
     def values(self) -> NDArray[np.floating]:
-        """Return the values of all rows."""
+        """Return the values of all rows; raise ValueError if the table holds only codes."""
         return self._of_rows(self._values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the values, categories by their positions, as other libraries take them."""
+        """Return the values as an array, with categories as their positions, for other libraries."""
         return np.array(self.values(), dtype, copy=copy)
 
     def _values(self) -> NDArray[np.floating]:
@@ -529,12 +549,12 @@ class BinnedTable(RowSource):
         return self._arrays.values
 
     def taken_by(self, owner: str) -> BinnedTable:
-        """Return the table as an estimator takes it, which errors name."""
+        """Return the table with the name of the estimator that reads it, which error messages mention."""
         return self if owner == self.owner else replace(self, owner=owner)
 
     def __getitem__(self, rows: Any) -> BinnedTable:
-        """Return the table with some of the rows: row numbers, a mask or a slice."""
-        if isinstance(rows, tuple):  # of scikit-learn, with an ellipsis
+        """Return the table with a selection of rows: row numbers, a mask or a slice."""
+        if isinstance(rows, tuple):  # scikit-learn indexes with (rows, ...)
             rows = rows[0]
         numbers = np.arange(len(self))[rows]
         if numbers.ndim != 1:
@@ -542,26 +562,29 @@ class BinnedTable(RowSource):
         return replace(self, rows=numbers if self.rows is None else self.rows[numbers])
 
     def __repr__(self) -> str:
-        """Its size, and where it is."""
+        """Return the shape, the number of bins and the folder."""
         return f"BinnedTable({self.shape[0]} x {self.shape[1]}, max_bins={self.options.max_bins}, path={self.path})"
 
     @property
     def y(self) -> NDArray[Any] | None:
-        """The targets of the rows."""
+        """Targets of the rows, or None."""
         return self._of_rows(self._arrays.y)
 
     @property
     def sample_weight(self) -> NDArray[np.float64] | None:
-        """The weights of the rows."""
+        """Weights of the rows, or None."""
         return self._of_rows(self._arrays.sample_weight)
 
     def _of_rows(self, values: Any) -> Any:
         return values if values is None or self.rows is None else values[self.rows]
 
-    # What a fit asks for --------------------------------------------------
+    # Access by fits --------------------------------------------------
 
     def with_columns(self, given: dict[str, Any]) -> list[Any]:
-        """Return the table alone, and its targets and weights where a fit is given none, or their name."""
+        """Return the table without targets and weights, followed by the value of each argument of `fit`.
+
+        Arguments that are None or a column name are replaced by the table's own targets or weights.
+        """
         known = {"y": (self.y, self.y_name), "sample_weight": (self.sample_weight, None)}
         found = []
         for what, value in given.items():
@@ -573,7 +596,7 @@ class BinnedTable(RowSource):
         return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *found]
 
     def encoder_of(self, reading: Reading, owner: str) -> InputEncoder:
-        """Return the encoder; ValueError where an estimator reads tables in another way."""
+        """Return the encoder; raise ValueError if the estimator reads tables differently."""
         own = self.options.reading
         if reading.as_codes:
             raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which has codes only.")
@@ -591,13 +614,13 @@ class BinnedTable(RowSource):
         return self.encoder
 
     def checked(self, encoder: InputEncoder) -> BinnedTable:
-        """Return the table; ValueError where its columns are not those that a model was fitted on."""
+        """Return the table; raise ValueError if its columns differ from the columns that the model was fitted on."""
         if encoder is not self.encoder and encoder.to_state() != self.encoder.to_state():
             raise ValueError("X must have the columns that the model was fitted on; got a BinnedTable with others.")
         return self
 
     def learned(self, max_bins: int) -> Binning:
-        """Return the bins; ValueError where a fit wants others."""
+        """Return the bins; raise ValueError if the fit needs another number of bins."""
         if max_bins != self.options.max_bins:
             raise ValueError(f"max_bins must be {self.options.max_bins}, as the BinnedTable has it; got {max_bins}.")
         return self.binning
@@ -607,7 +630,7 @@ class BinnedTable(RowSource):
         return self._of_rows(self._arrays.hashes)
 
     def has_codes_of(self, binning: Binning) -> bool:
-        """Whether these are the bins; ValueError where they are not, and there are no values to bin."""
+        """Return True if the table has these bins; raise ValueError if it has others and no values to bin again."""
         if binning is self.binning:
             return True
         own, others = self.binning.to_arrays(), binning.to_arrays()
@@ -620,28 +643,28 @@ class BinnedTable(RowSource):
         return has
 
     def codes(self) -> NDArray[np.unsignedinteger]:
-        """Return the codes by column."""
+        """Return the bin codes by column."""
         return self._arrays.columns if self.rows is None else np.take(self._arrays.columns, self.rows, axis=1)
 
     def records(self) -> NDArray[np.uint8]:
-        """Return the codes by row."""
+        """Return the bin codes by row."""
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
 
 
 def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
-    """The names by which targets were given; None for labels, and arrays."""
+    """Return the column names that were passed as targets, or None if the targets are labels or arrays."""
     is_named = isinstance(y, str) or (are_texts(y) and found.shape != (len(y),))
     return (y if isinstance(y, str) else list(y)) if is_named else None
 
 
 def _in_passes(source: Any) -> Any:
-    """The table, to be read several times; a sequence of rows as an array."""
+    """Return the table so that it can be read several times; sequences of rows become arrays."""
     source = in_passes(source)
     return source if hasattr(source, "shape") else open_table(source, "BinnedTable").native
 
 
 def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
-    """The table without the columns that are targets and weights, and these."""
+    """Return the table without its target and weight columns, together with the targets and weights."""
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
     values = np.zeros(n_rows, np.int8) if values is None else np.asarray(unmasked(values, "y"))
@@ -650,16 +673,16 @@ def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
 
 
 def _form(y: NDArray[Any]) -> tuple[Any, ...]:
-    """What targets must have in common to be of one table."""
+    """Return the properties that appended targets must share with the targets of the table."""
     return y.shape[1:], y.dtype.names, y.dtype.kind == "U"
 
 
 def _plain_target(y: NDArray[Any]) -> NDArray[Any]:
-    """Targets of a type that files hold; ValueError for others."""
+    """Return the targets as a type that files can hold; raise ValueError for other types."""
     if y.dtype.kind == "O":
         are_strings = {isinstance(value, str) for value in y.flat}
         y = y.astype(str) if False not in are_strings else y if True in are_strings else np.array(y.tolist())
-    fields = [y.dtype[name] for name in y.dtype.names or ()] or [y.dtype]  # of times with their events
+    fields = [y.dtype[name] for name in y.dtype.names or ()] or [y.dtype]  # survival targets are structured
     if any(field.kind not in "biufU" for field in fields):
         raise ValueError(f"y must hold numbers or texts, not both, none of them missing; it holds {y.dtype}.")
     return y

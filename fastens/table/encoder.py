@@ -1,4 +1,4 @@
-"""The encoder of a table: its columns by name and its categories by value, as rows of floats or of codes."""
+"""Encoder that maps the named columns and categories of a table to rows of floats or of codes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
-# The largest number that counts as 0 where 0 is missing.
+# Maximum absolute value that counts as zero in columns where zero means missing.
 _ZERO = float(np.float32(1e-35))
-# How models of other libraries read tables: lists of columns that they treat in ways of their own, and rules for all.
+# Conventions of models from other libraries: lists of columns with special treatment, and rules for all columns.
 _CHOSEN = ("zero_is_missing", "hashed", "repeated", "coded", "sparse_codes")
 FOREIGN = (*_CHOSEN, "missing_number", "absent_is_missing")
 _LISTS = (*_CHOSEN, "dates")
@@ -44,13 +44,13 @@ def _is_float32(column: Column) -> bool:
 
 
 def _fewest(comm: Comm) -> int:
-    """How many rows a table must have: of several ranks, some may have none."""
+    """Return the minimum number of rows of a table; with several ranks, some may have no rows."""
     return 1 if comm.size == 1 else 0
 
 
 @shared
 def _opened(X: Any, owner: str, fewest: int) -> Table:
-    """The table to learn from, opened once for all models that do."""
+    """Return the opened training table, which is opened once for all models that share it."""
     return open_table(X, owner, fewest)
 
 
@@ -58,48 +58,48 @@ def _opened(X: Any, owner: str, fewest: int) -> Table:
 
 
 class Reading(NamedTuple):
-    """How an estimator reads tables."""
+    """Options that determine how an estimator reads tables."""
 
     categorical_features: Any = "from_dtype"
     missing_is_category: bool = False
     unseen_is_error: bool = False
     as_codes: bool = False
-    at_sight: bool = False  # whether categories of a table in batches may become known while it is read
-    splits_dates: bool = False  # whether a column of dates becomes several columns of numbers
-    monotonic_cst: Any = None  # columns of dates with a constraint are not split
-    exact_integers: bool = False  # columns of integers that floats do not hold are categorical by their type
+    at_sight: bool = False  # if True, the categories of a table in batches may be learned while it is read
+    splits_dates: bool = False  # if True, a column of dates becomes several numeric columns
+    monotonic_cst: Any = None  # date columns with a monotonic constraint are not split
+    exact_integers: bool = False  # if True, integer columns that floats cannot represent exactly are categorical
 
 
 class InputEncoder:
-    """The columns and categories of a table, by which tables like it are encoded as rows of floats.
+    """Encoder of tables as rows of floats, learned from the columns and categories of a training table.
 
-    A categorical column becomes the positions of its values in the sorted list of its categories. Missing values are
-    NaN; categories not seen in `fit` are `unseen`, NaN by default.
+    A categorical column is encoded as the positions of its values in the sorted list of its categories. Missing values
+    become NaN, and categories that were not seen in `fit` become `unseen`, which is NaN by default.
 
     Attributes
     ----------
     names : list or None
-        Names of the columns, as `plain_name` has them.
+        Names of the columns, normalised by `plain_name`.
     categories : list
-        For each column, its categories, or None where it holds numbers.
+        Categories of each column, or None for a numeric column.
     unseen : float
-        The code of a category not seen in `fit`.
+        Code of categories that were not seen in `fit`.
     missing_is_category : bool
-        In categorical columns, missing values have the position after the last category instead of NaN.
+        If True, missing values of categorical columns get the position after the last category instead of NaN.
     dates : list of int
         Columns of dates, which become days since 1970.
     date_parts : list of pairs of a column and a part
-        Further columns of numbers, after all others: parts of the dates in a column.
+        Additional numeric columns after all others, which hold parts of the dates in a column.
     """
 
     unseen: float = np.nan
-    hashed: Sequence[int] = ()  # columns whose categories are known by `category_hash`, as texts or as the hashes
-    zero_is_missing: Sequence[int] = ()  # columns of numbers where 0 is missing
-    coded: Sequence[int] = ()  # columns with categories of which arrays of numbers hold the positions
+    hashed: Sequence[int] = ()  # columns whose categories are identified by `category_hash`, stored as text or hash
+    zero_is_missing: Sequence[int] = ()  # numeric columns where 0 means missing
+    coded: Sequence[int] = ()  # categorical columns that numeric arrays hold as positions
     sparse_codes: Sequence[int] = ()  # columns whose categories are integers, to which numbers are truncated
     missing_number: float | None = None  # a number that counts as missing, compared in single precision
-    absent_is_missing: bool = False  # values that a sparse table does not store are missing instead of 0
-    repeated: Sequence[int] = ()  # columns that stand once more after all, for trees with too many thresholds
+    absent_is_missing: bool = False  # if True, values that a sparse table does not store are missing instead of 0
+    repeated: Sequence[int] = ()  # columns that are repeated after all others, for trees with too many thresholds
     dates: Sequence[int] = ()
     date_parts: Sequence[tuple[int, str]] = ()
 
@@ -120,33 +120,33 @@ class InputEncoder:
         comm: Comm = LOCAL,
         needs: FitNeeds | None = None,
     ) -> tuple[InputEncoder, Any]:
-        """Return the encoder that a table teaches, and the table as a row source.
+        """Return the encoder that is learned from a table, and the encoded table as a row source.
 
         Parameters
         ----------
         X : array, frame, sparse matrix or row source
-            The table.
+            Training table.
         reading : Reading
-            How to read it.
+            Options for reading it.
         owner : str
-            What errors call the estimator.
+            Name of the estimator in error messages.
         n_threads : int, default=1
-            Most threads to use.
+            Maximum number of threads.
         comm : Comm
-            The ranks that the table is divided among; all learn the categories of the whole table.
+            Ranks that the table is distributed over. All ranks learn the categories of the whole table.
         needs : FitNeeds, optional
-            What the fit takes, for a table with limits of memory: the row source then knows where its codes go.
+            Memory needs of the fit, for a table with a memory limit. The row source then holds the place of its codes.
 
         Raises
         ------
         ValueError
-            Where the table breaks a rule, or the fit takes more memory than it may, which is said before it is read.
+            If the table is invalid, or the fit would exceed the memory limit, which is checked before it is read.
         """
         if is_coded(X):
             return X.encoder_of(reading, owner), X.taken_by(owner)
         limits, table = getattr(X, "limits", None), _opened(X, owner, _fewest(comm))
         if limits is not None and needs is not None:
-            # The least: dates may become several columns, and categories are not known.
+            # This is a lower bound: dates may become several columns, and the categories are not yet known.
             needs.place(limits, table.source, [()] * table.source.shape[1])
         if reading.at_sight and comm.size == 1 and isinstance(table, StreamedTable):
             rows: Any = cls._at_sight(table, reading)
@@ -186,7 +186,7 @@ class InputEncoder:
         return AtSight(table, encoder)
 
     def _learn_dates(self, table: Table, reading: Reading, comm: Comm = LOCAL) -> None:
-        """Learn which columns hold dates, and which parts of them become columns."""
+        """Learn which columns hold dates, and which date parts become additional columns."""
         parts = joined_dates(comm.gather(table.dates()))
         self.dates = [column for column in parts if self.categories[column] is None]
         if not self.dates or not reading.splits_dates:
@@ -197,7 +197,7 @@ class InputEncoder:
         self.date_parts = [(column, part) for column in self.dates if not signs[column] for part in parts[column][1:]]
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
-        """Return a table with the columns of `learn` as a row source; the parameters are those of `learn`."""
+        """Return a table with the learned columns as an encoded row source; the parameters match `learn`."""
         if is_coded(X):
             return X.checked(self).taken_by(owner)
         table = self.matched(X, owner, _fewest(comm))
@@ -206,7 +206,7 @@ class InputEncoder:
         return self.transform(table, n_threads, unseen_is_error=reading.unseen_is_error)
 
     def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
-        """Return a table with its columns in the order of those of `learn`; ValueError for one of fewer rows."""
+        """Return a table with its columns in the learned order; raise ValueError if it has fewer than `fewest` rows."""
         table = open_table(X, owner, fewest).matched(self.names)
         if self.names is None and table.names is not None and not are_positions(table.names):
             warn(f"X has feature names, but {owner} was fitted without feature names")
@@ -228,7 +228,7 @@ class InputEncoder:
         n_threads: int = 1,
         comm: Comm = LOCAL,
     ) -> InputEncoder:
-        """Learn the columns and categories of a table; a column is categorical on all ranks if it is on any."""
+        """Learn the columns and categories of a table; a column is categorical if it is on any rank."""
         chosen = table.chosen_columns(categorical_features, comm, exact_integers=exact_integers)
         if sparse.issparse(table.source) and chosen.any():
             raise ValueError(
@@ -243,7 +243,7 @@ class InputEncoder:
     def fit_codes(
         cls, table: Table, n_threads: int = 1, comm: Comm = LOCAL
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
-        """Return an encoder of categories in every column, and the `codes` of the table."""
+        """Return an encoder that treats every column as categorical, and the `codes` of the table."""
         if comm.size == 1 and isinstance(table, StreamedTable):
             rows = AtSight(table, cls(table.names, [[] for _ in range(len(table))]))
             codes = rows.codes(n_threads)
@@ -262,17 +262,17 @@ class InputEncoder:
         return encoder, encoder.codes(table, n_threads)
 
     def extended(self, table: Table) -> InputEncoder:
-        """An encoder that also knows the categories of a table, after its own."""
+        """Return an encoder with the new categories of a table appended to its own."""
         known = [index for index, found in enumerate(self.categories) if found is not None]
         return self.joined(table.learn_categories(known))
 
     def joined(self, found: list[list[Any] | None]) -> InputEncoder:
-        """The same for the categories of another table, less those that only are written in another type."""
+        """Return an encoder with new categories appended, except those that differ from its own only in type."""
         pairs = zip(found, self.categories, strict=True)
         return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
 
     def named(self, found: list[list[Any] | None]) -> InputEncoder:
-        """The same, with categories that are known by their hashes as the texts that another table has for them."""
+        """Return an encoder whose hashed categories are replaced by their texts from another table."""
         encoder = self.with_more_categories([None] * len(found))
         for index in self.hashed:
             texts = {category_hash(value): category_text(value) for value in found[index] or ()}
@@ -281,7 +281,7 @@ class InputEncoder:
         return encoder
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
-        """An encoder that knows more categories of its categorical columns, after its own."""
+        """Return an encoder with more categories appended to its categorical columns."""
         pairs = zip(self.categories, more, strict=True)
         encoder = InputEncoder(
             self.names,
@@ -294,27 +294,27 @@ class InputEncoder:
 
     @property
     def has_own_names(self) -> bool:
-        """Whether the columns have names other than their positions."""
+        """True if the columns have names other than their positions."""
         return self.names is not None and not are_positions(self.names)
 
     @property
     def texts(self) -> list[str]:
-        """The names of the columns as texts, ``x0``, ``x1``, ... where they have none."""
+        """Names of the columns as strings; ``x0``, ``x1``, ... if they have no names."""
         return texts_of(self.names) or [f"x{column}" for column in range(len(self.categories))]
 
     @property
     def n_derived(self) -> int:
-        """Columns that stand after those of the table."""
+        """Number of derived columns after the columns of the table."""
         return len(self.repeated) + len(self.date_parts)
 
     @property
     def column_of(self) -> NDArray[np.intp]:
-        """The column of the table that each encoded column is derived from."""
+        """Index of the table column that each encoded column is derived from."""
         derived = [*self.repeated, *(column for column, _ in self.date_parts)]
         return np.array([*range(len(self.categories)), *derived], dtype=np.intp)
 
     def part_names(self) -> list[str]:
-        """The names of the encoded columns; a part of dates has the name of its column, a colon and the part."""
+        """Return the names of the encoded columns; a date part is named after its column, a colon and the part."""
         texts, split = self.texts, {column for column, _ in self.date_parts}
         names = [part_name(text, DAY) if column in split else text for column, text in enumerate(texts)]
         names += [texts[column] for column in self.repeated]
@@ -322,14 +322,14 @@ class InputEncoder:
 
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
-        """Which columns hold categories."""
-        if self.categories.count(None) == len(self.categories):  # fast, of the many that a text's words are
+        """Mask of the categorical columns."""
+        if self.categories.count(None) == len(self.categories):  # fast path for text, where each word is a column
             return np.zeros(len(self.categories), dtype=bool)
         return np.array([found is not None for found in self.categories], dtype=bool)
 
     def transform(self, table: Table, n_threads: int = 1, *, unseen_is_error: bool = False) -> Any:
-        """The table as floats, float32 where that loses nothing; columns are taken in their order: see `matched`."""
-        # In a table with names, numbers are no dates.
+        """Return the table as floats, in float32 if that is exact; columns must be in the learned order (`matched`)."""
+        # In a table with names, numeric columns are not dates.
         is_known = not self.is_categorical.any() and (table.names is None or not self.dates)
         is_ready = table.array is not None and is_known
         if is_ready and not self.changes_numbers:
@@ -357,7 +357,7 @@ class InputEncoder:
         return self._changed(out)
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
-        """Write the positions of a column's categories, and a number for those that `fit` has not seen."""
+        """Write the category positions of a column, with `unseen` for categories that were not seen in `fit`."""
         categories = self.categories[index] or []
         if index in self.hashed:
             categories = table.named_by_hash(index, categories)
@@ -373,21 +373,21 @@ class InputEncoder:
         table.find_positions(index, categories, (missing, unseen, 0), out)
 
     def _marked(self, numbers: Floats) -> Floats:
-        """Write NaN where numbers are the one that counts as missing; they are changed."""
+        """Replace the missing-value code by NaN, in place, and return the array."""
         if self.missing_number is not None:
             with np.errstate(over="ignore"):
                 numbers[numbers.astype(np.float32) == np.float32(self.missing_number)] = np.nan
         return numbers
 
     def _is_converted(self, table: Table) -> bool:
-        """Whether columns of numbers would need a copy in float64 that float32 does not need."""
+        """Return True if numeric columns would need a float64 copy that block-wise conversion avoids."""
         found = [index for index, categories in enumerate(self.categories) if categories is None]
         is_other = [table.is_converted(index) for index in found]
         pairs = zip(found, is_other, strict=True)
         return any(is_other) and all(other or _is_float32(table.column(index)) for index, other in pairs)
 
     def _converted(self, table: Table, n_threads: int, unseen_is_error: bool) -> ConvertedRows:
-        """Return the table with its categories as positions, and with numbers that are converted as they are read."""
+        """Return the table with categories as positions and numbers that are converted block by block when read."""
         unseen = -1.0 if unseen_is_error else self.unseen
         positions: dict[int, Floats] = {}
 
@@ -411,7 +411,10 @@ class InputEncoder:
         return ConvertedRows(read, (table.n_rows, len(table)))
 
     def _numbers(self, table: Table, index: int) -> Floats:
-        """A column of numbers, or of dates; in tables with names only a column that held dates in fit may hold them."""
+        """Return a numeric or date column as floats.
+
+        In tables with names, a column may hold dates only if it held dates in `fit`.
+        """
         if index in self.dates:
             return table.days(index)
         takes_dates = table.names is None or self.names is None
@@ -419,7 +422,7 @@ class InputEncoder:
 
     @property
     def changes_numbers(self) -> bool:
-        """Whether a table of numbers alone is not taken as it is."""
+        """True if numeric tables need to be transformed."""
         return bool(self.zero_is_missing) or bool(self.n_derived) or self._has_missing_rules
 
     @property
@@ -427,7 +430,7 @@ class InputEncoder:
         return self.missing_number is not None or self.absent_is_missing
 
     def _changed(self, rows: Any) -> Any:
-        """Return rows with NaN for what counts as missing, and with the columns that stand after all others."""
+        """Return rows with NaN for missing-value codes, and with the derived columns appended."""
         if not self.changes_numbers:
             return rows
         if sparse.issparse(rows) and self.absent_is_missing:
@@ -456,9 +459,9 @@ class InputEncoder:
         return as_array(found) if isinstance(found, RowSource) else found
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
-        """The same where all columns are categorical, in the smallest type: 0 is missing, p + 1 is position p.
+        """Return an all-categorical table as integers of the smallest type: 0 for missing, p + 1 for position p.
 
-        A category not seen in `fit` is missing, or has the code after the last where `unseen` is a number.
+        A category that was not seen in `fit` is missing, or gets the code after the last one if `unseen` is not NaN.
         """
         sizes = [len(found or ()) for found in self.categories]
         dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
@@ -483,7 +486,7 @@ class InputEncoder:
         )
 
     def to_state(self) -> dict[str, Any]:
-        """Plain lists, for saving."""
+        """Return the state as plain values for saving."""
         state: dict[str, Any] = {"names": to_state(self.names), "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _LISTS}
@@ -497,7 +500,7 @@ class InputEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
-        """From what `to_state` gave; ValueError for anything else."""
+        """Return the encoder with a state from `to_state`; raise ValueError if it is malformed."""
         names, categories = from_state(state["names"]), state["categories"]
         is_named = names is None or len(names) == len(categories)
         if not is_named or not all(
@@ -522,7 +525,7 @@ class InputEncoder:
 
 
 def _check_seen(table: Table, index: int, positions: Floats) -> None:
-    """Raise ValueError where a position is that of a category that `fit` has not seen, -1."""
+    """Raise ValueError if a position is -1, which marks a category that was not seen in `fit`."""
     rows = np.flatnonzero(positions == -1)
     if len(rows):
         value = table.read(index).decoded()[rows[0]]
@@ -537,7 +540,7 @@ def _ascend(values: Any) -> bool:
 
 
 def _with_absent(X: Any, rows: Any, columns: Any) -> Floats:
-    """Return some rows and columns of a sparse matrix as an array, NaN where it stores nothing."""
+    """Return some rows and columns of a sparse matrix as an array, with NaN for values that it does not store."""
     part = X[rows].tocoo()
     out = np.full(part.shape, np.nan)
     out[part.row, part.col] = part.data

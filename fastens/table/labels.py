@@ -1,4 +1,4 @@
-"""Targets: class labels, numbers, and the checks that they pass."""
+"""Targets: encoding of class labels, and checks of labels and numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastens.table.columns.numbers import unmasked
 
 
 def _check_labels(y: NDArray[Any]) -> None:
-    """Raise ValueError where an array of another type than objects holds no labels."""
+    """Raise ValueError if an array that is not of objects does not hold labels."""
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
@@ -31,7 +31,7 @@ def _check_labels(y: NDArray[Any]) -> None:
 
 
 def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
-    """Objects that are all strings, or all numbers, as an array of those."""
+    """Return objects that are all strings, or all numbers, as an array of that type."""
     if any(is_missing(value) for value in values):
         raise ValueError("Input y contains NaN.")
     values = [plain_value(value) for value in values]
@@ -63,12 +63,12 @@ def _mixed_labels(kinds: list[str], name: str = "y") -> ValueError:
 
 
 def _without_longdouble(y: NDArray[Any]) -> NDArray[Any]:
-    """Labels of a type that can be saved."""
+    """Return the labels as a type that can be saved, with long doubles as float64."""
     return y.astype(np.float64) if y.dtype.kind == "f" and y.dtype.itemsize > 8 else y
 
 
 def labels_to_score(y: Any) -> Any:
-    """Labels as scikit-learn's metrics take them: one target of objects of their type."""
+    """Return labels in a form that scikit-learn's metrics accept, with an object column as its actual type."""
     array = unmasked(y, "y")
     if array.dtype.kind != "O" or array.ndim == 0 or array.size > len(array):
         return array
@@ -76,9 +76,9 @@ def labels_to_score(y: Any) -> Any:
 
 
 def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -> float:
-    """The share of rows whose class is predicted, with several targets that of all of them.
+    """Return the accuracy, or the subset accuracy if there are several targets.
 
-    `sklearn.metrics.accuracy_score` takes several targets only where each has two classes.
+    `sklearn.metrics.accuracy_score` supports several targets only if each of them is binary.
     """
     from sklearn.metrics import accuracy_score
 
@@ -95,7 +95,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -
 
 
 def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
-    """For each row the place of its label in a list, that list, and the labels of it that are not None."""
+    """Return the index of each row's label in a list, that list, and an array of its labels that are not None."""
     if y.dtype.kind != "O":
         y = _without_longdouble(y)
         _check_labels(y)
@@ -112,7 +112,7 @@ def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], N
 def learn_labels(
     y: NDArray[Any], comm: Comm = LOCAL, fewest: int = 2, name: str = "y"
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """The classes of a target, of which there must be `fewest`, and for each row the index of its class."""
+    """Return the classes of a target, of which there must be at least `fewest`, and the class index of each row."""
     classes, index = encode_labels(y)
     if comm.size > 1:
         of_ranks = [found for found in comm.gather(classes) if found.size]
@@ -120,7 +120,7 @@ def learn_labels(
             kinds = sorted({type(value).__name__ for found in of_ranks for value in found.tolist()})
             raise _mixed_labels(kinds, name)
         own, classes = classes, np.unique(np.concatenate(of_ranks or [classes]))
-        if classes.size > own.size:  # which are some of them
+        if classes.size > own.size:  # the classes of this rank are a subset
             index = np.searchsorted(classes, own).astype(np.float64)[index.astype(np.intp)]
     if classes.size < fewest:
         raise ValueError(f"{name} must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
@@ -128,7 +128,7 @@ def learn_labels(
 
 
 def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """For each row the index of its label among the classes that `fit` learned."""
+    """Return the index of each row's label among the classes that were learned in `fit`."""
     found, index = encode_labels(y)
     position = {label: place for place, label in enumerate(classes.tolist())}
     unseen = [label for label in found.tolist() if label not in position]
@@ -139,7 +139,7 @@ def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float6
 
 
 def columns_of_labels(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    """A column of labels for each target; objects where texts stand beside numbers, which would become texts."""
+    """Return the labels as one column per target, as objects if strings and numbers are mixed."""
     found = list(columns)
     if len({column.dtype.kind == "U" for column in found}) > 1:
         found = [column.astype(object) for column in found]
@@ -147,7 +147,7 @@ def columns_of_labels(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """The sorted labels of `y`, and for each row the index of its label."""
+    """Return the sorted distinct labels of `y`, and the index of each row's label."""
     codes, values, labels = _distinct_labels(y)
     found = labels.tolist()
     classes = sorted(set(found))
@@ -160,7 +160,7 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
 
 
 def read_classes(classes: Any) -> NDArray[Any]:
-    """The labels that a user gives as `classes`, sorted; ValueError where they are none."""
+    """Return the labels that the user passes as `classes`, sorted; raise ValueError if they are invalid."""
     try:
         labels = encode_labels(np.atleast_1d(unmasked(classes, "classes")).ravel())[0]
     except (TypeError, ValueError) as error:
@@ -171,7 +171,7 @@ def read_classes(classes: Any) -> NDArray[Any]:
 
 
 def check_classes(classes: Any, known: NDArray[Any]) -> None:
-    """Raise ValueError where the labels given for more rows are not those of the first."""
+    """Raise ValueError if the labels passed for further rows differ from the labels of the first rows."""
     labels = read_classes(classes)
     if not np.array_equal(labels, known):
         raise ValueError(f"classes must be those of the first rows, {known.tolist()}; got {labels.tolist()}.")
@@ -182,7 +182,7 @@ LARGEST_TARGET = 1e30
 
 
 def check_magnitude(y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return finite targets as they are; ValueError where one is too large to train on.
+    """Return finite targets unchanged; raise ValueError if one is too large to train on.
 
     Examples
     --------

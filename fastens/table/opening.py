@@ -1,4 +1,4 @@
-"""The input of estimators: a table of any kind, and the columns of it that are targets and weights."""
+"""Input of estimators: opens tables of any kind, and separates their target and weight columns."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.spread import cluster_of, refuse
 from fastens.table.tables import Table, is_frame, table_from_array, table_from_frame
 
-# What may be the name of a column of a table, by the parameters that take both.
+# Parameters that may name a column, by the parameter of their table.
 _NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
 _WITH_COLUMNS = (Batches, TableParts)
-# Columns of which survival learns by their names.
+# Column names with a meaning for survival models.
 _TIMES = ({"event", "time"}, {"lower", "upper"})
 
 
 def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
-    """Return a table over an array, a frame, a sparse matrix, a row source or what `open_batches` takes.
+    """Return a `Table` over an array, a frame, a sparse matrix, a row source or a source for `open_batches`.
 
-    ValueError for one of fewer rows. Behind it, nothing sees what the table was given as.
+    All later code is independent of the original type. Raises ValueError if there are fewer than `fewest` rows.
     """
     if cluster_of(X) is not None:
         raise refuse("X", X, owner)
@@ -47,29 +47,29 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 
 
 def in_parts(X: Any) -> Any:
-    """Return what is read in parts as a row source, any other table as it is."""
+    """Return tables that are read in parts as row sources, and other tables unchanged."""
     if isinstance(X, Source):
         return X.opened()
     return open_batches(X) if is_source(X) else X
 
 
 def in_passes(X: Any) -> Any:
-    """Return the same to be read several times, which must give the same rows each time."""
+    """Return the result of `in_parts`, checked in each pass that it yields the same rows."""
     X = in_parts(X)
     return X.compared() if isinstance(X, Batches) else X
 
 
 def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any]:
-    """Return a table without the columns that arguments name, and the arguments: the columns, or what was given.
+    """Return a table without the columns that arguments name, followed by the arguments with names resolved.
 
     Parameters
     ----------
     X : table
-        Or what is read in parts.
+        Table, or source that is read in parts.
     keep_names : bool, default=False
-        Whether two targets keep their names, whatever they are.
+        If True, two target columns always keep their names.
     **given
-        The arguments, some of which may name columns.
+        Arguments, some of which may name columns.
 
     Examples
     --------
@@ -101,12 +101,12 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
             if name not in known:
                 raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {known}.")
     others = [place for place, name in enumerate(known) if name not in chosen]
-    if not others and known and not is_parted:  # which without columns has no rows either
+    if not others and known and not is_parted:  # a frame without columns does not have rows
         raise ValueError(
             f"Found array with 0 feature(s) (shape={(len(frame), 0)}) while a minimum of 1 is required: all columns of "
             f"X are {' or '.join(listed)}."
         )
-    # By place: narwhals does not select names that are no strings.
+    # Columns are selected by position, because narwhals cannot select names that are not strings.
     rest = frame.select([known[place] for place in others]) if is_parted else frame[:, others]
     columns = frame.values_of(chosen) if is_parted else [array_of(frame[:, known.index(name)]) for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
@@ -115,21 +115,22 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
 
 
 def are_texts(value: Any) -> bool:
-    """Whether a value is a list of texts: names of columns, or labels."""
+    """Return True if a value is a non-empty list of strings: column names or labels."""
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(each, str) for each in value)
 
 
 def _may_name(what: str, value: Any) -> bool:
-    """Whether an argument may be the name of a column, or names of targets; a number is a weight of all rows."""
+    """Return True if an argument may name a column or target columns; a number is a weight for all rows."""
     if what in ("sample_weight", "sample_weight_val") and isinstance(value, bool | int | float | np.number):
         return False
     return is_label(value) or (what in ("y", "y_val") and isinstance(value, list) and bool(value))
 
 
 def _does_name(what: str, value: Any, frame: Any, known: list[Any]) -> bool:
-    """Whether what may be names of columns are some; as many as a table in memory has rows are its targets.
+    """Return True if a value that may name columns does name them.
 
-    Numbers in a list are names only where those of the frame are not mere positions.
+    A list with one item per row of a table in memory holds the targets themselves. Numbers in a list are names only if
+    the columns of the frame have names other than their positions.
     """
     if isinstance(value, str):
         return True
@@ -147,15 +148,16 @@ def _does_name(what: str, value: Any, frame: Any, known: list[Any]) -> bool:
 
 
 def _listed_names(value: Any, known: list[Any]) -> list[Any]:
-    """The names that one name, or a list of them, is made of."""
+    """Return one name, or a list of names, as a list of normalised names."""
     is_one = not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in known)
     return [plain_name(value)] if is_one else list(map(plain_name, value))
 
 
 def joined_targets(columns: dict[str, NDArray[Any]], keep_names: bool = False) -> NDArray[Any]:
-    """Return one column as it is, several as columns of an array; times with their events keep their names.
+    """Return one target column unchanged, and several as the columns of an array.
 
-    Two others keep theirs if that is asked for.
+    Survival times with their events become a structured array that keeps the names. With `keep_names`, any two columns
+    do.
 
     Examples
     --------
@@ -178,22 +180,23 @@ def joined_targets(columns: dict[str, NDArray[Any]], keep_names: bool = False) -
 
 
 def _with_names(y: Any, names: Any) -> Any:
-    """Targets of a table of codes, with the names that it knows of two of them."""
+    """Return the targets of a BinnedTable as a structured array with their names if there are several."""
     return joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
 
 
 def _without_names(y: Any) -> Any:
-    """Targets as columns of an array, for estimators that do not learn what they are called."""
+    """Return structured targets as the columns of a plain array, for estimators that do not use their names."""
     names = getattr(getattr(y, "dtype", None), "names", None)
     return columns_of_labels(y[name] for name in names) if names else y
 
 
 def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose targets, weights and queries may be names of columns of its table, which it gets without them.
+    """Decorate a method so that its targets, weights and queries may be names of columns of its table.
 
-    Streams, which can be read once, are opened for all that the method does with them; for `fit`, all that is read in
-    parts is opened, and a table of codes gives its own targets and weights. A `fit` that fails leaves the estimator as
-    it was, here, since each frame between `fit` and the kernels counts.
+    The method receives the table without these columns. Streams, which can be read only once, are opened once for the
+    whole call. For `fit`, all tables that are read in parts are opened, and a BinnedTable supplies its own targets and
+    weights. A `fit` that fails restores the estimator; this is done here because each additional stack frame between
+    `fit` and the kernels costs time.
     """
     parameters = signature(method).parameters
     takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
@@ -218,7 +221,10 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _open_tables(model: Any, given: dict[str, Any], own: list[str] | None) -> bool:
-    """Open the tables among a method's arguments, for `fit` with what they know of `own`; whether there were any."""
+    """Open the tables among the arguments of a method, and return True if any argument changed.
+
+    For `fit`, `own` names the arguments that a table may supply itself.
+    """
     is_opened, limits = (False, None) if own is None else _open_to_fit(model, given, own)
     is_split = _split_tables(model, given)
     _check_ceiling(model, given, limits)
@@ -226,9 +232,9 @@ def _open_tables(model: Any, given: dict[str, Any], own: list[str] | None) -> bo
 
 
 def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[bool, MemoryLimits | None]:
-    """Open the table among the arguments of `fit`, and take from it what it knows of them.
+    """Open the table among the arguments of `fit`, and take over the targets and weights that it holds.
 
-    Returns whether there was any, and the ceiling of a table in memory for a model that does not see the ceiling.
+    Returns True if the arguments changed, and the memory limit of a table in memory that the model itself cannot check.
     """
     X: Any = given.get("X")
     if is_coded(X):
@@ -245,7 +251,7 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         return True, None
     if not model._is_source(X):
         if not (model._fits_sources or model._reads_parts):
-            check_in_memory(model, X)  # rows of a Source, for a member
+            check_in_memory(model, X)  # a member of an ensemble may get rows of a Source
         return False, None
     if not model._fits_sources:
         if isinstance(X, Source) and not is_source(X.table):
@@ -260,7 +266,7 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
 
 
 def check_in_memory(model: Any, X: Any) -> None:
-    """Raise ValueError where a model that takes rows in any order gets a table that is read in parts."""
+    """Raise ValueError if a model that needs random access to rows gets a table that is read in parts."""
     if isinstance(X, RowSource) or model._is_source(X):
         raise ValueError(
             f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one that is "
@@ -269,7 +275,7 @@ def check_in_memory(model: Any, X: Any) -> None:
 
 
 def _check_ceiling(model: Any, given: dict[str, Any], limits: MemoryLimits | None) -> None:
-    """Raise ValueError where a fit on a table in memory takes more than the limits, if there are any."""
+    """Raise ValueError if a fit on a table in memory would exceed its memory limit, if there is one."""
     if limits is None:
         return
     table = open_table(given["X"], type(model).__name__)
@@ -280,7 +286,7 @@ def _check_ceiling(model: Any, given: dict[str, Any], limits: MemoryLimits | Non
 
 
 def _split_tables(model: Any, given: dict[str, Any]) -> bool:
-    """Put columns for their names among a method's arguments, and tables without them; whether there was any."""
+    """Replace column names among the arguments of a method by columns; return True if there were any."""
     is_split = False
     for table, names in _NAMED.items():
         X = given.get(table)

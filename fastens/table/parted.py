@@ -1,4 +1,4 @@
-"""Tables in parts, and encoders that learn categories while a table is read once."""
+"""Tables in parts, and encoding that learns categories in a single pass over a table."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def table_of_part(part: Any) -> Table:
 
 
 class PartedTable(Table):
-    """A table whose parts are frames or arrays with the same columns.
+    """Table whose parts are frames or arrays with the same columns.
 
-    A column is categorical if it is in any part; its categories are those of all parts.
+    A column is categorical if it is categorical in any part, and its categories are the union over all parts.
     """
 
     def __init__(self, source: RowSource, names: list[Any] | None = None) -> None:
@@ -34,13 +34,13 @@ class PartedTable(Table):
             self.names = next((table.names for table in self.tables()), None)
 
     def __len__(self) -> int:
-        if self.source.is_coded:  # whose codes may be of more columns than were given
+        if self.source.is_coded:  # the codes may include derived columns
             return len(self.source.encoder.categories)
         return self.source.shape[1] if self.names is None else len(self.names)
 
     @property
     def limits(self) -> Any:
-        """How much memory a fit may take."""
+        """Memory limits of a fit on the table, or None."""
         return self.source.limits
 
     def tables(self) -> Iterator[Table]:
@@ -57,18 +57,18 @@ class PartedTable(Table):
         return joined_kinds([table.categorical_by_type() for table in self.tables()])
 
     def large_integers(self) -> list[bool]:
-        """Return which columns hold integers that are not exact as floats in any part."""
+        """Return which columns hold integers in any part that floats cannot represent exactly."""
         return np.any([table.large_integers() for table in self.tables()], axis=0).tolist()
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return for each column its sorted categories, None for columns not requested."""
+        """Return the sorted categories of each column, or None for columns that are not requested."""
         if not columns:
             return [None] * len(self)
         return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
 
 
 class StreamedTable(PartedTable):
-    """A table whose columns have the same types in all batches, so that few questions need a pass over the rows."""
+    """Table whose columns have the same types in all batches, so that few properties require a pass over the rows."""
 
     source: Batches
 
@@ -89,7 +89,7 @@ class StreamedTable(PartedTable):
         return self._typed.categorical_by_type()
 
     def large_integers(self) -> list[bool]:
-        """Return which columns hold integers that are not exact as floats; only 64-bit integers are read for it."""
+        """Return which columns hold integers that floats cannot represent exactly; only 64-bit columns are read."""
         wide = [index for index, column in enumerate(self._typed.arrays) if is_wide_integer(column)]
         found = [False] * len(self)
         for _, part in parts_of(self.source.select(self.source.columns[index] for index in wide)) if wide else ():
@@ -98,7 +98,7 @@ class StreamedTable(PartedTable):
         return found
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return for each column its sorted categories, None for columns not requested."""
+        """Return the sorted categories of each column, or None for columns that are not requested."""
         needed = [index for index in columns if index not in self._learned]
         if needed:
             found: dict[int, set[Any]] = {index: set() for index in needed}
@@ -110,34 +110,34 @@ class StreamedTable(PartedTable):
         return [self._learned[index] if index in columns else None for index in range(len(self))]
 
     def matched(self, names: list[Any] | None) -> StreamedTable:
-        """Return the table with these columns, which alone are read."""
+        """Return the table with only these columns, which are the only ones read."""
         if names is None:
             return self
-        self._typed.matched(names)  # or an error says which are missing
+        self._typed.matched(names)  # raises an error that names missing columns
         return StreamedTable(self.source.select(names))
 
 
 class AtSight(RowSource):
-    """The rows of a table in batches; in the first pass a category's position is that of its first sight.
+    """Rows of a table in batches, whose categories are numbered in order of first appearance in the first pass.
 
-    When all rows have been read, the categories of the encoder are sorted, and so are positions in later passes. What
-    was counted in the first pass is moved from the order `given` to that of the encoder.
+    After the first pass, the categories of the encoder are sorted, and later passes use the sorted positions. Counts
+    from the first pass have to be moved from the order in `given` to the order of the encoder.
 
     Parameters
     ----------
     table : StreamedTable
-        With parts in the place of dates.
+        Table to read.
     encoder : InputEncoder
-        Its lists of categories are empty, and filled here.
+        Encoder whose lists of categories are empty and are filled here.
 
     Attributes
     ----------
     given : list
-        For each column its categories in the order of the positions of the last pass; None for numbers.
+        Categories of each column in the order of the positions of the last pass; None for numeric columns.
     is_known : bool
-        Whether all rows have been read.
+        True once all rows have been read.
     on_categories : function of lists of categories
-        Called with those of all columns where there are new ones in the first pass.
+        Called with the categories of all columns whenever the first pass finds new ones.
     """
 
     def __init__(self, table: StreamedTable, encoder: Any) -> None:
@@ -153,7 +153,7 @@ class AtSight(RowSource):
         return self._encoded(self.encoder.transform)
 
     def codes(self, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
-        """Return the codes of `InputEncoder.codes` of all rows, which are read once."""
+        """Return the codes of all rows, as `InputEncoder.codes` defines them, from a single pass."""
         out = np.zeros(self.shape, np.uint8, order="F")
         start = 0
         for part in self._encoded(lambda table: self.encoder.codes(table, n_threads)):
@@ -163,12 +163,12 @@ class AtSight(RowSource):
         return self._in_order(out, 1)
 
     def whole(self) -> NDArray[np.floating]:
-        """Return all rows as one array, read once."""
+        """Return all rows as one array from a single pass."""
         parts = list(self.parts())
         return self._in_order(np.concatenate(parts), 0)
 
     def read(self) -> None:
-        """Read all rows, so that the categories are known."""
+        """Read all rows to learn the categories."""
         for _ in self.parts():
             pass
 
@@ -187,7 +187,7 @@ class AtSight(RowSource):
             self._sort()
 
     def _see(self, table: Table, growing: dict[int, dict[Any, None]]) -> bool:
-        """Add the categories of a part to those seen so far; whether there are new ones."""
+        """Add the categories of a part to the categories seen so far; return True if there are new ones."""
         is_any_new = False
         for index, own in growing.items():
             n_before = len(own)
@@ -197,14 +197,14 @@ class AtSight(RowSource):
         return is_any_new
 
     def _sort(self) -> None:
-        """Put the categories of the encoder in order."""
+        """Sort the categories of the encoder."""
         self.is_known = True
         pairs = enumerate(self.given)
         found = [None if own is None else sorted_categories(own, self.table.name(index)) for index, own in pairs]
         self.encoder.categories = found
 
     def _in_order(self, rows: NDArray[Any], first: int) -> NDArray[Any]:
-        """Put positions of the last pass, counted from `first`, in the order of the categories."""
+        """Map the positions of the last pass, which start at `first`, to the sorted categories, in place."""
         for index, (old, new) in enumerate(zip(self.given, self.encoder.categories, strict=True)):
             if old and new and old != new:
                 move_positions(rows[:, index], old, new, first)
@@ -212,7 +212,9 @@ class AtSight(RowSource):
 
 
 def move_positions(column: NDArray[Any], old: list[Any], new: list[Any], first: int = 0) -> None:
-    """Put positions among categories in the order of another list that has them all; less than `first` is missing.
+    """Map positions in a list of categories to positions in another list that contains all of them, in place.
+
+    Positions start at `first`; smaller values stand for missing values and stay unchanged.
 
     Examples
     --------

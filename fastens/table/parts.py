@@ -1,4 +1,4 @@
-"""Row sources made of parts of tables, without rows of zero weight."""
+"""Selection of rows and columns from tables of any kind, and removal of rows with zero weight."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from fastens.table.sources import Batches
 from fastens.table.tables import Table, check_places, is_converted, is_frame, table_from_frame
 from fastens.table.training_data import TrainingData, check_weights
 
-# Values that are copied at a time, in some milliseconds.
+# Values that are copied at a time, which takes a few milliseconds.
 _BLOCK = 1 << 20
 
 
 class ReadTable(Table):
-    """A frame whose columns have been read, so that parts of it cost little.
+    """Frame whose columns have already been read, so that selecting rows is cheap.
 
-    An estimator learns the same from it as from the frame. Parts of its rows have the columns in the order of `fit`.
+    Estimators learn the same model from it as from the original frame.
     """
 
     def __init__(self, columns: list[Column], names: list[str] | None, array: Floats | None) -> None:
@@ -45,7 +45,7 @@ class ReadTable(Table):
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return self.shape[0]
 
     def __len__(self) -> int:
@@ -53,16 +53,16 @@ class ReadTable(Table):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
         first = self.arrays[0]
         return len(first.codes if isinstance(first, Categories) else first), len(self.arrays)
 
     def is_categorical(self, index: int) -> bool:
-        """Whether the column is categorical by its type."""
+        """Return True if the column is categorical."""
         return isinstance(self.arrays[index], Categories)
 
     def has_codes(self, index: int) -> bool:
-        """Whether a column is codes of categories, or has been read."""
+        """Return True if a column is stored as codes of categories, or has already been read."""
         return isinstance(self.arrays[index], Categories) or super().has_codes(index)
 
     def _factorize(self, index: int) -> Factorized:
@@ -72,23 +72,23 @@ class ReadTable(Table):
         return Factorized(found.codes, found.values, may_be_absent=True)
 
     def take(self, rows: NDArray[np.intp]) -> ReadTable:
-        """Some of the rows."""
+        """Return a selection of rows."""
         if self.array is None:
             return ReadTable([column.take(rows) for column in self.arrays], self.names, None)
         part = np.empty((self.array.shape[1], len(rows)), dtype=self.array.dtype)
-        for column, taken in zip(self.array.T, part, strict=True):  # one by one, so that Ctrl-C is seen between them
+        for column, taken in zip(self.array.T, part, strict=True):  # one by one, so that Ctrl-C is handled promptly
             taken[:] = column[rows]
         return ReadTable(list(part), self.names, part.T)
 
     def select(self, columns: list[int]) -> ReadTable:
-        """Some of the columns."""
+        """Return a selection of columns."""
         array = None if self.array is None else self.array[:, columns]
         names = None if self.names is None else [self.names[index] for index in columns]
         return ReadTable([self.arrays[index] for index in columns], names, array)
 
 
 def read_table(frame: Any) -> ReadTable | None:
-    """Read a frame; None where a part of its rows may be read differently from the whole."""
+    """Read a frame; return None if a selection of its rows might be read differently from the whole frame."""
     table = table_from_frame(frame)
     if isinstance(table.array, np.ndarray):
         return ReadTable(list(table.array.T), table.names, table.array)
@@ -100,7 +100,10 @@ def read_table(frame: Any) -> ReadTable | None:
 
 
 def _read_column(table: Table, index: int) -> Column | None:
-    """Numbers or categories; None for dates, integers beyond floats, and objects, which may be either in some rows."""
+    """Return a column as numbers or categories.
+
+    Returns None for dates, integers that floats cannot represent, and objects, whose type may depend on the rows.
+    """
     column = table.column(index)
     if column.dtype in (nw.Object, nw.Unknown) and column.null_count() < len(column):
         return None
@@ -114,10 +117,11 @@ def _read_column(table: Table, index: int) -> Column | None:
 
 
 def settled(X: Any) -> Any:
-    """A table, of whose rows any part is read like the whole by our own estimators.
+    """Return a table of which any selection of rows is read with the same column types as the whole table.
 
-    In a frame of pandas, columns of words and of missing values or numbers become categories by their type: without it,
-    a part that has none of the words may be numbers. The words that other rows have are not known of a part.
+    Object columns of pandas that mix strings with missing values or numbers get a categorical dtype. Otherwise, a
+    selection without strings might be read as numbers. The dtype is marked so that a selection does not learn
+    categories that occur only in other rows.
     """
     frame = nw.to_native(X, pass_through=True)
     if not nw.dependencies.is_pandas_dataframe(frame):
@@ -133,22 +137,22 @@ def settled(X: Any) -> Any:
 
 
 def _may_lack_words(table: Table, index: int, column: Any) -> bool:
-    """Whether some rows of a column of pandas would not show that it is of words."""
-    of_categories = "category", "dictionary"  # of pandas and of Arrow
+    """Return True if some rows of a pandas column might not show that it holds strings."""
+    of_categories = "category", "dictionary"  # names in pandas and in Arrow
     if getattr(column.dtype, "kind", "") != "O" or column.dtype.name.startswith(of_categories):
         return False
     if not table.is_categorical(index):
         return False
     kinds = table.kinds(index)
-    is_plain = all(issubclass(kind, PLAIN) for kind in kinds)  # others are no categories
+    is_plain = all(issubclass(kind, PLAIN) for kind in kinds)  # other types cannot be categories
     return is_plain and (len(kinds) > 1 or bool(table.column(index).is_null().any()))
 
 
 class _SelectedTables(SelectedRows):
-    """Some of the rows of a source whose parts are tables of any kind."""
+    """Selected rows of a source whose parts are tables of any kind."""
 
     def parts(self) -> Iterator[Any]:
-        """Yield what is left of each part; where there are no rows, a table without rows."""
+        """Yield the selected rows of each part, or one empty table if no rows are selected."""
         if len(self):
             yield from super().parts()
             return
@@ -161,7 +165,7 @@ class _SelectedTables(SelectedRows):
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of a frame, an array, a CSR matrix or a row source, as the same kind of table."""
+    """Return selected rows of a frame, an array, a CSR matrix or a row source, as the same kind of table."""
     if is_coded(X):
         return X[rows]
     if isinstance(X, RowSource):
@@ -174,10 +178,10 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def with_rows_to_take(X: Any) -> Any:
-    """A frame, or a column of Arrow, whose rows can be taken.
+    """Return a frame or an Arrow column in a form that supports row selection.
 
-    pandas takes no rows of numbers in the other order of bytes, and Arrow none of views and of runs: the Arrow tables
-    that are made of polars' frames have views of texts.
+    pandas cannot select rows of numbers with non-native byte order. Arrow cannot select rows of string views, which
+    polars exports, or of run-end encoded columns.
     """
     found = nw.to_native(X, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(found):
@@ -197,7 +201,7 @@ def _in_native_order(frame: Any) -> Any:
 
 
 def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
-    """Some rows, in C order; block by block, so that Ctrl-C is seen between them."""
+    """Return selected rows in C order, copied block by block so that Ctrl-C is handled promptly."""
     out = np.empty((len(rows), X.shape[1]), dtype=X.dtype)
     for block in row_blocks(*out.shape):
         out[block] = X[rows[block]]
@@ -205,13 +209,13 @@ def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Rows that are copied at a time."""
+    """Return slices of rows that are copied at a time."""
     step = max(1, _BLOCK // max(1, n_columns))
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def take_columns(X: Any, columns: list[int] | None) -> Any:
-    """Some columns, by their numbers, as the same kind of table; None for all."""
+    """Return columns by their positions, as the same kind of table; None selects all columns."""
     if columns is None:
         return X
     if is_coded(X):
@@ -229,7 +233,7 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
 
 
 def free_names(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
-    """The names, with "_" behind those that are taken, or come before among them.
+    """Return the names, with "_" appended to names that are taken or repeated.
 
     Examples
     --------
@@ -248,7 +252,7 @@ def free_names(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
 
 
 def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
-    """Columns of numbers put before those of a table: a table of the same kind, or a CSR matrix."""
+    """Return a table of the same kind, or a CSR matrix, with numeric columns inserted before its columns."""
     if is_coded(X):
         raise ValueError(
             "X must be the table itself, not a BinnedTable, for models that see columns beside those of X (passthrough "
@@ -264,8 +268,8 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
         return widened
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
-        if not all(isinstance(name, str) for name in frame.columns):  # as only pandas has them
-            # Names of one kind: other libraries refuse a mixture.
+        if not all(isinstance(name, str) for name in frame.columns):  # only pandas allows other types of names
+            # All names must have one type, because other libraries reject a mixture.
             frame = nw.from_native(frame.to_native().set_axis(map(str, frame.columns), axis=1), eager_only=True)
         names = free_names(names, frame.columns)
         series = [
@@ -282,31 +286,31 @@ def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
 
 
 def in_one(X: Any) -> Any:
-    """A table that is read in parts as one array; any other as it is."""
+    """Return a table that is read in parts as one array, and any other table unchanged."""
     return np.concatenate([_array_of(part) for _, part in parts_of(X)]) if isinstance(X, RowSource) else X
 
 
 def _array_of(part: Any) -> NDArray[Any]:
-    """A frame as an array, of objects where it does not hold numbers alone; an array as it is."""
+    """Return a frame as an array, with dtype object unless it holds only numbers; return an array unchanged."""
     if not is_frame(part):
         return np.asarray(part)
     columns = list(nw.from_native(part, eager_only=True).iter_columns())
-    is_time = [column.to_numpy().dtype.kind in "mM" for column in columns]  # as objects they would be whole numbers
+    is_time = [column.to_numpy().dtype.kind in "mM" for column in columns]  # NumPy casts times to integer objects
     pairs = zip(columns, is_time, strict=True)
     return np.column_stack([np.array(own.to_list(), object) if time else own.to_numpy() for own, time in pairs])
 
 
 def as_numbers(X: Any) -> Any:
-    """A table as numbers, to compare rows."""
+    """Return a table as numbers for comparing rows."""
     if not is_frame(X) and X.dtype is not None and X.dtype.kind == "f":
         return X
     return InputEncoder.learn(X, Reading(), "the estimator")[1]
 
 
 def present_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any, Any]:
-    """A table, labels and weights without the rows of weight 0.
+    """Return a table, labels and weights without the rows of weight 0.
 
-    They stay as they are where no weight is 0, and where their numbers of rows differ, which a later check refuses.
+    They are returned unchanged if no weight is 0, or if their numbers of rows differ, which a later check rejects.
     """
     X = X if sample_weight is None else _known(X)
     n_rows = _n_rows(X)
@@ -320,9 +324,9 @@ def present_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL) -> tupl
 
 
 def present_table(X: Any, data: TrainingData) -> tuple[Any, TrainingData]:
-    """A table that has not been read, without the rows that data leave out, and the data, which know that.
+    """Return an unread table without the rows of weight 0, and the training data marked accordingly.
 
-    Both stay as they are where none are left out, and where the numbers of rows differ, which a later check refuses.
+    Both are returned unchanged if no row is left out, or if the numbers of rows differ, which a later check rejects.
     """
     if data.rows is None:
         return X, data
@@ -331,7 +335,7 @@ def present_table(X: Any, data: TrainingData) -> tuple[Any, TrainingData]:
 
 
 def present_part(X: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any]:
-    """A table and weights, where there are no targets, without the rows of weight 0."""
+    """Return a table and weights without the rows of weight 0, for fits without targets."""
     X = X if sample_weight is None else _known(X)
     n_rows = _n_rows(X)
     weight = None if n_rows is None else check_weights(sample_weight, n_rows, comm)
@@ -342,7 +346,7 @@ def present_part(X: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, A
 
 
 def _known(X: Any) -> Any:
-    """A table of a kind that rows can be taken of; what is none stays as it is."""
+    """Return a table as a kind that supports row selection; other objects are returned unchanged."""
     X = in_parts(X)
     check_places(X)
     is_known = isinstance(X, list | tuple | np.ndarray | RowSource) or sparse.issparse(X) or is_frame(X)
@@ -353,7 +357,7 @@ def _known(X: Any) -> Any:
 
 
 def _n_rows(X: Any) -> int | None:
-    """How many rows a table has; None of what is none."""
+    """Return the number of rows of a table, or None if the object is not a table."""
     if isinstance(X, list | tuple):
         return len(X)
     shape = getattr(X, "shape", None)

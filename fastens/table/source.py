@@ -33,54 +33,55 @@ from fastens.table.tables import is_frame, plain_array
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-# How often there is a value of a batch: three times as Arrow reads it, and as a float; of a frame, as two floats.
+# Copies of each value of a batch that are in memory at once: three in Arrow's buffers and one as a float for files; two
+# floats for frames.
 _BATCHES = {"files": 4, "frame": 2, "array": 0}
-# Bytes for each column of the pages of a Parquet file that are decoded at a time, and of a row there; and what Arrow
-# takes besides.
+# Bytes of the Parquet pages that are decoded at a time, per column and per row of a column; and Arrow's fixed overhead.
 _PAGES = 4 << 20
 _PAGE_ROW = 16
 _ARROW = 24 << 20
-# What threads and allocators take besides, whatever the table.
+# Fixed overhead of threads and allocators, which does not depend on the table.
 _BESIDES = 12 << 20
 _MOST_GAPS = 32 << 20
-# Bytes of a row to validate on: its target and weight, and for each output its raw prediction.
+# Bytes of a validation row: its target and weight, and the raw prediction of each output.
 _VALIDATED = 24
 _OF_OUTPUT = 16
-# Of a sparse table: bytes of a stored code besides itself, by column and by row; of a row, and of a column's bins; and
-# of a value while it is coded, with its place.
+# Bytes for sparse tables: the overhead of a stored code, by column and by row; a row; the bins of a column; and a value
+# with its index while it is coded.
 _STORED = 12
 _OF_ROW = 24
 _OF_COLUMN = 500
 _CODING = 48
-# Of a value of a sparse table that is counted: what is made of it, and a place in another order.
+# Bytes of a value of a sparse table while values are counted: its derived value and its index in another order.
 _COUNTED = 32
-# How often there are rows of the sample for bins: half as many again as needed, of batches once more while some are
-# dropped; and bytes of such a row besides its values.
+# Copies of the sample from which bins are learned: 1.5 times the rows that are needed, and once more for tables in
+# batches while rows are dropped; and the overhead in bytes of a sampled row.
 _SAMPLE_COPIES = {"files": 2.6, "frame": 2.6, "array": 1.6}
 _SAMPLED = 24
-# To sort columns of the sample: bytes of a row for each thread, and the values that are side by side.
+# Sorting the columns of the sample: bytes per row and thread, and how many values are copied to contiguous columns at a
+# time.
 _SORTED = 32
 _SORTED_VALUES = 1 << 20
-# Bytes of a row's target, as it was given, coded and as a number, and of its weight.
+# Bytes of a row's target (as passed, encoded and as a number) and of its weight.
 _TARGET = 24
 WEIGHT = 8
-# Of small files, this share is held at the least.
+# The minimum resident size of small files is their size divided by this number.
 _WINDOWS = 4
 
 
 class MemoryLimits(NamedTuple):
-    """A ceiling for the memory that a fit takes, and where codes go that do not fit."""
+    """Memory limit of a fit, and the folder for bin codes that exceed it."""
 
     max_memory: int
     spill_dir: str | None = None
 
     def place(self, needs: MemoryNeeds, owner: str) -> Place:
-        """Return where codes go.
+        """Return the place of the bin codes: memory or temporary files.
 
         Raises
         ------
         ValueError
-            Where the fit takes more than the ceiling even with its codes in files.
+            If the fit would exceed the limit even with its codes in files.
         """
         if needs.in_memory <= self.max_memory:
             return MEMORY
@@ -96,32 +97,33 @@ class MemoryLimits(NamedTuple):
 
 
 def _with_gaps(n_bytes: int) -> int:
-    """With what allocators lose between blocks that threads take and give back; large blocks leave no gaps."""
+    """Add the fragmentation of blocks that threads allocate and free; large blocks do not fragment."""
     return n_bytes + min(n_bytes // 10, _MOST_GAPS)
 
 
 class TableShape(NamedTuple):
-    """What the memory of a fit depends on, besides parameters."""
+    """Properties of a table and its targets that determine the memory of a fit, in addition to the parameters."""
 
     n_rows: int
     n_columns: int
-    n_outputs: int = 1  # raw predictions of a row
+    n_outputs: int = 1  # raw predictions per row
     n_targets: int = 1
     is_weighted: bool = False
-    n_validation: int = 0  # rows of another table to validate on
-    n_stored: int | None = None  # values of a sparse table; None: all are stored
+    n_validation: int = 0  # rows of the validation set
+    n_stored: int | None = None  # stored values of a sparse table; None for a dense table
     kind: str = "files"  # or "frame" or "array"
-    value_bytes: int = 8  # of a value as a float
-    # How many categories a column has, or each of them, None for numbers; None: all are numbers.
+    value_bytes: int = 8  # bytes of a value as a float
+    # The number of categories of every column, or a list with one number per column, which is None for numeric columns.
+    # If None, all columns are numeric.
     n_values: int | Sequence[int | None] | None = None
 
     def values(self, of_numbers: float) -> NDArray[np.float64]:
-        """How many values each column may have, columns of numbers so many."""
+        """Return the maximum number of distinct values of each column, which is `of_numbers` for numeric columns."""
         given = self.n_values if isinstance(self.n_values, Sequence) else [self.n_values] * self.n_columns
         return np.array([of_numbers if found is None else found for found in given], dtype=np.float64)
 
     def stored_codes(self) -> int | None:
-        """How many codes are stored; None for those of all values."""
+        """Return the number of stored codes, or None if the codes of all values are stored."""
         if self.n_stored is None or self.n_stored > MOST_STORED * self.n_rows * self.n_columns:
             return None
         return self.n_stored
@@ -129,26 +131,26 @@ class TableShape(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryNeeds:
-    """The bytes that a fit takes at most, above what the process held before.
+    """Peak memory of a fit in bytes, in addition to what the process used before.
 
     Attributes
     ----------
     codes : int
-        The codes of all rows, by column and by row or only by row, where they are in memory.
+        Bin codes of all rows if they are in memory: by column and by row, or only by row.
     disk : int
-        The same where they are in files.
+        Bin codes of all rows if they are in files.
     held : int
-        What is held for each row besides, while trees grow, and working memory: it is never in files.
+        Other data of the rows and workspace while trees grow, which always stay in memory.
     given : int
-        Targets and weights, while codes are made.
+        Targets and weights while codes are computed.
     learning : int
-        The same and a sample of rows, while bins are learned.
+        Targets, weights and the sample of rows while bins are learned.
     reading : int
-        A batch of rows, while bins are learned and codes are made.
+        A batch of rows while bins are learned and codes are computed.
     column : int
-        The codes of a column, which a split reads in one go.
+        Bin codes of one column, which a split reads in one go.
     kept : int
-        What of `held` is the model.
+        The part of `held` that is the model.
 
     Examples
     --------
@@ -169,38 +171,38 @@ class MemoryNeeds:
 
     @property
     def in_memory(self) -> int:
-        """With the codes in memory."""
+        """Peak memory in bytes with the bin codes in memory."""
         return _with_gaps(max(self.held + self.codes, self.reading + max(self.given + self.codes, self.learning)))
 
     @property
     def least(self) -> int:
-        """With the codes in files, of which the fit holds what it is reading, and some more."""
+        """Peak memory in bytes with the bin codes in files, of which only the pages in use are resident."""
         in_files = self.column + self.window
         return _with_gaps(max(self.held + in_files, self.reading + max(self.given + in_files, self.learning)))
 
     @property
     def window(self) -> int:
-        """What is held of codes in files at the least."""
+        """Minimum resident size in bytes of bin codes in files."""
         return min(WINDOW, self.disk // _WINDOWS)
 
     def __str__(self) -> str:
-        """A line to read."""
+        """Return a readable one-line summary."""
         in_memory, least, disk = map(shown_bytes, (self.in_memory, self.least, self.disk))
         return f"{in_memory} in memory, or {least} and {disk} of disk"
 
 
 class FitNeeds(NamedTuple):
-    """What the fit of a model takes, as far as it does not follow from the size of the table."""
+    """Properties of a model and its targets that determine the memory of a fit, whatever the size of the table."""
 
     model: Any
-    n_outputs: int = 1  # raw predictions of a row
+    n_outputs: int = 1  # raw predictions per row
     n_targets: int = 1
     is_weighted: bool = False
     n_validation: int = 0
 
     @classmethod
     def of(cls, model: Any, y: NDArray[Any] | None = None, *, weighted: bool, n_validation: int = 0) -> FitNeeds:
-        """Return what it takes with these targets, as the model has encoded them."""
+        """Return the needs of a fit on targets that the model has already encoded."""
         n_targets = 1 if y is None or y.ndim == 1 else y.shape[1]
         classes, quantile = vars(model).get("classes_"), getattr(model, "quantile", None)
         n_outputs = n_targets * (len(classes) if isinstance(classes, np.ndarray) and len(classes) > 2 else 1)
@@ -209,23 +211,23 @@ class FitNeeds(NamedTuple):
 
     @classmethod
     def of_labels(cls, model: Any, y: Any, *, weighted: bool) -> FitNeeds:
-        """Return what it takes with these targets, as they were given."""
+        """Return the needs of a fit on targets as the user passed them."""
         given = np.asarray(y)
         n_targets = given.shape[1] if given.ndim == 2 else 1
         n_classes = len(set(given.ravel().tolist())) if is_classifier(model) else 1
         return cls(model, n_targets * (n_classes if n_classes > 2 else 1), n_targets, weighted)
 
     def place(self, limits: MemoryLimits, X: Any, categories: Sequence[Any] = ()) -> Place:
-        """Return where the codes of a table go, by the categories of its columns as far as they are known.
+        """Return the place of a table's bin codes, given the categories of its columns as far as they are known.
 
-        ValueError where the fit takes more memory than it may.
+        Raises ValueError if the fit would exceed the memory limit.
         """
         sizes = [None if found is None else len(found) for found in categories]
         needs = self.model._memory_needs(self.shape(X)._replace(n_values=sizes or None))
         return limits.place(needs, type(self.model).__name__)
 
     def shape(self, X: Any) -> TableShape:
-        """Return what is known of a fit on a table."""
+        """Return the shape of a fit on a table."""
         n_rows, n_columns = X.shape
         given = self.n_outputs, self.n_targets, self.is_weighted, self.n_validation
         if issparse(X):
@@ -235,13 +237,17 @@ class FitNeeds(NamedTuple):
 
 
 def bytes_of_codes(shape: TableShape, max_bins: int) -> int:
-    """Return the bytes of codes by column and by row."""
+    """Return the bytes of the bin codes that are stored by column and by row."""
     code = 1 if max_bins <= BYTE_BINS else 2
     return shape.n_rows * (shape.n_columns * code + record_stride(shape.n_columns * code + 4))
 
 
 def needs_of(shape: TableShape, model: Any, held: int, codes: tuple[int, int], kept: int) -> MemoryNeeds:
-    """Return what a fit takes, given what it holds besides codes, the codes in memory and in files, and the model."""
+    """Return the memory needs of a fit from its parts in bytes.
+
+    `held` is everything but codes and model, `codes` holds the bytes of codes in memory and in files, and `kept` is the
+    size of the model.
+    """
     code = 1 if bins_of(model) <= BYTE_BINS else 2
     held += shape.n_validation * (shape.n_columns * code + _VALIDATED + _OF_OUTPUT * shape.n_outputs) + _BESIDES
     held += kept
@@ -250,14 +256,15 @@ def needs_of(shape: TableShape, model: Any, held: int, codes: tuple[int, int], k
     in_memory, of_bins = codes[0], _OF_COLUMN * shape.n_columns + _BESIDES
     if (n_codes := shape.stored_codes()) is not None:
         in_memory = n_codes * (_STORED + code) + _OF_ROW * shape.n_rows
-    # What is made of the values stays no longer than until they are codes.
+    # The intermediate arrays of the values are freed as soon as the codes exist.
     return MemoryNeeds(0, 0, held + in_memory, 0, _CODING * shape.n_stored, of_bins, 0, kept)
 
 
 def needs_without_files(shape: TableShape, model: Any, held: float, kept: float, learning: float = 0) -> MemoryNeeds:
-    """Return what a fit takes of which nothing goes to files.
+    """Return the memory needs of a fit that stores nothing in files.
 
-    Given are what it holds besides its model while rows are read or read already, and what it held to learn bins.
+    `held` is everything but the model during and after the reading of rows, `kept` is the size of the model, and
+    `learning` is the peak while bins are learned.
     """
     found, kept = bytes_to_read(shape, model), int(kept)
     if shape.n_stored is not None:
@@ -267,12 +274,12 @@ def needs_without_files(shape: TableShape, model: Any, held: float, kept: float,
 
 
 def bins_of(model: Any) -> int:
-    """Return the most bins of a column."""
+    """Return the maximum number of bins of a column."""
     return getattr(model, "max_bins", None) or BYTE_BINS
 
 
 def bytes_to_read(shape: TableShape, model: Any) -> dict[str, int]:
-    """Return the bytes of targets, of what bins are learned from, and of a batch."""
+    """Return the bytes of targets and weights, of the sample that bins are learned from, of a batch and of a column."""
     n_rows, n_columns, size = shape.n_rows, max(1, shape.n_columns), shape.value_bytes
     given = n_rows * (_TARGET * shape.n_targets + WEIGHT * shape.is_weighted)
     sample = default_sample(n_columns, bins_of(model))
@@ -292,7 +299,7 @@ def bytes_to_read(shape: TableShape, model: Any) -> dict[str, int]:
 
 
 def in_bytes(value: Any, name: str = "max_memory") -> int:
-    """Return a number of bytes: a whole number, or a text such as "8GB" (powers of 1000) or "8GiB" (of 1024).
+    """Return a size in bytes from an integer or a string such as "8GB" (powers of 1000) or "8GiB" (powers of 1024).
 
     Examples
     --------
@@ -312,7 +319,7 @@ def in_bytes(value: Any, name: str = "max_memory") -> int:
 
 
 def shown_bytes(n_bytes: int) -> str:
-    """Return a number of bytes to read, rounded up.
+    """Return a number of bytes as readable text, rounded up.
 
     Examples
     --------
@@ -327,7 +334,7 @@ def shown_bytes(n_bytes: int) -> str:
 
 
 def checked_folder(folder: Any) -> str | None:
-    """Return a folder that is there, as text; None for the system's."""
+    """Return the path of an existing folder as a string, or None for the system's temporary folder."""
     if folder is None:
         return None
     path = os.fspath(folder)
@@ -348,7 +355,7 @@ _COUNT = real(0) | NONE
 
 
 def _check_values(n_values: Any, n_columns: int) -> None:
-    """Refuse numbers of categories that are neither those of all columns nor one for each."""
+    """Raise ValueError unless `n_values` is one number for all columns or a list with one number per column."""
     each = list(n_values) if isinstance(n_values, list | tuple) else [n_values] * int(n_columns)
     if len(each) != n_columns or not all(map(_COUNT.holds, each)):
         raise ValueError(
@@ -366,36 +373,44 @@ def estimate_memory(
     weighted: bool = False,
     **of_table: Any,
 ) -> MemoryNeeds:
-    """Estimate what a fit will take, by the arrays that it holds at the same time; nothing is read.
+    """Estimate the peak memory of a fit without reading any data.
+
+    The estimate adds up the arrays that a fit holds at the same time.
 
     Parameters
     ----------
     estimator : estimator
-        With its parameters.
+        The unfitted fastens estimator, whose parameters determine the estimate.
     n_rows, n_columns : int
-        Of the table, without targets and weights.
+        Shape of the table, without the columns of targets and weights.
     n_outputs : int, default=1
-        Raw predictions of a row: the number of classes where it is above two, of targets, of quantiles.
+        Number of raw predictions per row: the number of classes for multiclass classification, otherwise the number of
+        targets or quantiles.
     n_targets : int, default=1
-        How many targets there are.
+        Number of targets.
     weighted : bool, default=False
-        Whether there are weights.
+        If True, the fit uses sample weights.
     **of_table : int or str
-        ``n_validation``: rows of another table to validate on; ``n_stored``: how many values a sparse table stores;
-        ``kind``: "array", "frame", or by default "files" (and streams); ``value_bytes``: 4 where all columns are of
-        float32, by default 8; ``n_values``: how many categories a column has, or a list of that for each of them, None
-        for numbers, for models that count them (by default all columns are of numbers).
+        Further properties of the table:
+
+        - ``n_validation`` is the number of rows of a separate validation set (default 0).
+        - ``n_stored`` is the number of stored values of a sparse table. If None, the table is dense.
+        - ``kind`` is "array", "frame" or "files", which includes streams (default "files").
+        - ``value_bytes`` is 4 if all columns are float32 (default 8).
+        - ``n_values`` is the number of categories per column, or a list with one number per column that is None for
+          numeric columns. Only models that count categories use it. If None, all columns are numeric.
 
     Returns
     -------
     MemoryNeeds
-        Bytes above what the process holds before: ``in_memory`` with the codes of the rows in memory, ``least`` with
-        these in files of ``disk`` bytes. A frame that is not given as a `Source` is besides copied to an array.
+        Bytes in addition to what the process already uses: ``in_memory`` with the bin codes in memory, ``least`` with
+        the bin codes in files of ``disk`` bytes. A frame that is not passed as a `Source` is also copied to an array,
+        which the estimate does not include.
 
     Raises
     ------
     ValueError
-        For members of other libraries, whose memory is not known.
+        If `estimator` or one of its members comes from another library, because its memory is unknown.
 
     Examples
     --------
@@ -419,29 +434,31 @@ def estimate_memory(
 
 
 class Source:
-    """A table of any kind to fit on, with a ceiling for the memory that the fit takes.
+    """Table to fit on, of any kind, with an optional memory limit.
 
-    A ceiling is no property of a model: a search or a pipeline does not vary it, a model that is saved or cloned does
-    not take it along, and one machine has another than the next. So it stands with the table.
+    The memory limit belongs to the table, not to the model: searches and pipelines do not vary it, saved and cloned
+    models do not carry it along, and it differs between machines.
 
     Parameters
     ----------
     table : path, list of paths, stream, lazy frame, function, frame, array or list of texts
-        What `fit` takes as X.
+        The table, in any form that `fit` accepts as X.
     columns : sequence of str, optional
-        The columns to read, those of targets and weights among them; default: all.
+        Names of the columns to read, including the columns of targets and weights. If None, all columns are read.
     max_memory : int or str, optional
-        The most bytes that `fit` may take above what the process holds before, such as ``"8GB"``. Codes that do not
-        fit go to files; where the rest does not fit either, `fit` raises an error that names the least that would do,
-        before it starts. Default: no ceiling.
+        Maximum number of bytes that `fit` may use in addition to what the process already uses, such as ``"8GB"``. Bin
+        codes that exceed the limit are written to temporary files. If even this is not enough, `fit` raises
+        ValueError before it starts and names the smallest limit that suffices. If None, memory is not limited.
     spill_dir : path, optional
-        The folder of these files, which have no name and vanish with the process, and of the copy of a stream that can
-        be read only once; default: the system's folder of temporary files, which may itself be in memory.
+        Folder for these files and for the copies of streams that can be read only once. The files of codes have no
+        name and disappear when the process ends. If None, the system's temporary folder is used, which may itself be
+        in memory.
 
     Raises
     ------
     ValueError
-        For a list of tables, a ceiling that is no size, a folder that is not there, and columns of a sparse matrix.
+        If `table` is a list of tables, `max_memory` is not a valid size, `spill_dir` does not exist, or `columns` is
+        set for a sparse matrix.
 
     Examples
     --------
@@ -473,16 +490,16 @@ class Source:
         self._limits = None if max_memory is None else MemoryLimits(in_bytes(max_memory), self._folder)
 
     def __repr__(self) -> str:
-        """The table's type, and the ceiling."""
+        """Return the type of the table and the memory limit."""
         return f"Source({type(self.table).__name__}, max_memory={self.max_memory!r})"
 
     def opened(self) -> Any:
-        """Return the table as a row source, or a sparse matrix, that knows the ceiling."""
+        """Return the table as a row source or sparse matrix that carries the memory limit."""
         opened: Any
         if sparse.issparse(self.table):
             if self.columns is not None:
                 raise ValueError("columns must be None for a sparse matrix, which has no names of columns.")
-            opened = copy(self.table)  # of the same arrays
+            opened = copy(self.table)  # a shallow copy, which shares the arrays
             opened.limits = self._limits
             return opened
         if isinstance(self.table, Batches):
@@ -490,14 +507,14 @@ class Source:
         else:
             opened = open_batches(self.table, self._folder) if is_source(self.table) else TableParts(self.table)
         if self.columns is not None:
-            if opened.columns:  # an array has none, and says so
+            if opened.columns:  # arrays have no column names; `select` raises the error
                 _check_names(self.columns, opened.columns)
             opened = opened.select(map(plain_name, self.columns))
         opened.limits = self._limits
         return opened
 
     def in_memory(self) -> tuple[Any, MemoryLimits | None]:
-        """Return a table that is no source as it is, with only its columns, and the ceiling."""
+        """Return a table that is already in memory, with only the selected columns, and the memory limit."""
         if self.columns is None:
             is_table = is_frame(self.table) or sparse.issparse(self.table)
             return self.table if is_table else plain_array(self.table), self._limits
@@ -510,7 +527,7 @@ class Source:
 
 
 def _check_names(columns: list[Any], known: list[Any]) -> None:
-    """Raise ValueError where columns to read are not there, or are named twice."""
+    """Raise ValueError if a column to read does not exist or is named twice."""
     columns = list(map(plain_name, columns))
     for place, name in enumerate(columns):
         if name not in known:
@@ -520,22 +537,22 @@ def _check_names(columns: list[Any], known: list[Any]) -> None:
 
 
 class TableParts(RowSource):
-    """Tables in memory that are read in parts, so that nothing is made of all their rows but codes.
+    """Tables in memory that are read in parts, so that only bin codes are held for all rows at once.
 
     Parameters
     ----------
     *tables : frames or arrays
-        With the same columns; the rows of the first come first.
+        Tables with the same columns. Their rows are concatenated in this order.
 
     Attributes
     ----------
     columns : list
-        Names of the columns; none for an array.
+        Names of the columns; empty for arrays.
 
     Raises
     ------
     ValueError
-        For tables with other columns than the first.
+        If a table has other columns than the first one.
     """
 
     def __init__(self, *tables: Any) -> None:
@@ -564,7 +581,7 @@ class TableParts(RowSource):
         return opened
 
     def parts(self) -> Iterator[Any]:
-        """Yield rows, as tables of the same kind; where there are none, a table without rows."""
+        """Yield the rows as tables of the same kind; yield one empty table if there are no rows."""
         for table in self._read() if len(self) else self._tables[:1]:
             for start in range(0, max(len(table), not len(self)), BATCH_ROWS):
                 part = table[start : start + BATCH_ROWS]
@@ -577,7 +594,7 @@ class TableParts(RowSource):
         yield from self._tables
 
     def select(self, columns: Iterable[Any]) -> TableParts:
-        """Return the table with only these columns, in this order; none of them is copied."""
+        """Return the table with only these columns, in this order, without copying them."""
         if not self._is_frame:
             raise ValueError("columns must be None for an array, which has no names of columns.")
         selected = copy(self)
@@ -593,7 +610,7 @@ class TableParts(RowSource):
 
 
 def _are_texts(values: NDArray[Any]) -> bool:
-    """Whether an array is a list of texts, of which any may be missing: a table of one column."""
+    """Return True if an array is a list of texts, some of them possibly missing, which is a table of one column."""
     if values.ndim != 1 or values.dtype.kind not in "OUT":
         return False
     return all(isinstance(value, str) or is_missing(value) for value in values)

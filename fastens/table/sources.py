@@ -1,4 +1,4 @@
-"""Tables that are read in batches, read-ahead, and checks that every pass sees the same rows."""
+"""Tables that are read in batches, with read-ahead, and checks that every pass sees the same rows."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """Yield items, none of them None, while another thread makes the next one: one is made ahead, never more.
+    """Yield items while another thread produces the next one; at most one item is produced ahead.
 
-    For items that are read, or made by what gives the interpreter's lock away for most of its time. The other thread is
-    gone when the last item, or an error, has come, and when the iterator is closed.
+    Items must not be None. This helps if producing an item is I/O or releases the GIL most of the time. The thread ends
+    after the last item, after an error, and when the iterator is closed.
     """
     rest, limit = iter(items), thread_limit()
 
@@ -52,14 +52,14 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
 
 
 class _Handed(RowSource):
-    """The rows of a table as another thread reads them, once."""
+    """Row source that another thread fills through a queue, and that can be read once."""
 
     def __init__(self, source: RowSource, parts: Queue[Any]) -> None:
         self.shape, self.dtype = source.shape, source.dtype
         self.queue, self._is_over = parts, False
 
     def parts(self) -> Iterator[Any]:
-        """Yield the parts that are left."""
+        """Yield the remaining parts."""
         while not self._is_over:
             part = self.queue.get()
             self._is_over = part is None
@@ -68,9 +68,10 @@ class _Handed(RowSource):
 
 
 def read_together(source: RowSource, readers: list[Callable[[RowSource], None]]) -> None:
-    """Call functions that each read a table once, all from one pass over it: each in a thread of its own.
+    """Run several functions that each read a table once on a single pass over it, each in its own thread.
 
-    All of them get each part before any gets the next one. The first error is raised when all have ended.
+    Every function receives a part before any function receives the next one. The first error is raised after all
+    functions have ended.
     """
     if len(readers) == 1:
         readers[0](source)
@@ -83,7 +84,7 @@ def read_together(source: RowSource, readers: list[Callable[[RowSource], None]])
             with limited_threads(limit):
                 reader(rows)
         finally:
-            for _ in rows.parts():  # what nobody waits for any more
+            for _ in rows.parts():  # drain the queue, so that the reading thread does not block
                 pass
 
     with ThreadPoolExecutor(len(readers), "fastens") as threads:
@@ -99,7 +100,7 @@ def read_together(source: RowSource, readers: list[Callable[[RowSource], None]])
             each.result()
 
 
-# The first rows are all looked at, and of those after them every so manieth; of a wide table, so many columns.
+# All of the first rows are hashed, and then every `_STEP`-th row; in wide tables, at most `_MOST_COLUMNS` columns.
 _FIRST_ROWS = 1 << 16
 _STEP = 16
 _MOST_COLUMNS = 64
@@ -108,16 +109,16 @@ _MASK = (1 << 64) - 1
 
 
 class SameRows:
-    """What the passes over a table have in common: sums of hashes of columns, whatever the batches.
+    """Check that all passes over a table see the same rows, by sums of hashes of each column.
 
-    A sum is over rows, each with a factor of its own, so that it depends on the rows' order too.
+    Each row has its own factor in the sums, so that they depend on the order of the rows but not on the batches.
     """
 
     def __init__(self) -> None:
         self._passes: dict[str, tuple[int, int]] = {}  # by column: rows and sum of the first whole pass
 
     def over(self, batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
-        """Yield the batches of a pass; ValueError at its end where a column differs from that of an earlier pass."""
+        """Yield the batches of a pass; raise ValueError at its end if a column differs from an earlier pass."""
         chosen = range(0, len(columns), -(-len(columns) // _MOST_COLUMNS) or 1)
         sums, n_rows = dict.fromkeys(chosen, 0), 0
         for batch in batches:
@@ -130,7 +131,7 @@ class SameRows:
         for index, total in sums.items():
             found = n_rows, total & _MASK
             first = self._passes.setdefault(columns[index], found)
-            if first[0] == n_rows and first != found:  # other numbers of rows are an error that says so
+            if first[0] == n_rows and first != found:  # a different number of rows raises its own error elsewhere
                 raise ValueError(
                     f"X must give the same rows at every pass; column {columns[index]!r} has other values, or another "
                     "order, than before."
@@ -138,27 +139,27 @@ class SameRows:
 
 
 def _looked_at(start: int, n_rows: int) -> NDArray[np.int64]:
-    """The rows of a batch, counted in it, that are looked at."""
+    """Return the indices within a batch of the rows that are hashed."""
     n_all = min(max(_FIRST_ROWS - start, 0), n_rows)
     return np.concatenate([np.arange(n_all), np.arange(n_all + -(start + n_all) % _STEP, n_rows, _STEP)])
 
 
 def _hashes(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a number for each of some rows of an Arrow array, the same for the same value."""
+    """Return a hash for each of the given rows of an Arrow array; equal values have equal hashes."""
     import pyarrow as pa
 
     try:
         taken = column if len(rows) == len(column) else column.take(pa.array(rows))
         hashes = _of_numbers(taken) if _is_numeric(taken.type) else _of_values(taken)
-    except pa.ArrowNotImplementedError:  # Arrow does little with some types
+    except pa.ArrowNotImplementedError:  # Arrow lacks kernels for some types
         return np.zeros(len(rows), np.uint64)
-    if taken.null_count:  # what stands there is of no meaning
+    if taken.null_count:  # the buffer content of missing values is undefined
         hashes[taken.is_null().to_numpy(zero_copy_only=False)] = _MIXER
     return hashes
 
 
 def _is_numeric(kind: Any) -> bool:
-    """Whether values, numbers or times, are a whole number of bytes of a buffer."""
+    """Return True for numbers and times that take a whole number of bytes in a buffer."""
     import pyarrow as pa
 
     return pa.types.is_primitive(kind) and kind.bit_width in (8, 16, 32, 64)
@@ -172,53 +173,53 @@ def _of_numbers(values: Any) -> NDArray[np.uint64]:
 def _of_values(values: Any) -> NDArray[np.uint64]:
     encoded = values if hasattr(values, "dictionary") else values.dictionary_encode()
     values = encoded.dictionary.to_pylist()
-    # Each NaN has a hash of its own.
+    # Python hashes each NaN object differently, so NaN becomes 0.
     known = np.array([hash(value) & _MASK if value == value else 0 for value in values] or [0], np.uint64)  # noqa: PLR0124
     return known[encoded.indices.fill_null(0).to_numpy()]
 
 
-# Rows and values of a batch: what is decoded at a time.
+# Maximum rows and values of a batch, which is decoded at a time.
 BATCH_ROWS = 1 << 17
 BATCH_VALUES = 1 << 22
-# Row groups of more rows, or of more bytes for each column, are not read as a whole; what is read of them at a time.
+# Row groups with more rows, or more bytes per column, are read page by page, with a buffer of `_READ` bytes.
 _GROUP_ROWS = 1 << 18
 _GROUP_BYTES = 1 << 21
 _READ = 1 << 16
 _CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
 _PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
-_INDEX = re.compile(r"__index_level_\d+__")  # that pandas writes beside the columns
-_STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # of pyarrow, arro3, DuckDB; of nanoarrow
+_INDEX = re.compile(r"__index_level_\d+__")  # index columns that pandas writes next to the columns
+_STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # in pyarrow, arro3, DuckDB and nanoarrow
 
 
 @dataclass
 class Reader:
-    """What opens a table: the types of its columns, batches of some of them at each call, and its number of rows."""
+    """Reader of a table: the schema, a function that yields batches of chosen columns, and the number of rows."""
 
     schema: Any
     read: Callable[[list[str]], Iterable[Any]]
-    n_rows: int | None = None  # None before it has been counted
-    on_rows: Callable[[int | None], None] | None = None  # called with None at a pass, with the rows of each batch
+    n_rows: int | None = None  # None until the rows have been counted
+    on_rows: Callable[[int | None], None] | None = None  # called with None when a pass begins, then with batch sizes
     same_rows: SameRows | None = None  # compares passes
-    reads_ahead: bool = False  # whether another thread reads, one batch ahead of the work on those before
+    reads_ahead: bool = False  # if True, another thread reads one batch ahead
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Begin a pass: read, compare and tell."""
+        """Yield the batches of a new pass, compare it with earlier passes, and report the rows read."""
         tell = self.on_rows or (lambda _: None)
         tell(None)
         found = ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
         for batch in found if self.same_rows is None else self.same_rows.over(found, columns):
             yield batch
             tell(batch.num_rows)
-        _arrow().default_memory_pool().release_unused()  # else Arrow keeps most of it
+        _arrow().default_memory_pool().release_unused()  # otherwise Arrow keeps most of the memory
 
 
 class Batches(RowSource):
-    """A table that is read in batches of Arrow, only the columns that are needed.
+    """Table that is read in Arrow batches, with only the selected columns.
 
     Attributes
     ----------
     columns : list of str
-        The columns that parts have.
+        Names of the selected columns.
     """
 
     dtype = None
@@ -231,14 +232,14 @@ class Batches(RowSource):
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Rows and columns; the rows of a stream are counted by reading one column."""
+        """Numbers of rows and columns; the rows of a stream are counted by reading one column."""
         if self._reader.n_rows is None:
             self._reader.n_rows = sum(batch.num_rows for batch in self._reader.read(self.columns[:1]))
         return self._reader.n_rows, len(self.columns)
 
     @property
     def value_bytes(self) -> int:  # type: ignore[override]
-        """Bytes of a value as a float: 4 where all numbers are float32."""
+        """Bytes of a value as a float: 4 if all numbers are float32, otherwise 8."""
         types = _arrow().types
         kinds = (types.is_float32, types.is_dictionary, types.is_string, types.is_large_string, types.is_boolean)
         found = map(self._reader.schema.field, self.columns)
@@ -246,7 +247,7 @@ class Batches(RowSource):
 
     @property
     def on_rows(self) -> Callable[[int | None], None] | None:
-        """What is called where a pass over the table begins, with None, and after a batch, with its number of rows."""
+        """Callback with None when a pass over the table begins, and with the number of rows after each batch."""
         return self._reader.on_rows
 
     @on_rows.setter
@@ -254,12 +255,12 @@ class Batches(RowSource):
         self._reader.on_rows = function
 
     def compared(self) -> Batches:
-        """Return the table, which from now on raises ValueError where a pass gives other rows than one before."""
+        """Return the table, which from now on raises ValueError if a pass yields different rows than an earlier one."""
         self._reader.same_rows = self._reader.same_rows or SameRows()
         return self
 
     def __getitem__(self, rows: Any) -> Batches:
-        """Return some of the rows: ascending row numbers, a mask or a slice."""
+        """Return a selection of rows: ascending row numbers, a mask or a slice."""
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
             rows = np.arange(len(self))[rows]
         chosen = np.asarray(rows, dtype=np.intp)
@@ -283,18 +284,18 @@ class Batches(RowSource):
         return selected
 
     def typed(self) -> Any:
-        """Return an Arrow table with the columns and without rows."""
+        """Return an empty Arrow table with the selected columns."""
         schema, has_runs = self._reader.schema, _arrow().types.is_run_end_encoded
-        kinds = [kind.value_type if has_runs(kind) else kind for kind in schema.types]  # Arrow makes none without rows
+        kinds = [kind.value_type if has_runs(kind) else kind for kind in schema.types]  # Arrow has no empty run arrays
         return _arrow().schema(zip(schema.names, kinds, strict=True)).empty_table().select(self.columns)
 
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
-        """Return columns as NumPy arrays, of strings as arrays of shared objects."""
+        """Return columns as NumPy arrays; strings become object arrays that share equal objects."""
         arrow = _arrow()
         parts: list[list[Any]] = [[] for _ in columns]
         for batch in self._reader.batches(columns):
             for own, column in zip(parts, batch.columns, strict=True):
-                # Arrow joins no dictionaries that hold missing values.
+                # Arrow cannot unify dictionaries that contain missing values.
                 values = plain_column(column)
                 values = values.dictionary_decode() if arrow.types.is_dictionary(values.type) else values
                 is_text = values.type in (arrow.string(), arrow.large_string(), arrow.string_view())
@@ -304,7 +305,7 @@ class Batches(RowSource):
 
 
 def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
-    """Read some of the rows."""
+    """Read the selected rows."""
     start = 0
     for batch in reader.batches(columns):
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
@@ -325,7 +326,7 @@ def _as_numpy(parts: list[Any], type_: Any) -> NDArray[Any]:
 
 
 def is_source(X: Any) -> bool:
-    """Whether `X` is opened by `open_batches`: paths, streams, lazy frames, or a function that gives one of them."""
+    """Return True if `open_batches` opens `X`: paths, streams, lazy frames, or a function that returns one of them."""
     if X is None or isinstance(X, np.ndarray) or issparse(X):
         return False
     if isinstance(X, str | os.PathLike):
@@ -344,7 +345,7 @@ def is_source(X: Any) -> bool:
 
 
 def is_stream(X: Any) -> bool:
-    """Whether `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
+    """Return True if `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
     return hasattr(X, "__arrow_c_stream__") and any(kind.__name__ in _STREAMS for kind in type(X).__mro__)
 
 
@@ -355,16 +356,17 @@ def open_stream(stream: Any) -> Batches:
 
 
 def open_batches(source: Any, folder: str | None = None) -> Batches:
-    """Return a source (see `is_source`) as a table that is read in batches; one that is open already as it is.
+    """Return a source (see `is_source`) as a table that is read in batches; open tables are returned unchanged.
 
-    A stream that can be read once is copied to a temporary file in `folder`, by default the system's.
+    A stream that can be read only once is copied to a temporary file in `folder`. If `folder` is None, the system's
+    temporary folder is used.
 
     Raises
     ------
     ImportError
-        Where pyarrow is not installed.
+        If pyarrow is not installed.
     ValueError
-        For files of another kind, or with columns of types that do not go together.
+        If files have an unsupported format, or their columns have incompatible types.
     """
     return source if isinstance(source, Batches) else Batches(_reader_of(source, folder))
 
@@ -383,7 +385,10 @@ def _arrow() -> Any:
 
 
 def _opened(stream: Any) -> Any:
-    """A stream as a reader of pyarrow; one of its own as it is, since from another errors come as texts alone."""
+    """Return a stream as a pyarrow reader.
+
+    A pyarrow reader is returned unchanged, because an import through the C interface reduces its errors to text.
+    """
     kind = _arrow().RecordBatchReader
     return stream if isinstance(stream, kind) else kind.from_stream(stream)
 
@@ -393,7 +398,7 @@ def _is_dataset(X: Any) -> bool:
 
 
 def _reader_of(source: Any, folder: str | None = None) -> Reader:
-    _arrow()  # or the error says that it is not installed
+    _arrow()  # raises ImportError if pyarrow is not installed
     source = nw.to_native(source, pass_through=True)
     if isinstance(source, str | os.PathLike | list | tuple):
         return _of_files(_paths_of(source))
@@ -404,7 +409,7 @@ def _reader_of(source: Any, folder: str | None = None) -> Reader:
     if is_stream(source):
         return _of_one_pass(_opened(source), folder)
     if hasattr(source, "__arrow_c_stream__"):
-        # A stream can be read once: a new one for each pass.
+        # A stream can be read only once, so each pass opens a new one.
         return Reader(_opened(source).schema, lambda columns: _selected(_opened(source), columns))
     if callable(source):
         return _of_function(source)
@@ -429,7 +434,7 @@ def _of_dataset(dataset: Any) -> Reader:
 
 
 def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
-    """Read one row group after the other: a dataset reads whole files ahead, which costs memory."""
+    """Read row groups one by one, because a dataset scan reads whole files ahead, which uses more memory."""
     module = _arrow().dataset
     options = module.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
     frugal = {"batch_size": BATCH_ROWS, "batch_readahead": 0}
@@ -439,9 +444,9 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
         yield from dataset.to_batches(columns=columns, fragment_readahead=0, **frugal)
         return
     for fragment in fragments:
-        with _faults_of(getattr(fragment, "path", "")):  # none of a table in memory
+        with _faults_of(getattr(fragment, "path", "")):  # fragments of tables in memory have no path
             if isinstance(fragment, module.ParquetFileFragment):
-                by_page = set(columns) <= set(fragment.physical_schema.names)  # the others are parts of the path
+                by_page = set(columns) <= set(fragment.physical_schema.names)  # other columns come from the path
                 for part in fragment.split_by_row_group():
                     if by_page and _is_large(part.row_groups[0], part.metadata.num_columns):
                         yield from _by_page(part, dataset.schema, columns)
@@ -452,12 +457,12 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
 
 
 def _is_large(group: Any, n_columns: int) -> bool:
-    """Whether the pages of all columns at a time take less than a row group as a whole, of which there may be two."""
+    """Return True if one page of each column uses less memory than a whole row group, of which two may be loaded."""
     return group.num_rows > _GROUP_ROWS or group.total_byte_size > _GROUP_BYTES * n_columns
 
 
 def _by_page(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
-    """Read a row group, of which no more is held than a page of each column."""
+    """Read a row group while holding only one page of each column."""
     arrow = _arrow()
     chosen = arrow.schema([schema.field(name) for name in columns])
     with part.open() as opened:
@@ -469,7 +474,7 @@ def _by_page(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
 
 @contextmanager
 def _faults_of(path: str) -> Iterator[None]:
-    """Errors with the name of the file."""
+    """Add the path of the file to errors."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -491,7 +496,7 @@ def _of_lazy_frame(frame: Any) -> Reader:
 
 
 def _of_one_pass(stream: Any, place: str | None) -> Reader:
-    """A stream that can be read once is copied to a temporary file."""
+    """Return a reader for a stream that can be read only once, which is copied to a temporary file."""
     arrow = _arrow()
     folder = tempfile.mkdtemp(prefix="fastens-", dir=place)
     path = os.path.join(folder, "table.arrow")
@@ -511,7 +516,7 @@ def _of_one_pass(stream: Any, place: str | None) -> Reader:
 
 
 def _copied(stream: Any, path: str, folder: str) -> int:
-    """Write all batches to a file; how many rows they have."""
+    """Write all batches to a file and return their number of rows."""
     arrow, n_rows, of_stream = _arrow(), 0, list[OSError]()
 
     def batches() -> Iterator[Any]:
@@ -539,7 +544,7 @@ def _copied(stream: Any, path: str, folder: str) -> int:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a text ends as the name of a file that is read here."""
+    """Return True if a text has the suffix of a supported file format."""
     return _format_of(text) is not None
 
 
@@ -555,7 +560,7 @@ def _suffixes(name: str) -> list[str]:
 
 
 def _paths_of(source: Any) -> list[str]:
-    """The files that paths and patterns name; those of a pattern in the order of their names."""
+    """Return the files that match paths and patterns; the files of a pattern are sorted by name."""
     paths = []
     for item in source if isinstance(source, list | tuple) else [source]:
         path = os.fspath(item)

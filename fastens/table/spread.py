@@ -1,7 +1,7 @@
-"""Tables that are spread over a cluster: how they are recognised, what handles them, and which methods refuse them.
+"""Detection of tables that are distributed over a cluster, and dispatch to their handlers.
 
-`fastens.distributed` registers a handler for each kind of cluster when it is imported. The first table of a cluster
-imports it, so models of tables in memory never do.
+`fastens.distributed` registers a handler for each kind of cluster on import. It is imported on the first use of such a
+table, so users of tables in memory never pay for the import.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-# Handles a call of `fit`, `score` or a method that predicts: gets the method, the model, X and the other arguments.
+# Handler of a call of `fit`, `score` or a prediction method, with the method, the model, X and the other arguments.
 Handler = Callable[[Callable[..., Any], Any, Any, dict[str, Any]], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 _HANDLERS: dict[str, Handler] = {}
-# The module that registers handlers.
+# The module that registers the handlers.
 _WING = "fastens.distributed.clusters"
-# The classes whose methods refuse such tables already.
+# Classes whose methods already reject such tables.
 _GUARDED: weakref.WeakSet[type] = weakref.WeakSet()
-# The parameters of public methods and functions that are tables.
+# Parameters of public methods and functions that take tables.
 _TABLES = ("X", "X_val", "X_test", "background", "others", "outcomes", "table", "source")
 _REMEDIES = {
     "dask": "Pass {name}.compute(), or a sample of its rows; {name}.map_partitions calls a function for each "
@@ -34,14 +34,14 @@ _REMEDIES = {
 
 
 def register_cluster(kind: str, handler: Handler) -> None:
-    """Let a handler answer for the tables of a kind of cluster, "dask" or "ray"."""
+    """Register the handler for tables of a kind of cluster, "dask" or "ray"."""
     _HANDLERS[kind] = handler
 
 
 def cluster_of(X: Any) -> str | None:
-    """Return the kind of cluster that a table is spread over, "dask" or "ray"; None for any other table.
+    """Return the kind of cluster that a table is distributed over, "dask" or "ray", or None for any other table.
 
-    Nothing is imported for the answer: a table of Dask exists only where Dask was imported.
+    The check does not import anything, because a Dask table can exist only if Dask has been imported.
 
     Examples
     --------
@@ -64,14 +64,14 @@ def cluster_of(X: Any) -> str | None:
 
 
 def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:
-    """Return the answer of a method for a table that is spread over a cluster."""
+    """Return the result of a method for a table that is distributed over a cluster."""
     if not _HANDLERS:
         import_module(_WING)
     return _HANDLERS[cluster_of(X) or ""](method, model, X, given)
 
 
 def refuse(name: str, X: Any, owner: str) -> TypeError:
-    """Return the error of a method or function that takes no table of a cluster as its parameter `name`."""
+    """Return the TypeError for passing a table of a cluster as a parameter that does not support it."""
     kind = cluster_of(X) or ""
     remedy = _REMEDIES[kind].format(name=name)
     got = f"a {kind.title()} {type(X).__name__}"
@@ -79,7 +79,7 @@ def refuse(name: str, X: Any, owner: str) -> TypeError:
 
 
 def on_clusters(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A `fit` or `score` that takes tables of a cluster as X, and refuses others if X is a table in memory."""
+    """Decorate `fit` or `score` to accept X from a cluster; if X is in memory, other tables must be in memory too."""
     names = [*signature(method).parameters]
     tables = _tables_among(names)
     if names[1:2] != ["X"]:
@@ -100,15 +100,15 @@ def on_clusters(method: Callable[..., Any]) -> Callable[..., Any]:
 def _other_arguments(
     method: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments besides X by their names; TypeError, with a hint, for names that the method does not take."""
+    """Return all arguments except X by name; raise TypeError with a hint for unknown names."""
     model._check_names(method, kwargs)
-    signature(method).bind(model, *args, **kwargs)  # raises where an argument is lacking or given twice
+    signature(method).bind(model, *args, **kwargs)  # raises TypeError for missing or repeated arguments
     names = [*signature(method).parameters][1:]
     return {name: value for name, value in (dict(zip(names, args, strict=False)) | kwargs).items() if name != "X"}
 
 
 def in_memory_only(function: Function) -> Function:
-    """A public function or method that refuses tables of a cluster by its name; itself if it takes no tables."""
+    """Decorate a public function to reject tables of a cluster; return it unchanged if it does not take tables."""
     tables = _tables_among([*signature(function).parameters])
     if not tables:
         return function
@@ -122,13 +122,13 @@ def in_memory_only(function: Function) -> Function:
 
 
 def refuse_clusters(cls: type, answered: Collection[str]) -> None:
-    """Make all public methods of a class refuse tables of a cluster, except for those that answer them."""
+    """Make all public methods of a class reject tables of a cluster, except the methods in `answered`."""
     for owner in cls.__mro__:
         if owner in _GUARDED or not owner.__module__.startswith("fastens."):
             continue
         _GUARDED.add(owner)
         for name, method in list(vars(owner).items()):
-            function = getattr(method, "fn", method)  # what scikit-learn's `available_if` holds
+            function = getattr(method, "fn", method)  # the function inside scikit-learn's `available_if`
             if not isfunction(function) or name.startswith("_") or name in answered:
                 continue
             if function is method:
@@ -138,7 +138,7 @@ def refuse_clusters(cls: type, answered: Collection[str]) -> None:
 
 
 def _tables_among(names: list[str]) -> list[tuple[int, str]]:
-    """The places and names of the parameters that are tables."""
+    """Return the positions and names of the parameters that take tables."""
     return [(place, name) for place, name in enumerate(names) if name in _TABLES]
 
 

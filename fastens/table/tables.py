@@ -43,24 +43,24 @@ from fastens.table.columns.numbers import (
     plain_table,
 )
 
-GRAIN = 1_000_000  # values: one or two milliseconds; two threads that read fewer wait for each other's Python
-FEW = 16  # times as many categories as values: these are looked up one by one
-_AT_ONCE = 1 << 16  # places that are made an array, in some five milliseconds
+GRAIN = 1_000_000  # values, 1 to 2 ms of work; with fewer values, two threads would mostly wait for the GIL
+FEW = 16  # if there are this many times more categories than values, values are looked up one by one
+_AT_ONCE = 1 << 16  # positions that are converted to an array at a time, in about 5 ms
 
-BLOCK_GRAIN = 500_000  # numbers of a block: some 300 microseconds
+BLOCK_GRAIN = 500_000  # numbers of a block, about 300 microseconds of work
 
 
 class Table:
-    """The columns of a table; a kind of table says how they are read."""
+    """Table of columns; subclasses define how the columns are read."""
 
     def __init__(self, source: Any, names: list[Any] | None = None) -> None:
         self.source = source
-        self.names = names  # as `plain_name` has them
+        self.names = names  # normalised by `plain_name`
         self._factorized: dict[int, Factorized] = {}
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return self.source.shape[0]
 
     def __len__(self) -> int:
@@ -68,30 +68,30 @@ class Table:
 
     @property
     def native(self) -> Any:
-        """The table as its library has it."""
+        """The table as an object of its own library."""
         return self.source
 
     @cached_property
     def array(self) -> Any:
-        """The whole table where it is a row source already: an array or a CSR matrix of floats."""
+        """The whole table if it is already a row source (an array or CSR matrix of floats), or None."""
         return None
 
     @cached_property
     def block(self) -> NDArray[Any] | None:
-        """The same of whole numbers, or of booleans."""
+        """The whole table if it is a single array of integers or booleans, or None."""
         return None
 
     @cached_property
     def arrays(self) -> list[Any]:
-        """The columns as arrays of their library; those of a table that has been read as numbers or categories."""
+        """The columns as arrays of their library, or as numbers and categories if they have been read."""
         raise NotImplementedError
 
     def column(self, index: int) -> Column:
-        """A column as a NumPy vector, a narwhals Series, or categories that have been read."""
+        """Return a column as a NumPy vector, a narwhals Series, or categories that have been read."""
         return self.arrays[index]
 
     def is_converted(self, index: int) -> bool:
-        """True if the column holds whole numbers, booleans or half-precision floats; `numbers` converts them."""
+        """Return True if the column holds integers, booleans or half-precision floats; `numbers` converts them."""
         return is_converted(self.arrays[index])
 
     def numbers(self, index: int, rows: Any) -> Floats:
@@ -99,25 +99,25 @@ class Table:
         return numbers_of(self.column(index)[rows], self.name(index))
 
     def is_categorical(self, index: int) -> bool | None:
-        """Whether the column is categorical by its type; None where that has no value to tell by.
+        """Return True if the column is categorical by its type, or None if it has no value that shows its type.
 
-        In a frame: categories, enums, strings and booleans. In a NumPy array: strings, and objects that are strings or
-        booleans.
+        In frames, categories, enums, strings and booleans are categorical. In NumPy arrays, strings are categorical,
+        and so are objects that are strings or booleans.
         """
         raise NotImplementedError
 
     def categorical_by_type(self) -> list[bool | None]:
-        """Return `is_categorical` of all columns."""
+        """Return the result of `is_categorical` for each column."""
         if self.array is not None:
             return [False] * len(self)
         return list(map(self.is_categorical, range(len(self))))
 
     def categorical_columns(self, comm: Comm = LOCAL) -> list[bool]:
-        """Return which columns are categorical: by their type on any rank, or without a value on all."""
+        """Return which columns are categorical: by their type on any rank, or because they are empty on all ranks."""
         return [found is not False for found in joined_kinds(comm.gather(self.categorical_by_type()))]
 
     def kinds(self, index: int) -> set[type]:
-        """The types of a column's objects that are not missing."""
+        """Return the types of the objects of a column that are not missing."""
         try:
             values = self.read(index).values
         except TypeError:  # an object without a hash
@@ -125,14 +125,14 @@ class Table:
         return {type(value) for value in values if not is_missing(value)}
 
     def is_of_words(self, index: int) -> bool | None:
-        """Whether the objects of a column are strings or booleans, not numbers; None where there are none."""
+        """Return True if the objects of a column are strings or booleans, or None if all are missing."""
         if parts_to_learn(self.arrays[index]):
             return False
         kinds = self.kinds(index)
         return any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_} if kinds else None
 
     def matched(self, names: list[Any] | None) -> Table:
-        """Return the columns in the order of these names, where both have any."""
+        """Return the table with its columns in the order of these names, if both have names."""
         return self
 
     def dates(self) -> dict[int, tuple[str, ...]]:
@@ -140,11 +140,11 @@ class Table:
         return {}
 
     def days(self, index: int) -> Floats:
-        """Return a column that held dates in fit as days since 1970; an array may hold the days themselves."""
+        """Return a column that held dates in `fit` as days since 1970; an array may already hold the days."""
         return numbers_of(self.column(index), self.name(index))
 
     def with_rows(self, fewest: int = 1) -> Table:
-        """Return the table; ValueError for one of fewer rows or without columns, as scikit-learn words it."""
+        """Return the table; raise scikit-learn's ValueError if it has fewer than `fewest` rows or no columns."""
         shape = self.n_rows, len(self)
         for count, needed, what in zip(shape, (fewest, 1), ("sample(s)", "feature(s)"), strict=True):
             if count < needed:
@@ -152,7 +152,7 @@ class Table:
         return self
 
     def large_integers(self) -> list[bool]:
-        """Return which columns hold integers that are not exact as floats."""
+        """Return which columns hold integers that floats cannot represent exactly."""
         if self.array is not None and (self.block is None or not has_large_numbers(self.block)):
             return [False] * len(self)
         return [has_large_integers(column) for column in self.arrays]
@@ -160,9 +160,9 @@ class Table:
     def chosen_columns(
         self, categorical_features: Any, comm: Comm = LOCAL, *, exact_integers: bool = False
     ) -> NDArray[np.bool_]:
-        """Return which columns are categorical, from the estimator's parameter of that name, on any rank.
+        """Return which columns are categorical on any rank according to the parameter `categorical_features`.
 
-        With `exact_integers`, "from_dtype" also chooses columns of integers that are not exact as floats.
+        With `exact_integers`, "from_dtype" also selects integer columns that floats cannot represent exactly.
         """
         n_features = len(self)
         chosen = np.zeros(n_features, dtype=bool)
@@ -179,7 +179,7 @@ class Table:
         return chosen
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """For each column its sorted categories, None for columns not requested."""
+        """Return the sorted categories of each column, or None for columns that are not requested."""
         found: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
@@ -189,7 +189,7 @@ class Table:
         return found
 
     def joined_categories(self, parts: list[list[list[Any] | None]]) -> list[list[Any] | None]:
-        """Return for each column its sorted categories in any part of the table, from those of all parts."""
+        """Return the sorted categories of each column in the whole table, joined from the categories of all parts."""
 
         def joined(index: int) -> list[Any]:
             return sorted_categories([value for part in parts for value in part[index] or []], self.name(index))
@@ -197,21 +197,21 @@ class Table:
         return [None if found is None else joined(index) for index, found in enumerate(parts[0])]
 
     def threads_to_read(self, columns: Sequence[int], n_threads: int) -> int:
-        """Number of threads to read columns with; columns that are codes already need none."""
+        """Return the number of threads for reading columns; columns that are already codes do not need threads."""
         if self.n_rows * len(columns) <= GRAIN:
             return 1
         n_columns = sum(not self.has_codes(index) for index in columns)
         return n_threads if self.n_rows * n_columns > GRAIN else 1
 
     def has_codes(self, index: int) -> bool:
-        """Whether a column is codes of categories already, or has been read."""
+        """Return True if a column is stored as codes of categories, or has already been read."""
         dtype = getattr(self.arrays[index], "dtype", None)
         return getattr(dtype, "name", None) == "category" or index in self._factorized
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
-        """Write to `out` each row's position among the categories.
+        """Write the position of each row's value among the categories to `out`.
 
-        `marks` are the codes of missing values, of unseen ones and of the first category.
+        `marks` holds the codes of missing values, of unseen categories and of the first category.
         """
         missing, unseen, first = marks
         column = self._categories_of(index)
@@ -228,18 +228,18 @@ class Table:
             places = [other if place is None else place for place, other in zip(places, others, strict=True)]
         table = np.empty(1 + len(places), dtype=out.dtype)
         table[0] = missing  # negative codes are -1
-        for start in range(0, len(places), _AT_ONCE):  # of a million places, Ctrl-C would have to wait
+        for start in range(0, len(places), _AT_ONCE):  # in chunks, so that Ctrl-C is handled promptly
             table[1 + start : 1 + start + _AT_ONCE] = places[start : start + _AT_ONCE]
         map_codes(codes, table, out)
 
     def named_by_hash(self, index: int, categories: list[Any]) -> list[Any]:
-        """Return categories that are known by their hashes as the column has them; others stay as they are."""
+        """Return the categories with hashes replaced by the values of the column; others stay unchanged."""
         found = {category_hash(value): value for value in self._categories_of(index).present()}
         hashes = (known if isinstance(known, int) else category_hash(known) for known in categories)
         return [found.get(own, known) for own, known in zip(hashes, categories, strict=True)]
 
     def read(self, index: int) -> Factorized:
-        """A column factorized, once."""
+        """Return a factorized column, which is cached."""
         if index not in self._factorized:
             column = self.arrays[index]
             is_of_dates = bool(parts_to_learn(column))
@@ -252,7 +252,7 @@ class Table:
         return factorize(self.arrays[index])
 
     def _categories_of(self, index: int) -> Factorized:
-        """The same for a column that must hold categories."""
+        """Return a factorized column; raise a descriptive TypeError if a value is not hashable."""
         try:
             return self.read(index)
         except TypeError as error:
@@ -262,12 +262,12 @@ class Table:
             raise
 
     def name(self, index: int) -> str:
-        """The name of a column in errors."""
+        """Return the name of a column for error messages."""
         return repr(self.names[index]) if self.names else str(index)
 
 
 def _places_in_order(values: list[Any], categories: list[Any], missing: float, first: int) -> list[float | None]:
-    """Where a few values stand among many categories, as those of `fit` are in order; None for what is not found."""
+    """Return the positions of a few values among many sorted categories, or None for values that are not found."""
     places: list[float | None] = []
     for value in values:
         if is_missing(value):
@@ -275,7 +275,7 @@ def _places_in_order(values: list[Any], categories: list[Any], missing: float, f
             continue
         try:
             place = bisect_left(categories, value)
-        except TypeError:  # of several types
+        except TypeError:  # the categories have several types
             return [None]
         is_there = place < len(categories) and categories[place] == value
         places.append(first + place if is_there else None)
@@ -283,13 +283,13 @@ def _places_in_order(values: list[Any], categories: list[Any], missing: float, f
 
 
 def is_converted(column: Any) -> bool:
-    """True if a NumPy vector holds whole numbers, booleans or half-precision floats."""
+    """Return True if a NumPy vector holds integers, booleans or half-precision floats."""
     dtype = getattr(column, "dtype", None)
     return isinstance(dtype, np.dtype) and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize < 4))
 
 
 def column_positions(parameter: str, given: Any, names: list[Any] | None, n_features: int) -> list[int]:
-    """Return where the columns stand that a parameter gives by names, positions or a mask."""
+    """Return the positions of the columns that a parameter selects by names, positions or a mask."""
     columns = Columns(n_features, names)
     if columns.is_name(given) or isinstance(given, str) or not hasattr(given, "__iter__"):
         return [columns.position(parameter, given)]
@@ -304,12 +304,12 @@ def column_positions(parameter: str, given: Any, names: list[Any] | None, n_feat
 
 
 def joined_kinds(parts: Sequence[Sequence[bool | None]]) -> list[bool | None]:
-    """Whether columns are categorical, from what parts of a table know: where one is, all are."""
+    """Return which columns are categorical in any part of a table."""
     return [None if set(found) == {None} else any(found) for found in zip(*parts, strict=True)]
 
 
 def joined_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple[str, ...]]:
-    """Columns of dates in any part of a table, each with all the parts of its dates that are known of."""
+    """Return the date columns of any part of a table, each with the longest list of date parts."""
     found: dict[int, tuple[str, ...]] = {}
     for part in parts:
         found |= {index: own for index, own in part.items() if len(own) > len(found.get(index, ()))}
@@ -320,33 +320,33 @@ _FLOAT64, _FLOAT32 = FLOATS
 
 
 class ArrayTable(Table):
-    """The columns of a 2-D NumPy array, or of a CSR matrix of numbers."""
+    """Table over a 2-D NumPy array, or a CSR matrix of numbers."""
 
     @cached_property
     def array(self) -> Any:
-        """The table where it is a row source already."""
+        """The table as a row source if it holds numbers, or None."""
         if sparse.issparse(self.source) or is_ready_array(self.source):
             return self.source
         return converted(self.source) if self.source.dtype.kind in "biuf" else None
 
     @cached_property
     def block(self) -> NDArray[Any] | None:
-        """The table where it holds whole numbers or booleans, and is not sparse."""
+        """The table if it is a dense array of integers or booleans, or None."""
         return self.source if self.source.dtype.kind in "biu" and not sparse.issparse(self.source) else None
 
     @cached_property
     def arrays(self) -> list[NDArray[Any]]:
-        """The columns, as they are stored in full."""
+        """The columns as dense vectors."""
         return list(dense(self.source).T)
 
     def is_categorical(self, index: int) -> bool | None:
-        """Whether the column is categorical by its type."""
+        """Return True if the column is categorical by its type."""
         kind = self.source.dtype.kind
         return self.is_of_words(index) if kind == "O" else kind in "UT"
 
 
 def is_plain(X: Any) -> bool:
-    """Whether `X` is already what the engine reads: a NumPy matrix of native floats that is not empty."""
+    """Return True if the engine can read `X` directly: a non-empty 2-D NumPy array of native floats."""
     return (
         type(X) is np.ndarray
         and (X.dtype is _FLOAT64 or X.dtype is _FLOAT32)
@@ -357,17 +357,17 @@ def is_plain(X: Any) -> bool:
 
 
 def is_ready_array(array: NDArray[Any]) -> bool:
-    """Whether the engine reads an array as it is."""
+    """Return True if the engine can read an array without conversion."""
     return array.dtype in FLOATS and array.flags.aligned
 
 
 def converted(array: NDArray[Any]) -> Any:
-    """Return an array of numbers of any type as a row source of floats, a large one block by block."""
+    """Return a numeric array as a row source of floats; a large array is converted block by block."""
     return in_blocks(ConvertedRows.of_array(array))
 
 
 def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
-    """Return a table over an array, a sequence or a sparse matrix; ValueError for one of fewer rows."""
+    """Return a table over an array, a sequence or a sparse matrix; raise ValueError if it has too few rows."""
     if is_plain(X):
         return ArrayTable(X)
     array = checked_array(X, owner, fewest)
@@ -375,9 +375,9 @@ def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
 
 
 def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
-    """Return anything that is no frame as an array, or a CSR matrix, by scikit-learn's rules and messages.
+    """Return anything but a frame as an array or a CSR matrix, with the checks and messages of scikit-learn.
 
-    ValueError for one of fewer rows.
+    Raises ValueError if it has fewer than `fewest` rows.
     """
     if hasattr(X, "collect"):
         raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
@@ -406,13 +406,13 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
 
 
 def _name(thing: Any) -> str:
-    """The name of a type, with that of its package."""
+    """Return the type name of an object, prefixed with its package."""
     package = type(thing).__module__.partition(".")[0]
     return type(thing).__name__ if package == "builtins" else f"{package}.{type(thing).__name__}"
 
 
 def plain_array(X: Any) -> NDArray[Any]:
-    """Return an array or sequence as a plain array: masked values are missing, numbers among texts stay numbers."""
+    """Return an array or sequence as a plain array; masked values become missing, mixed values stay objects."""
     if isinstance(X, np.ma.MaskedArray):
         return with_missing(X)
     array = np.asarray(X)
@@ -421,9 +421,9 @@ def plain_array(X: Any) -> NDArray[Any]:
 
 
 def check_places(X: Any) -> None:
-    """Raise ValueError where the places of a CSR or CSC matrix are none of it.
+    """Raise ValueError if the indices of a CSR or CSC matrix are out of bounds.
 
-    SciPy does not look at them, also where it takes rows or makes an array of one.
+    SciPy does not check them, even when it selects rows or converts a matrix to an array.
     """
     if not (sparse.issparse(X) and X.format in ("csr", "csc")):
         return
@@ -439,7 +439,7 @@ def check_places(X: Any) -> None:
 
 
 def dense(X: Any) -> Any:
-    """A sparse matrix as an array; anything else as it is."""
+    """Return a sparse matrix as a dense array, and anything else unchanged."""
     if not sparse.issparse(X):
         return X
     check_places(X)
@@ -447,7 +447,7 @@ def dense(X: Any) -> Any:
 
 
 def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
-    """A masked array as a plain one, its masked values missing: NaN among numbers, NaT among dates, else None."""
+    """Return a masked array as a plain array whose masked values are NaN for numbers, NaT for dates, otherwise None."""
     mask = np.ma.getmaskarray(X)
     if not mask.any():
         return X.data
@@ -461,25 +461,26 @@ def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
     return plain
 
 
-_MANY = 100  # columns
-_HALVES = ("halffloat", "float16")  # types that narwhals does not name
-# What pandas calls types of strings.
+_MANY = 100  # columns, above which listing all dtypes is faster than looking at each column
+_HALVES = ("halffloat", "float16")  # types that narwhals does not know
+# Names of the string types of pandas.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")
 _CATEGORICAL = (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
 _FLOATS = ({nw.Float64}, {nw.Float32})
 
 
 def is_frame(X: Any) -> bool:
-    """Whether `X` is a table of named columns."""
-    # Asked of each table of each call: narwhals looks for a long time. Of lazy frames its older releases warn.
+    """Return True if `X` is a table with named columns."""
+    # This runs for each table of each call, and the check of narwhals is slow. Older releases of narwhals warn about
+    # lazy frames.
     if X is None or isinstance(X, np.ndarray | narwhals.LazyFrame):
         return False
-    kinds = Table, narwhals.DataFrame  # of any version of narwhals, whose own question knows only those of one
+    kinds = Table, narwhals.DataFrame  # covers all APIs of narwhals; its own check covers only one
     return isinstance(X, kinds) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
 
 
 def _is_of_nothing(column: Any) -> bool:
-    """Whether a column is of the type of missing values alone, which narwhals has no name for."""
+    """Return True if a column has the null type, which narwhals does not know."""
     if column.dtype != nw.Unknown:
         return False
     native = column.to_native()
@@ -492,7 +493,7 @@ def _is_pandas(frame: Any) -> bool:
 
 
 def table_from_frame(frame: Any) -> Table:
-    """Return a table over a pandas, polars or Arrow table, or anything else narwhals reads; a table as it is."""
+    """Return a table over a pandas, polars or Arrow table, or any other frame that narwhals supports."""
     if isinstance(frame, Table):
         return frame
     is_wrapped = not _is_pandas(frame)
@@ -508,7 +509,7 @@ def _table_of_others(frame: Any) -> FrameTable:
     try:
         opened = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
-        names = list(frame.column_names)  # of Arrow; other libraries make no such frame
+        names = list(frame.column_names)  # only Arrow allows duplicate names here
         raise same_names(next(name for name in names if names.count(name) > 1)) from None
     if opened.implementation.is_pyarrow() and (plain := plain_table(frame)) is not frame:
         opened = nw.from_native(plain, eager_only=True)
@@ -516,25 +517,25 @@ def _table_of_others(frame: Any) -> FrameTable:
 
 
 class FrameTable(Table):
-    """The columns of a frame, as narwhals has them."""
+    """Table over a frame that narwhals has opened."""
 
     def __init__(self, source: Any, names: list[Any]) -> None:
         super().__init__(source, plain_names(names))
 
     @property
     def native(self) -> Any:
-        """The frame as its library has it."""
+        """The frame as an object of its own library."""
         return self.source.to_native()
 
     @cached_property
     def array(self) -> NDArray[Any] | None:
-        """The whole table where all columns are floats of one size; only Arrow's are copied."""
+        """The whole table if all columns are floats of one size, or None; only Arrow tables are copied."""
         if set(self.source.schema.values()) not in _FLOATS:
             return None
         if not self.source.implementation.is_pyarrow():
             array = self.source.to_numpy()
             return array if is_ready_array(array) else None
-        # Arrow's columns lie apart; its own array is by rows, which takes much longer to write.
+        # Arrow stores columns separately, and its own conversion writes a row-major array, which is much slower.
         out = np.empty(self.source.shape, np.float32 if nw.Float32 in self.source.schema.values() else float, order="F")
         for own, column in zip(out.T, self.native.columns, strict=True):
             own[:] = column.to_numpy()
@@ -542,7 +543,7 @@ class FrameTable(Table):
 
     @cached_property
     def arrays(self) -> list[Any]:
-        """The columns as their library has them."""
+        """The columns as objects of their own library."""
         return [column.to_native() for column in self._series]
 
     @cached_property
@@ -550,11 +551,11 @@ class FrameTable(Table):
         return list(self.source.iter_columns())
 
     def column(self, index: int) -> Column:
-        """A column as a narwhals Series."""
+        """Return a column as a narwhals Series."""
         return self._series[index]
 
     def is_converted(self, index: int) -> bool:
-        """True if the column holds whole numbers, booleans or half-precision floats."""
+        """Return True if the column holds integers, booleans or half-precision floats."""
         column = self.column(index)
         if not isinstance(column, nw.Series):
             return is_converted(column)
@@ -563,7 +564,7 @@ class FrameTable(Table):
         return is_half or (column.dtype.is_integer() and column.dtype not in WIDE)
 
     def is_categorical(self, index: int) -> bool | None:
-        """Whether the column is categorical by its type."""
+        """Return True if the column is categorical by its type, or None if its type does not show it."""
         column = self.column(index)
         if column.dtype == nw.Object:
             return self.is_of_words(index)
@@ -576,14 +577,14 @@ class FrameTable(Table):
         return {index: parts for index, parts in enumerate(map(parts_to_learn, self.arrays)) if parts}
 
     def days(self, index: int) -> Floats:
-        """Return a column that held dates in fit as days since 1970."""
+        """Return a column that held dates in `fit` as days since 1970."""
         native = self.arrays[index]
         if parts_to_learn(native):
             return elapsed_days(times_of(native, self.name(index)))
         return days_of_series(nw.from_native(self._series[index], series_only=True), self.name(index))
 
     def matched(self, names: list[Any] | None) -> Table:
-        """Return the columns in the order of these names, where there are any; others are dropped."""
+        """Return the table with its columns in the order of these names; other columns are dropped."""
         if names is None or self.names is None or self.names == names:
             return self
         place = {name: index for index, name in enumerate(self.names)}
@@ -608,12 +609,12 @@ def _listed(title: str, names: list[Any], most: int = 5) -> str:
 
 
 class PandasTable(FrameTable):
-    """The columns of a pandas frame: arrays of NumPy, or pandas' own."""
+    """Table over a pandas frame, whose columns are NumPy arrays or extension arrays of pandas."""
 
     def __init__(self, source: Any, names: list[Any]) -> None:
         super().__init__(source, names)
-        # What gives the column at a place. Each Series that pandas makes takes ten microseconds, more than the values
-        # of a small table. What makes none of them is not public; where it is gone, they are made.
+        # Creating a Series takes 10 microseconds, more than reading the values of a small table. The private method of
+        # pandas avoids it; if a release of pandas lacks the method, Series are created.
         self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
         self._numbers: dict[int, Column] = {}
 
@@ -623,12 +624,12 @@ class PandasTable(FrameTable):
 
     @property
     def native(self) -> Any:
-        """The frame."""
+        """The pandas frame."""
         return self.source
 
     @cached_property
     def array(self) -> NDArray[Any] | None:
-        """The whole table where all columns are floats of one size, or whole numbers in one array."""
+        """The whole table if all columns are floats of one size or integers in a single array, or None."""
         if self._kind in ("i", "u") and self.block is not None:
             return converted(self.block)
         array = self.source.to_numpy() if self._kind == "f" else None
@@ -636,7 +637,7 @@ class PandasTable(FrameTable):
 
     @cached_property
     def block(self) -> NDArray[Any] | None:
-        """The whole table where pandas holds columns of one type of whole numbers, or of booleans, as one array."""
+        """The whole table if pandas stores it as a single array of integers or booleans, or None."""
         if self._kind not in ("b", "i", "u"):
             return None
         first, last = self._take(0), self._take(len(self) - 1)
@@ -647,12 +648,12 @@ class PandasTable(FrameTable):
 
     @cached_property
     def _kind(self) -> str | None:
-        """The kind of NumPy's type, numbers or booleans, that all columns share."""
+        """The kind of the NumPy dtype that all columns share, if it is numeric or boolean, or None."""
         n_columns = len(self)
         first = self._take(0).dtype if n_columns else None
         if not isinstance(first, np.dtype) or first.kind not in "fbiu":
             return None
-        # A list of all types takes longer than the columns, unless there are many.
+        # Listing the dtypes of a frame is slower than looking at the columns, unless there are many columns.
         types = self.source.dtypes.tolist() if n_columns > _MANY else [column.dtype for column in self._columns]
         return first.kind if all(dtype == first for dtype in types) else None
 
@@ -671,11 +672,11 @@ class PandasTable(FrameTable):
 
     @cached_property
     def _series(self) -> list[Any]:
-        """The columns as pandas' Series; in a wide frame one by one would be much slower."""
+        """The columns as pandas Series, created together because one by one is much slower in a wide frame."""
         return [column for _, column in self.source.items()]
 
     def column(self, index: int) -> Column:
-        """A column as a NumPy vector, or a narwhals Series where it holds no numbers."""
+        """Return a column as a NumPy vector, or as a narwhals Series if it is not numeric."""
         if self.block is not None:
             return self.arrays[index]
         if index not in self._numbers:
@@ -685,16 +686,16 @@ class PandasTable(FrameTable):
         return self._numbers[index]
 
     def is_categorical(self, index: int) -> bool | None:
-        """Whether the column is categorical by its type."""
+        """Return True if the column is categorical by its type, or None if its type does not show it."""
         array = self.arrays[index]
-        if isinstance(array.dtype, np.dtype):  # narwhals takes longer to name it
+        if isinstance(array.dtype, np.dtype):  # faster than asking narwhals
             return self.is_of_words(index) if array.dtype.kind == "O" else array.dtype.kind == "b"
         if _numpy_type(array) is not None:
             return False
         return array.dtype.name in _TEXTS or array.dtype.name == "category" or super().is_categorical(index)
 
     def is_converted(self, index: int) -> bool:
-        """True if the column holds whole numbers, booleans or half-precision floats."""
+        """Return True if the column holds integers, booleans or half-precision floats."""
         dtype = _numpy_type(self.arrays[index])
         return dtype is not None and dtype not in FLOATS
 
@@ -709,13 +710,13 @@ class PandasTable(FrameTable):
 
 
 def _numpy_type(array: Any) -> np.dtype | None:
-    """Return the type of a column of numbers of a pandas frame, as NumPy has it; None if its type is another."""
+    """Return the NumPy dtype of a numeric column of a pandas frame, or None if it is not numeric."""
     dtype = getattr(array.dtype, "numpy_dtype", array.dtype)
     return dtype if isinstance(dtype, np.dtype) and dtype.kind in "iuf" else None
 
 
 def _numbers_of_array(array: Any) -> NDArray[Any] | None:
-    """A column of a pandas frame as numbers, missing ones as NaN; None where its type is another."""
+    """Return a numeric column of a pandas frame as a NumPy array with NaN for missing values; None for other types."""
     dtype = _numpy_type(array)
     if dtype is None:
         return None

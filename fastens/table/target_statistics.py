@@ -1,8 +1,9 @@
-"""Categorical columns as numbers: the mean target of each category (Micci-Barreca 2001).
+"""Target encoding of categorical columns: each category becomes its mean target (Micci-Barreca 2001).
 
-What a row is trained on must not know its own target, or the trees would learn to read it there. So a training row gets
-the mean of other rows: those of the other folds, or those before it in a random order (Prokhorenkova et al. 2018,
-"CatBoost: unbiased boosting with categorical features"). Rows to predict for get the mean of all training rows.
+The encoding of a training row must not depend on its own target, because of target leakage. A training row therefore
+gets the category mean over other rows: the rows of the other folds, or the rows before it in a random order
+(Prokhorenkova et al. 2018, "CatBoost: unbiased boosting with categorical features"). At prediction time, rows get the
+category mean over all training rows.
 """
 
 from __future__ import annotations
@@ -24,28 +25,29 @@ from fastens.table.category_means import category_sums, fold_sums, means_of_othe
 Array = NDArray[np.float64]
 
 METHODS = ("target", "ordered")
-# Each row then knows the targets of 90 % of its category, nearly as many as a row to predict for.
+# Each training row is encoded from 90 % of its category, which is close to the 100 % at prediction time.
 N_FOLDS = 10
 _STANDARD_ERRORS = 2.0
-# Targets so many times half their range from 0 would leave squares, and tables of float32, too few digits of it.
+# If the targets are farther from zero than this multiple of half their range, they are centred. Otherwise their
+# squares, and tables in float32, would lose too many digits.
 _FAR = 64.0
 
 
 @dataclass(frozen=True)
 class _Smoothing:
-    """What the mean of a category is pulled towards, and with the weight of how many rows; infinity: it is that."""
+    """Overall mean that category means shrink towards, and its weight in rows; infinite for a constant encoding."""
 
     mean: float
     prior: float
 
 
 def _smoothing(sums: Array) -> _Smoothing:
-    """The prior by the variance between the categories' means and within categories (Efron & Morris 1975).
+    """Estimate the prior weight from the variance between and within categories (empirical Bayes, Efron & Morris 1975).
 
-    Both are estimated as in a one-way analysis of variance with unequal groups; `sums` are those of `category_sums`.
-    Categories of one row know nothing of the variance within, so it comes from the others. The prior is infinite, and
-    the column constant, unless the ratio of the two mean squares exceeds 1 by more than `_STANDARD_ERRORS`: a column
-    of nearly as many categories as rows would otherwise pass noise for what its categories have in common.
+    Both variances are estimated by a one-way analysis of variance with unequal groups; `sums` come from
+    `category_sums`. Categories with a single row do not contribute to the variance within. The prior is infinite, and
+    the column constant, unless the ratio of the two mean squares exceeds 1 by more than `_STANDARD_ERRORS`. Otherwise,
+    a column with nearly as many categories as rows would encode noise.
     """
     total, square, weight, _ = sums[sums[:, 2] > 0].T
     all_rows = weight.sum()
@@ -56,8 +58,8 @@ def _smoothing(sums: Array) -> _Smoothing:
     within = max((square - total * total / weight).sum(), 0.0) / (all_rows - n_groups)
     between = (weight * (total / weight - mean) ** 2).sum() / (n_groups - 1)
     group_size = (all_rows - (weight * weight).sum() / all_rows) / (n_groups - 1)
-    error = np.sqrt(2.0 / (n_groups - 1) + 2.0 / (all_rows - n_groups))  # of the ratio, if categories do not matter
-    # Where one category has nearly all weight, others are too light to tell the variance between categories by.
+    error = np.sqrt(2.0 / (n_groups - 1) + 2.0 / (all_rows - n_groups))  # standard error of the ratio under the null
+    # If one category has nearly all of the weight, the variance between categories cannot be estimated.
     if group_size <= 0 or between <= within * (1.0 + _STANDARD_ERRORS * error):
         return _Smoothing(mean, np.inf)
     return _Smoothing(mean, within * group_size / (between - within))
@@ -65,21 +67,22 @@ def _smoothing(sums: Array) -> _Smoothing:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the means of categories are of: the targets of one rank's rows.
+    """Targets of the rows of one rank, from which category means are computed.
 
-    Floats are added up in the order of the table's rows, or in a random order of them, on any number of ranks.
+    Sums are accumulated in the order of the rows of the whole table, or in a fixed random order, whatever the number of
+    ranks.
 
     Attributes
     ----------
     values : float64 array of shape (n_targets, n_rows)
-        The targets.
+        Targets.
     weights : float64 array of shape (n_rows,) or None
-        Positive. In the means of all rows a whole-number weight equals copies of the row; the other rows behind a row's
-        own mean are drawn by row.
+        Positive weights. In the means over all rows, integer weights count as copies. The folds and the random order
+        for training rows are drawn per row, not per copy.
     comm : Comm
-        The ranks.
+        Ranks that the table is distributed over.
     own_weights : float64 array of shape (n_rows,) or None
-        The weights without those of classes, where both are given.
+        Sample weights before class weights, if both are used.
     """
 
     values: Array
@@ -88,7 +91,10 @@ class Targets:
     own_weights: Array | None = None
 
     def scaled(self) -> Targets:
-        """The same with weights that are not whole scaled to a mean of 1, over copies where those of rows are whole."""
+        """Return the targets with fractional weights scaled to a mean of 1.
+
+        If the sample weights are integers, the mean is taken over copies.
+        """
         weights, own, comm = self.weights, self.own_weights, self.comm
         if weights is None:
             return self
@@ -100,7 +106,7 @@ class Targets:
         return replace(self, weights=weights * (exact_sum(own, comm) / exact_sum(weights, comm)))
 
     def near_0(self) -> Targets:
-        """The same less the middle of their range, where that is far from 0; no target is rounded by it."""
+        """Return the targets minus the middle of their range if this is far from zero; the subtraction is exact."""
         highest, minus_lowest = self.values.max(axis=1, initial=-np.inf), -self.values.min(axis=1, initial=np.inf)
         high, minus_low = np.split(np.array(max_floats(self.comm, *highest, *minus_lowest)) / 2, 2)
         middle, half_range = high - minus_low, high + minus_low
@@ -108,7 +114,7 @@ class Targets:
         return replace(self, values=self.values - centre[:, None]) if centre.any() else self
 
     def sums(self, column: Array) -> Array:
-        """The sums of `category_sums` over all ranks, (n_targets, n_categories, 4)."""
+        """Return the sums of `category_sums` over all ranks, shape (n_targets, n_categories, 4)."""
         n_categories = np.array([int(np.fmax.reduce(column, initial=-1)) + 1], dtype=np.int64)
         self.comm.max(n_categories)
 
@@ -119,7 +125,7 @@ class Targets:
         return in_turn(self.comm, np.zeros((len(self.values), n_categories[0], 4)), add)
 
     def of_other_folds(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
-        """For each row the smoothed means of its category in the other folds, (n_targets, n_rows)."""
+        """Return the smoothed category means of each row over the other folds, shape (n_targets, n_rows)."""
         first, n_rows = first_row(self.comm, len(column))
         fold = random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + len(column)]
 
@@ -134,7 +140,7 @@ class Targets:
         return out
 
     def ordered(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
-        """For each row the smoothed means of its category among the rows before it in a random order."""
+        """Return the smoothed category means of each row over the rows before it in a random order."""
 
         def of_all(column: Array, targets: Array, weights: Array | None) -> Array:
             order = random_stream(seed, 0).permutation(len(column))
@@ -148,19 +154,20 @@ class Targets:
 
 
 class TargetStatistics:
-    """Smoothed means of targets by category, for some columns of a table and one target or several.
+    """Target encoder with smoothed category means, for some columns of a table and one or several targets.
 
-    The first target's means take the place of the column; those of further targets are columns at the end. Targets far
-    from 0 are less what they have in common: see `Targets.near_0`.
+    The means of the first target replace the column. The means of further targets become columns at the end. Targets
+    that are far from zero are centred first; see `Targets.near_0`.
 
     Parameters
     ----------
     columns : sequence of int
-        The columns that are encoded.
+        Indices of the encoded columns.
     means : sequence of float64 arrays of shape (n_categories, n_targets)
-        For each of them, the means by position of the category; NaN for one that had no row.
+        Means of each encoded column by category position; NaN for categories without rows.
     fill : float64 array of shape (n_columns, n_targets)
-        What a missing or unseen category gets: NaN where the column had missing values, else the mean of all rows.
+        Encoding of missing and unseen categories: NaN if the column had missing values in training, otherwise the
+        mean over all rows.
 
     Examples
     --------
@@ -179,11 +186,11 @@ class TargetStatistics:
 
     @property
     def n_targets(self) -> int:
-        """Columns that each encoded one becomes."""
+        """Number of columns that each encoded column becomes."""
         return self.fill.shape[1]
 
     def column_of(self, n_features: int) -> NDArray[np.intp]:
-        """The column of the table that each column of the encoded table is derived from."""
+        """Return the index of the table column that each encoded column is derived from."""
         return np.concatenate([np.arange(n_features), np.repeat(self.columns, self.n_targets - 1)]).astype(np.intp)
 
     @classmethod
@@ -195,24 +202,26 @@ class TargetStatistics:
         method: str,
         seed: int,
     ) -> tuple[TargetStatistics, Any]:
-        """Learn from training rows, which are read once, and encode them, each from other rows than itself.
+        """Learn the encoder in one pass over the training rows, and encode each row from other rows.
 
         Parameters
         ----------
         X : row source of shape (n_rows, n_features)
-            The columns to encode hold positions of categories, NaN where missing.
+            Training rows. The columns to encode hold category positions, with NaN for missing values.
         targets : Targets
-            Those of these rows. The statistics are of the rows of all ranks.
+            Targets of these rows. The statistics cover the rows of all ranks.
         columns : sequence of int
-            The columns to encode.
+            Indices of the columns to encode.
         method : "target" or "ordered"
-            From the rows of the other folds, or from those before in a random order.
+            "target" encodes a training row from the rows of the other folds, "ordered" from the rows before it in a
+            random order.
         seed : int
-            Of the folds, or the order.
+            Seed of the folds or of the order.
 
         Returns
         -------
         TargetStatistics, row source of shape (n_rows, n_features + (n_targets - 1) * n_columns)
+            The encoder, and the encoded training rows.
         """
         targets, n_targets = targets.near_0().scaled(), len(targets.values)
         encoded = np.empty((n_targets, len(columns), X.shape[0]))
@@ -232,13 +241,13 @@ class TargetStatistics:
         return statistics, statistics._put(X, encoded)
 
     def transform(self, X: Any) -> Any:
-        """Encode rows to predict for."""
+        """Return encoded rows for prediction."""
         if not isinstance(X, np.ndarray):
             return MappedRows(X, lambda _, part: self.transform(part), len(self.column_of(X.shape[1])))
         encoded = np.empty((self.n_targets, len(self.columns), len(X)))
         for place, (column, means, fill) in enumerate(zip(self.columns, self.means, self.fill, strict=True)):
             values = X[:, column]
-            known = np.flatnonzero(values < len(means))  # NaN is not
+            known = np.flatnonzero(values < len(means))  # excludes NaN
             found = np.repeat(fill[:, None], len(X), axis=1)
             of_known = means[values[known].astype(np.intp)].T
             found[:, known] = np.where(np.isnan(of_known), fill[:, None], of_known)
@@ -257,12 +266,12 @@ class TargetStatistics:
         out = np.empty((n_rows, n_features + n_more), dtype=X.dtype, order="F")
         out[:, :n_features] = X
         out[:, self.columns] = encoded[0].T
-        # The further targets of a column stand together, in the order of `column_of`.
+        # The columns of further targets are grouped by encoded column, in the order of `column_of`.
         out[:, n_features:] = encoded[1:].transpose(2, 1, 0).reshape(n_rows, n_more)
         return out
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return everything as a few arrays, for saving."""
+        """Return the state as arrays for saving."""
         return {
             "columns": np.array(self.columns, dtype=np.int64),
             "means": np.concatenate([means.ravel() for means in self.means]),
@@ -272,7 +281,7 @@ class TargetStatistics:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TargetStatistics:
-        """Rebuild from `to_arrays()`; ValueError for anything else."""
+        """Return the encoder from the arrays of `to_arrays`; raise ValueError if they are malformed."""
         columns, n_categories, fill = arrays["columns"], arrays["n_categories"], arrays["fill"]
         fits = fill.ndim == 2 and len(columns) == len(n_categories) == len(fill) and (n_categories >= 0).all()
         if not fits or arrays["means"].size != n_categories.sum() * fill.shape[1] or columns.dtype.kind != "i":
@@ -282,7 +291,7 @@ class TargetStatistics:
 
 
 def _means(sums: Array, smoothing: _Smoothing) -> Array:
-    """The smoothed mean of each category; NaN where it has no row."""
+    """Return the smoothed mean of each category, or NaN for categories without rows."""
     total, weight = sums[:, 0], sums[:, 2]
     if np.isinf(smoothing.prior):
         return np.where(weight > 0, smoothing.mean, np.nan)

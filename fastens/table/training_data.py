@@ -19,24 +19,28 @@ from fastens.warn import warn
 
 WEIGHT_TYPES = AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
 WEIGHT_TYPE = one_of(*WEIGHT_TYPES)
-# Whole weights of which more than half are larger are not taken for copies: survey weights are hundreds or thousands,
-# and tables whose rows mostly stand for more than ten equal rows are rare.
+# If more than half of the integer weights exceed this limit, they are not treated as copies: survey weights are in the
+# hundreds or thousands, and tables whose rows mostly stand for more than ten equal rows are rare.
 MAX_MEDIAN_COPIES = 10.0
-# The largest weight lies between 2**-100 and 2**100. Others are multiplied by a power of two: no rule that is in units
-# of weight, such as a penalty, is near such numbers, so that it makes no difference to the model.
+# The largest weight must lie between 2**-100 and 2**100; otherwise all weights are scaled by a power of two. Parameters
+# in units of weight, such as penalties, are far from such magnitudes, so the scaling does not affect the model.
 _MOST_BITS = 100
-# Less than this share of the largest weight is raised to it, which no sum notices: no quotient is of numbers near 0.
+# Smaller fractions of the largest weight are raised to this fraction, which no sum can resolve. This avoids quotients
+# of numbers near zero.
 _LEAST_SHARE = 2.0**-100
-# Factors of classes are rounded to multiples of a number that the smallest holds so often.
+# Class factors are rounded to multiples of a unit only if the smallest factor is at least this many units.
 _FEWEST_MULTIPLES = 16
-# Below that of any positive number.
+# Smaller than the exponent of any positive float.
 _LEAST_EXPONENT = -5000
 
 
 def check_weights(
     sample_weight: Any, n_rows: int, comm: Comm = LOCAL, name: str = "sample_weight"
 ) -> NDArray[np.float64] | None:
-    """Weights as a float64 vector: one for each row, finite, not negative, not all zero on all ranks."""
+    """Return weights as a float64 vector after checking that they are finite, non-negative and not all zero.
+
+    On several ranks, the weights of a single rank may all be zero.
+    """
     if sample_weight is None:
         return None
     weight = numbers_in(sample_weight, name)
@@ -61,31 +65,31 @@ def weights_to_count(
     has_unit_mean: bool = False,
     is_fit: bool = True,
 ) -> NDArray[np.float64] | None:
-    """Return what the engine counts: whole numbers of copies, or importance weights with a mean of about 1.
+    """Return the weights that the engine counts: integer copies, or importance weights with a mean of about 1.
 
-    This is the only place where that is decided. The mean of importance weights is at most 1, so that positive ones are
-    whole only where all are 1: whole weights mean copies wherever the engine meets them.
+    This is the only place where the two are distinguished. The mean of importance weights is at most 1, so positive
+    importance weights are integers only if all of them are 1. Hence the engine can treat all integer weights as copies.
 
     Parameters
     ----------
     weight : float64 array of shape (n_rows,) or None
-        Checked weights, perhaps some of zero.
+        Checked weights, some of which may be zero.
     weight_type : {"auto", "frequency", "importance"}
-        See the parameter of the estimators.
+        Parameter of the same name of the estimators.
     comm : Comm
-        The ranks that the rows are on.
+        Ranks that the rows are distributed over.
     name : str
-        The name of the weights in messages.
+        Name of the weights in messages.
     has_unit_mean : bool
-        Whether the mean of importance weights is to be 1. Otherwise it is above 1/2: they are multiplied by a power of
-        two, so that those which growers of trees do not round stay so.
+        If True, importance weights are scaled to a mean of exactly 1. Otherwise they are scaled by a power of two to a
+        mean above 1/2, so that weights which the tree growers represent exactly stay exact.
     is_fit : bool
-        Whether to warn where large whole weights are not taken for copies.
+        If True, a warning is issued if large integer weights are not treated as copies.
 
     Raises
     ------
     ValueError
-        With "frequency", for weights that are not whole.
+        If `weight_type` is "frequency" and the weights are not integers.
 
     Examples
     --------
@@ -114,7 +118,7 @@ def weights_to_count(
             "of rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
         )
     highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
-    if highest == -minus_lowest:  # no rounding of the mean keeps equal weights from being ones
+    if highest == -minus_lowest:  # equal weights become exactly 1, whatever the rounding of their mean
         return (weight > 0).astype(np.float64)
     if has_unit_mean:
         return weight / (total / n_rows)
@@ -123,7 +127,7 @@ def weights_to_count(
 
 
 def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
-    """Targets, predictions and checked weights of the rows that are scored; those of weight 0 may have any target."""
+    """Return targets, predictions and checked weights of the scored rows; rows with weight 0 are left out."""
     if y is None:
         raise ValueError("y must hold the targets of the rows that are scored; got None.")
     y = y.tocsr() if issparse(y) else unmasked(y, "y")
@@ -139,7 +143,10 @@ def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[
 def _in_range(
     weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0, comm: Comm = LOCAL
 ) -> NDArray[np.float64]:
-    """``weight * 2**exponents``, times a power of two if the largest is out of range; none that was positive is 0."""
+    """Return ``weight * 2**exponents``, scaled by a power of two if the largest weight is out of range.
+
+    Positive weights stay positive.
+    """
     present = weight > 0
     tops = (np.frexp(weight)[1] + exponents)[present]
     top = int(max_floats(comm, float(tops.max(initial=_LEAST_EXPONENT)))[0])
@@ -153,7 +160,7 @@ def _in_range(
 def multiplied(
     weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None, comm: Comm = LOCAL
 ) -> NDArray[np.float64] | None:
-    """Weights times factors, both positive, without overflow; None means ones."""
+    """Return the product of weights and factors without overflow; None stands for ones."""
     if factors is None:
         return weight
     if weight is None:
@@ -165,10 +172,11 @@ def multiplied(
 def as_multiples(
     factors: NDArray[np.float64], weight: NDArray[np.float64] | None, n_bits: int, comm: Comm = LOCAL
 ) -> NDArray[np.float64]:
-    """Factors of rows as multiples of a power of two, about 2**n_bits of them to the mean: sums of products are exact.
+    """Return row factors rounded to multiples of a power of two, so that sums of products are exact.
 
-    A row of a whole weight is then the same as so many copies of it. Factors of other weights stay what they are, and
-    so do all where one is so small that this would change it.
+    The unit is chosen so that the mean is about ``2**n_bits`` units. A row with an integer weight then equals copies of
+    the row exactly. The factors are returned unchanged if the weights are not integers, or if the smallest factor is
+    too small to be rounded.
     """
     if is_any(comm, not are_copies(weight)):
         return factors
@@ -178,16 +186,17 @@ def as_multiples(
         sums += counted.sum(), counted @ factors
 
     total, product = in_turn(comm, np.zeros(2), add)
-    # The mean is off powers of two, so that the rounding of sums in another order does not show.
+    # The factor 1.001 keeps the mean away from powers of two, so that rounding in a different summation order cannot
+    # change the unit.
     unit = np.ldexp(1.0, n_bits - int(np.frexp(product / total * 1.001)[1]))
     (minus_smallest,) = max_floats(comm, -float(factors.min(initial=np.inf)))
     return factors if -minus_smallest * unit < _FEWEST_MULTIPLES else np.rint(factors * unit) / unit
 
 
 def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:
-    """Weights that are multiples of a power of two as whole numbers, and by what they were multiplied.
+    """Return weights that are multiples of a power of two as integers, and the scale factor.
 
-    They stay what they are where that makes no whole numbers, or such as growers of trees would round.
+    The weights are returned unchanged if their integers would be too large for the tree growers to sum exactly.
     """
     if weight is None or are_whole(weight):
         return weight, 1.0
@@ -199,12 +208,12 @@ def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.floa
 
 
 def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
-    """Weights that are all 1 are no weights, and cost nothing."""
+    """Return the weights, or None if all of them are 1, because a fit without weights is faster."""
     return weight if weight is not None and is_any(comm, not (weight == 1).all()) else None
 
 
 def _totals(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
-    """The weight of each class, whatever the order of the rows: a sum of whole multiples of a power of two."""
+    """Return the total weight of each class, summed as integers so that it does not depend on the order of the rows."""
     if not is_any(comm, not are_copies(weight)):
         return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
     largest = np.zeros(n_classes)
@@ -223,7 +232,7 @@ def class_factors(
     weight: NDArray[np.float64] | None,
     comm: Comm = LOCAL,
 ) -> NDArray[np.float64]:
-    """The factor of each class: "balanced" gives all classes the same total weight, a dict gives factors by label."""
+    """Return the factor of each class: "balanced" equalises the total weights, a dict maps labels to factors."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         totals = _totals(y.astype(np.intp), classes.size, np.ones(len(y)) if weight is None else weight, comm)
         return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
@@ -240,22 +249,22 @@ def class_factors(
 
 
 class TrainingData(NamedTuple):
-    """What the engine trains on: checked, encoded, without rows of zero weight."""
+    """Training data of the engine: checked and encoded, without rows of zero weight."""
 
     X: Any  # a row source (see fastens.engine.parts); None before the table has been read
-    y: NDArray[Any]  # class index in classification; a column for each target where there are several
+    y: NDArray[Any]  # class indices in classification; one column per target if there are several
     sample_weight: NDArray[np.float64] | None
-    rows: NDArray[np.intp] | None = None  # which rows these are of those given; None for all
-    offset: NDArray[np.float64] | None = None  # raw predictions to start from, (n_outputs, n_rows)
-    comm: Comm = LOCAL  # the ranks that the table is divided among; these rows are those of one
-    n_given: int = 0  # rows that were given, those of zero weight included
-    is_cut: bool = False  # whether the table comes without the rows of zero weight
-    # The weights without those of classes, where both are given: numbers of copies, if they are whole.
+    rows: NDArray[np.intp] | None = None  # indices of these rows among the rows passed by the user; None for all
+    offset: NDArray[np.float64] | None = None  # initial raw predictions, (n_outputs, n_rows)
+    comm: Comm = LOCAL  # the ranks that the table is distributed over; these rows belong to one rank
+    n_given: int = 0  # number of rows passed by the user, including rows of zero weight
+    is_cut: bool = False  # True if the rows of zero weight have already been removed from the table
+    # Sample weights before class weights, if both are used; integers count as copies.
     own_weight: NDArray[np.float64] | None = None
 
     @classmethod
     def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
-        """Return targets and weights without those of zero weight."""
+        """Return the targets and weights of the rows whose weight is not zero."""
         if not is_any(comm, len(y) > 0):
             raise ValueError(f"Found array with 0 sample(s) (shape={y.shape}) while a minimum of 1 is required.")
         weight = check_weights(sample_weight, len(y), comm)
@@ -265,34 +274,34 @@ class TrainingData(NamedTuple):
         return cls(None, y[rows], weight[rows], rows, comm=comm, n_given=len(y))
 
     def with_table(self, X: Any) -> TrainingData:
-        """Return the same with the rows of a row source that belong to them."""
+        """Return the data with the matching rows of a table."""
         check_same_rows(X.shape[0], len(self.y) if self.is_cut else self.n_given)
         return self._replace(X=X if self.rows is None or self.is_cut else X[self.rows])
 
     def weighted(self, weight: NDArray[np.float64] | None) -> TrainingData:
-        """Return the same with weights that are those given times those of classes; None for ones."""
+        """Return the data with combined sample and class weights, and with the sample weights kept separately."""
         if weight is self.sample_weight or self.sample_weight is None:
             return self._replace(sample_weight=unless_ones(weight, self.comm))
         return self._replace(sample_weight=weight, own_weight=self.sample_weight)
 
     def of_all_ranks(self) -> AllRows:
-        """Return what all ranks know of all rows."""
+        """Return the row counts and weights of all ranks."""
         return AllRows(self)
 
 
 class AllRows:
-    """The rows of all ranks, as each rank knows them: how many there are, and their weights.
+    """Row counts and weights of all ranks, available on every rank.
 
-    Their targets stay with their ranks, and come from there whenever they are asked for, which all ranks do together.
+    Targets stay on their ranks. Each access to `y` gathers them, so all ranks must access it together.
 
     Attributes
     ----------
     n_rows, n_given : int
-        How many there are, without those of zero weight and with them.
+        Numbers of rows without and with the rows of zero weight.
     rows : array or None
-        Which of those given have a weight; None for all.
+        Indices of the rows with a positive weight; None for all rows.
     sample_weight : array or None
-        Their weights.
+        Weights of these rows.
     """
 
     def __init__(self, own: TrainingData) -> None:
@@ -308,39 +317,39 @@ class AllRows:
 
     @property
     def y(self) -> NDArray[Any]:
-        """Their targets."""
+        """Targets of all rows, gathered from all ranks."""
         return gathered(self._own.comm, [self._own.y])[0]
 
     def with_targets(self) -> TrainingData:
-        """Return all of that, without the table."""
+        """Return the data of all ranks, including targets but without the table."""
         return TrainingData(None, self.y, self.sample_weight, self.rows, n_given=self.n_given)
 
 
-# Rows are compared among this many at most, chosen by their hash so that equal rows are in or out together.
+# Maximum number of rows to compare. They are sampled by hash, so that equal rows are sampled together.
 _ROWS_COMPARED = 20_000
-# A smaller share of duplicates hardly shows in what is measured on held-out rows.
+# A smaller fraction of duplicates hardly affects scores on held-out rows.
 _MIN_DUPLICATES = 0.05
-# The values of at most this many distinct rows are examined.
+# Maximum number of distinct rows whose values are examined.
 _ROWS_LOOKED_AT = 1000
 
 
 def warn_of_duplicates(hashes: NDArray[np.uint64], X: Any, y: NDArray[Any]) -> None:
-    """Warn where rows are exact duplicates, which would be fitted and held out at once.
+    """Warn about exact duplicate rows, which would be in the training set and held out at the same time.
 
-    Tables of a few discrete columns have equal rows by nature. Equal rows count as duplicates only if a column or
-    target has different values in more than half of the distinct rows.
+    Tables with few discrete columns naturally have equal rows. Equal rows therefore count as duplicates only if a
+    column or target has distinct values in more than half of the distinct rows.
 
     Parameters
     ----------
     hashes : uint64 array of shape (n_rows,)
         Hashes of the rows and their targets; see `content_hashes`.
     X, y : row source or None, and array
-        The rows, None where they are on several ranks, and their targets.
+        The rows, which are None if they are distributed over several ranks, and their targets.
 
     Warns
     -----
     UserWarning
-        If at least 5 % of the rows are duplicates of others.
+        If at least 5 % of the rows are duplicates of other rows.
     """
     compared = np.flatnonzero(hashes % np.uint64(max(1, len(hashes) // _ROWS_COMPARED)) == 0)
     _, first = np.unique(hashes[compared], return_index=True)
@@ -360,13 +369,13 @@ def warn_of_duplicates(hashes: NDArray[np.uint64], X: Any, y: NDArray[Any]) -> N
 
 
 def check_same_rows(n_rows: int, n_targets: int) -> None:
-    """Raise ValueError where X and y differ in length."""
+    """Raise ValueError if X and y have different numbers of rows."""
     if n_targets != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {n_targets}.")
 
 
 def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the numbers of the rows to train on and to test on, which may be given as masks; ValueError otherwise.
+    """Return the training and test indices of a split, which may be passed as masks; raise ValueError otherwise.
 
     Examples
     --------
@@ -385,7 +394,7 @@ def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp],
 
 
 def _positions(rows: Any) -> NDArray[Any]:
-    """Numbers or a mask; none of them are numbers too."""
+    """Return row indices or a mask as an array; an empty list becomes empty indices."""
     found = np.asarray(rows)
     if found.ndim != 1:
         raise ValueError(f"got {rows!r}")
@@ -395,9 +404,9 @@ def _positions(rows: Any) -> NDArray[Any]:
 def shuffled_folds(
     y: NDArray[Any], n_folds: int, seed: int, *, stratified: bool
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """The rows to train on and to test on of each fold: of scikit-learn's `KFold` or `StratifiedKFold`, shuffled.
+    """Return the training and test indices of the shuffled folds of scikit-learn's `KFold` or `StratifiedKFold`.
 
-    Of each class the folds have the same share if they are stratified; of a class of few rows some may have none.
+    If stratified, all folds have the same class proportions; a rare class may be absent from some folds.
 
     Examples
     --------
@@ -416,10 +425,10 @@ def shuffled_folds(
 
 
 def _of_each_class(y: NDArray[Any], n_folds: int, seed: int) -> list[NDArray[np.intp]]:
-    # StratifiedKFold warns of rare classes. Warnings are kept back for the whole process: fits in several threads that
-    # each do it undo each other's.
+    # StratifiedKFold itself would warn about rare classes. Warning filters are process-wide, so fits in several threads
+    # that suppress the warning would interfere with each other.
     _, first, codes = np.unique(y, return_index=True, return_inverse=True)
-    classes = first.argsort().argsort()[codes]  # numbered as they appear
+    classes = first.argsort().argsort()[codes]  # numbered in order of appearance
     in_order = np.sort(classes)
     sizes = np.array([np.bincount(in_order[i::n_folds], minlength=len(first)) for i in range(n_folds)])
     random, folds = np.random.RandomState(seed), np.empty(len(y), dtype=np.intp)

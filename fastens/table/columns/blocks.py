@@ -1,4 +1,4 @@
-"""A table of whole numbers, or of categories, as codes: all columns in one pass over the rows."""
+"""Coding of tables of integers or categories, with all columns in one pass over the rows."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from numpy.typing import NDArray
 from fastens.table.columns.copy_blocks import code_block, code_columns
 from fastens.table.columns.factorize import NARROW_TYPES, Factorized, sorted_categories
 
-FIRST_ROWS = 1 << 10  # whose least numbers are likely to be those of all rows
-NARROW, MOST_PLACES = (1 << 8) - 1, (1 << 16) - 1  # that codes of one byte, and of two, have beside 0
-PARTS = 4  # of the rows, for each thread: one that is late leaves some to the others
+FIRST_ROWS = 1 << 10  # the minimum of these rows is likely to be the minimum of all rows
+NARROW, MOST_PLACES = (1 << 8) - 1, (1 << 16) - 1  # maximum number of positions in one-byte and two-byte codes
+PARTS = 4  # parts of the rows per thread, so that other threads can take over the work of a slow one
 
 
 class CodedBlock(NamedTuple):
-    """The codes of a table, and their categories."""
+    """Codes of a table with their categories."""
 
     codes: NDArray[np.unsignedinteger]  # (n_columns, n_rows), p + 1 for the category at position p
-    categories: list[list[Any] | None]  # of each column, sorted
+    categories: list[list[Any] | None]  # sorted categories of each column
 
 
 def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> CodedBlock | None:
-    """Codes of a table in which every distinct number of a column is a category.
+    """Return the codes of a table in which every distinct number of a column is a category.
 
     Parameters
     ----------
     X : array of integers or booleans, shape (n_rows, n_columns), or list of columns
-        The numbers, in any order in memory.
+        Numbers in any memory layout.
     n_threads : int, default=1
-        Threads.
+        Number of threads.
 
     Returns
     -------
     CodedBlock or None
-        None where the numbers of a column are too far from each other, or of another type.
+        None if the range of a column is too wide, or its type is not supported.
     """
     columns = [X] if isinstance(X, np.ndarray) else X
     if any(not isinstance(column, np.ndarray) or column.dtype != columns[0].dtype for column in columns):
@@ -59,14 +59,14 @@ def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> Coded
 
 
 def _of_each(X: NDArray[Any] | list[Any], what: Any, n_rows: int | None = None) -> NDArray[Any]:
-    """The least or largest of the first numbers of each column."""
+    """Return the minimum or maximum of the first numbers of each column."""
     if isinstance(X, np.ndarray):
         return what(X[:n_rows], axis=0)
     return np.array([what(column[:n_rows]) for column in X], dtype=X[0].dtype)
 
 
 def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n_threads: int) -> CodedBlock | None:
-    """Codes, None where a number is less than its column's `low`, or further from it than `n_places`."""
+    """Return the codes, or None if a number is below the `low` of its column or at least `n_places` above it."""
     dtype = NARROW_TYPES[n_places > NARROW]
     unsigned = np.dtype(f"u{low.itemsize}")
     n_parts = 1 if n_threads == 1 else PARTS * n_threads
@@ -86,7 +86,7 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
     most_codes = NARROW if dtype.itemsize == 1 else MOST_PLACES
     most = 1 if low.dtype.kind == "b" else int(np.iinfo(low.dtype).max)
     if max(lasts) == most_codes or any(first + last > most for first, last in zip(lows, lasts, strict=True)):
-        return None  # a place has no code, or differences went round
+        return None  # a position exceeds the code type, or differences have wrapped around
     as_value = bool if low.dtype.kind == "b" else int
     categories: list[list[Any] | None] = [
         [as_value(first + place) for place in (range(last + 1) if n == last + 1 else _close_gaps(column, places))]
@@ -96,9 +96,9 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
 
 
 def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threads: int = 1) -> CodedBlock | None:
-    """Codes of columns that have been factorized to codes of one byte, -1 where missing; None for others.
+    """Return the codes of columns that are factorized to one-byte codes with -1 for missing; None for other columns.
 
-    Unused categories are dropped; `names` are those of the columns in errors.
+    Unused categories are dropped; `names` holds the column names for error messages.
     """
     given = [column.codes for column in columns]
     if any(codes.dtype != np.int8 for codes in given) or given[0].size == 0:
@@ -126,7 +126,7 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
 
 
 def _close_gaps(codes: NDArray[Any], used: NDArray[np.bool_]) -> list[int]:
-    """Renumber the codes of the used places, which are returned."""
+    """Renumber the codes in place without gaps, and return the used positions."""
     places = used.nonzero()[0]
     table = np.zeros(used.size + 1, dtype=codes.dtype)
     table[places + 1] = np.arange(1, places.size + 1)

@@ -1,4 +1,4 @@
-"""CityHash64, version 1.0 (Pike & Alakuijala 2011): CatBoost knows categories by the lower half of it alone."""
+"""CityHash64, version 1.0 (Pike & Alakuijala 2011); CatBoost identifies categories by its lower 32 bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MASK = (1 << 64) - 1
 
 
 def category_hash(value: Any) -> int:
-    """Return the hash of a category's text as a signed number of 32 bits; whole numbers are written as such.
+    """Return the hash of the text of a category as a signed 32-bit integer; integral floats are written as integers.
 
     Examples
     --------
@@ -23,12 +23,12 @@ def category_hash(value: Any) -> int:
 
 
 def category_text(value: Any) -> str:
-    """The text of a category; whole numbers are written as such."""
+    """Return the text of a category; integral floats are written as integers."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def city_hash(content: bytes) -> int:
-    """Return the hash of some bytes, a number of 64 bits."""
+    """Return the 64-bit hash of some bytes."""
     n = len(content)
     if n <= 16:
         return _up_to_16(content, n)

@@ -1,6 +1,6 @@
-"""Dates, durations and times of day as numbers, the same whichever library has the column.
+"""Dates, durations and times of day as numbers, consistently for all table libraries.
 
-A date with a time zone is converted to UTC; one without is taken as UTC.
+Dates with a time zone are converted to UTC; dates without one count as UTC.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from fastens.table.columns.factorize import Factorized, category_of, fault, is_missing
 
 DAY, MONTH, DAY_OF_MONTH, WEEKDAY, HOUR = PARTS = ("day", "month", "day of month", "weekday", "hour")
-CALENDAR = PARTS[:-1]  # of dates without a time of day
+CALENDAR = PARTS[:-1]  # parts of dates without a time of day
 SECONDS_PER_DAY = 86400
 _MOST_SECONDS = 2.0**62
 _NAT = np.iinfo(np.int64).min
 _THURSDAY = 3  # the weekday of 1970-01-01
-_PERIOD = "Period"  # of pandas
+_PERIOD = "Period"  # type name in pandas
 _PERIODS_OF_ARROW = "extension<pandas.period"
-_NO_DATES = ("StringDtype", "CategoricalDtype")  # of pandas; their names take long
+_NO_DATES = ("StringDtype", "CategoricalDtype")  # pandas types whose text form is slow to build
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 def part_name(column: str, part: str) -> str:
-    """What the feature is called that holds a part of a column of dates."""
+    """Return the name of the feature that holds a part of a date column."""
     return f"{column}: {part}"
 
 
@@ -41,10 +41,10 @@ def part_name(column: str, part: str) -> str:
 
 
 def date_parts(dates: NDArray[np.datetime64], parts: Collection[str]) -> dict[str, Floats]:
-    """Numbers that a tree can split.
+    """Return parts of dates as numbers that a tree can split.
 
-    The day since 1970, with its fraction, for what grows or fades; the month (1 to 12), the day of the month, the
-    weekday (0 is Monday) and the hour for what returns each year, month, week or day. NaN where the date is missing.
+    The day since 1970, including its fraction, captures trends. The month (1 to 12), the day of the month, the weekday
+    (0 is Monday) and the hour capture seasonality. Parts of missing dates are NaN.
     """
     instants = dates.astype("M8[s]")
     seconds, days, months = instants.astype(np.int64), instants.astype("M8[D]"), instants.astype("M8[M]")
@@ -60,7 +60,7 @@ def date_parts(dates: NDArray[np.datetime64], parts: Collection[str]) -> dict[st
 
 
 def elapsed_days(dates: NDArray[np.datetime64]) -> Floats:
-    """Days since 1970 with their fraction, NaN where missing."""
+    """Return days since 1970 with their fraction, or NaN for missing dates."""
     instants = dates.astype("M8[s]")
     if dates.dtype == instants.dtype or np.datetime_data(dates.dtype)[0] in "YMWDhm":
         seconds = instants.astype(np.float64)
@@ -70,7 +70,7 @@ def elapsed_days(dates: NDArray[np.datetime64]) -> Floats:
 
 
 def seconds_of(durations: NDArray[np.timedelta64]) -> Floats:
-    """Durations in seconds, NaN where missing."""
+    """Return durations in seconds, or NaN for missing values."""
     return durations / np.timedelta64(1, "s")
 
 
@@ -78,14 +78,14 @@ def seconds_of(durations: NDArray[np.timedelta64]) -> Floats:
 
 
 def is_temporal(dtype: Any) -> bool:
-    """Whether a type, of NumPy, pandas, polars or Arrow, is one of dates, durations or times of day."""
+    """Return True if a dtype of NumPy, pandas, polars or Arrow represents dates, durations or times of day."""
     if isinstance(dtype, np.dtype):
         return dtype.kind in "mM"
     return re.match(f"(date|time|duration|period|{_PERIODS_OF_ARROW})", str(dtype).lower()) is not None
 
 
 def parts_to_learn(column: Any) -> tuple[str, ...]:
-    """The parts of a column of dates that may be informative for its type; none for other columns."""
+    """Return the date parts that a column may contain, given its type; empty if it does not hold dates."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         return PARTS if dtype.kind == "M" else _parts_of_objects(column) if dtype.kind == "O" else ()
@@ -106,25 +106,25 @@ def _parts_of_objects(values: Iterable[Any]) -> tuple[str, ...]:
 
 
 def holds_objects_of_time(values: Iterable[Any]) -> bool:
-    """Whether the first object that is not missing is a date, a duration or a time of day."""
+    """Return True if the first object that is not missing is a date, a duration or a time of day."""
     first = _first(values)
     return _is_date(first) or _is_duration(first)
 
 
 def _first(values: Iterable[Any]) -> Any:
-    """The first value that is not missing."""
+    """Return the first value that is not missing, or None."""
     return next((value for value in values if not is_missing(value)), None)
 
 
 def times_of(column: Any, name: str) -> NDArray[Any]:
-    """A column of dates as datetime64, or one of durations, or of times of day, as timedelta64.
+    """Return a date column as datetime64, or a column of durations or times of day as timedelta64.
 
     Parameters
     ----------
     column : object
-        A column as its library has it, of a type that `is_temporal`, or of objects.
+        Column of any table library, of objects or of a type for which `is_temporal` is True.
     name : str
-        What an error calls it.
+        Name of the column in error messages.
     """
     values = _as_numpy(column)
     if values.dtype.kind == "O":
@@ -153,7 +153,7 @@ def _as_numpy(column: Any) -> NDArray[Any]:
         return np.asarray(column, dtype=f"M8[{dtype.unit}]")
     if hasattr(dtype, "pyarrow_dtype"):
         column = getattr(column, "array", column).__arrow_array__()
-    if hasattr(column, "type"):  # of Arrow
+    if hasattr(column, "type"):  # an Arrow column
         return _from_arrow(column)
     return column.to_numpy()
 
@@ -166,7 +166,7 @@ def _from_arrow(column: Any) -> NDArray[Any]:
 
 
 def _of_objects(values: NDArray[np.object_], name: str) -> NDArray[Any]:
-    """Objects that are all dates, or all durations and times of day."""
+    """Return objects that are all dates, or all durations and times of day, as a NumPy array of times."""
     found = values.tolist()
     are_dates = _is_date(_first(found))
     kind, what, is_one, as_number = (
@@ -193,7 +193,7 @@ def _is_duration(value: Any) -> bool:
 
 
 def _instant(value: Any) -> np.datetime64:
-    value = getattr(value, "start_time", value)  # of a period
+    value = getattr(value, "start_time", value)  # a period is represented by its start
     if getattr(value, "tzinfo", None) is None:
         return np.datetime64(value, "us")
     instant: Any = np.datetime64(value.replace(tzinfo=None), "us") - np.timedelta64(value.utcoffset(), "us")
@@ -205,12 +205,12 @@ def _duration(value: Any) -> np.timedelta64:
         value = datetime.datetime.combine(datetime.date.min, value.replace(tzinfo=None)) - datetime.datetime.min
     if isinstance(value, np.timedelta64):
         return np.timedelta64(value, "us")
-    # NumPy's own conversion goes round beyond 64 bits.
+    # The conversion of NumPy wraps around beyond 64 bits.
     return np.timedelta64(value // datetime.timedelta(microseconds=1), "us")
 
 
 def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
-    """Dates written as ISO 8601 has them, such as 2024-02-29 or 2024-02-29T18:30:00+01:00."""
+    """Return the dates of texts in ISO 8601, such as 2024-02-29 or 2024-02-29T18:30:00+01:00."""
     out = []
     for row, value in enumerate(values):
         try:
@@ -224,15 +224,15 @@ def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
 
 
 def days_of_series(column: nw.Series, name: str) -> Floats:
-    """Return a column of a frame that held dates in fit as days since 1970, with their fraction.
+    """Return a column of a frame that held dates in `fit` as days since 1970, with their fraction.
 
-    It holds dates, or texts that are dates as ISO 8601 has them; errors call it by `name`.
+    The column must hold dates, or texts in ISO 8601. Error messages use `name`.
     """
     return elapsed_days(_dates_of(column, name))
 
 
 def with_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[Any]:
-    """Return rows of numbers with further columns: the parts of columns that hold days since 1970."""
+    """Return numeric rows with additional columns for the date parts of columns that hold days since 1970."""
     out = np.empty((len(rows), rows.shape[1] + len(parts)), dtype=rows.dtype, order="F")
     out[:, : rows.shape[1]] = rows
     of_columns: dict[int, list[str]] = {}
@@ -247,26 +247,26 @@ def with_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[
 
 
 def instants_of(days: NDArray[Any]) -> NDArray[np.datetime64]:
-    """The dates that days since 1970 are of, to the second; days that a second does not fit into have none."""
+    """Return the dates of days since 1970, to the second; days that are out of range become NaT."""
     seconds = days.astype(np.float64) * SECONDS_PER_DAY
     whole = np.rint(seconds)
-    # What the fraction of a day lost in 64 bits must not take a full hour back by one.
-    with np.errstate(invalid="ignore"):  # of infinity
+    # Rounding errors of the fraction of a day must not turn a full hour into the hour before.
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
         is_whole = np.abs(seconds - whole) <= 4 * np.spacing(np.abs(seconds))
     seconds = np.where(is_whole, whole, np.floor(seconds))
-    is_known = np.abs(seconds) < _MOST_SECONDS  # NaN is not
+    is_known = np.abs(seconds) < _MOST_SECONDS  # excludes NaN
     return np.where(is_known, np.where(is_known, seconds, 0).astype(np.int64), _NAT).astype("M8[s]")
 
 
 def factorize_dates(column: Any, name: str) -> Factorized:
-    """Return a column of dates as codes and texts, such as pandas writes for its categories."""
+    """Return a date column as codes and texts in the format that pandas uses for categories."""
     times = times_of(column, name)
     distinct, codes = np.unique(times, return_inverse=True)
     return Factorized(codes, [None if np.isnat(value) else category_of(value) for value in distinct])
 
 
 def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:
-    """The dates of a column that must hold dates, or texts that are dates as ISO 8601 writes them."""
+    """Return the dates of a column that must hold dates or texts in ISO 8601."""
     native = column.to_native()
     if parts_to_learn(native):
         return times_of(native, name)
@@ -275,6 +275,6 @@ def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:
     values = column.to_list() if column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) else None
     if values is None:
         raise ValueError(f"Column {name} must hold dates, as in fit; it holds {column.dtype}.")
-    if _is_date(_first(values)):  # of categories that are dates
+    if _is_date(_first(values)):  # the categories are dates
         return times_of(np.array(values, dtype=object), name)
     return dates_of_texts(values, name)

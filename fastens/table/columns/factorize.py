@@ -1,4 +1,4 @@
-"""Distinct values of a column and its codes; spellings of a category; errors of columns."""
+"""Factorization of columns, matching of category spellings, and errors about values of columns."""
 
 from __future__ import annotations
 
@@ -21,65 +21,65 @@ from fastens.table.columns.copy_blocks import map_codes, mark_present, places_in
 from fastens.table.columns.distinct import Distinct, number_strings
 from fastens.warn import warn
 
-MOST_SHOWN = 60  # characters of a value
+MOST_SHOWN = 60  # maximum characters of a value in error messages
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it, a long one cut off, with its type."""
+    """Return a value for error messages, truncated if it is long, with its type."""
     text = repr(value)
     text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
     return f"{text} of type {type(value).__name__}"
 
 
 def fault(name: str, what: str, row: int, value: Any) -> ValueError:
-    """The error where a row of the column called `name` holds a value that is not `what` must be there."""
+    """Return the ValueError for a row of column `name` that holds a value other than `what`."""
     return ValueError(f"Column {name} must hold {what}; row {row} holds {shown(value)}.")
 
 
 def type_fault(name: str, what: str, row: int, value: Any) -> TypeError:
-    """The same where no value of such a type could be there."""
+    """Return the TypeError for a row of column `name` that holds a value of an unsupported type."""
     return TypeError(
         f"Column {name} must hold {what}: each argument must be a string or a number; row {row} holds {shown(value)}."
     )
 
 
-MOST_OBJECTS = 1 << 12  # looked up by identity; more, or one for every few rows, are likely to be each row's own
+MOST_OBJECTS = 1 << 12  # maximum distinct objects for lookup by identity; with more, each row likely has its own object
 FEWEST_OBJECTS = 1 << 6
-FIRST_OBJECTS = 1 << 8  # where nearly all of these are different, the others are likely to be too
-MOST_NUMBERS = 1 << 16  # found by their bits; more are faster sorted
-FEWEST_PLACES = 1 << 10  # that a range may have, however few the rows
-MOST_OF_BYTES = 127  # categories of pandas whose codes are bytes
-SORTED_AT_ONCE = 1 << 16  # values: some 25 milliseconds
+FIRST_OBJECTS = 1 << 8  # if nearly all of the first objects are distinct, the others likely are too
+MOST_NUMBERS = 1 << 16  # maximum distinct numbers for hashing of their bits; sorting is faster for more
+FEWEST_PLACES = 1 << 10  # narrower ranges are always coded by position, however few the rows
+MOST_OF_BYTES = 127  # maximum number of pandas categories with one-byte codes
+SORTED_AT_ONCE = 1 << 16  # values that are sorted at a time, which takes about 25 ms
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
 _PLAIN_TYPES = frozenset((str, bool, int, float))
-FOUND = "found in the rows"  # the name of categories that were made of rows, so that no type lists them
+FOUND = "found in the rows"  # marks categories that were collected from rows rather than declared by a type
 
 _MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
 _TIMES = frozenset(("datetime64", "timedelta64"))
-# Whose values become categories by their text.
+# Arrow dictionaries whose values become categories by their text.
 _TIMES_OF_ARROW = re.compile("dictionary<values=(timestamp|date|time|duration)")
 _DAYS_AND_TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
 
 class Factorized(NamedTuple):
-    """A column as codes and distinct values.
+    """Column as codes and distinct values.
 
-    A row is missing where its code is -1, or that of None or NaN. A value may used twice among the values, and None in
-    the place of one that no row has.
+    A row is missing if its code is -1 or belongs to None or NaN. A value may occur twice among the values, and None
+    may replace a value that does not occur in any row.
     """
 
     codes: NDArray[np.integer]
     values: list[Any]
-    may_be_absent: bool = False  # there may be values that no row has: see `present`
+    may_be_absent: bool = False  # if True, some values may not occur in any row; see `present`
 
     def decoded(self) -> list[Any]:
-        """The column's values, None where missing."""
+        """Return the values of the rows, with None for missing values."""
         known = [None if is_missing(value) else value for value in self.values]
         return [None if code < 0 else known[code] for code in self.codes.tolist()]
 
     def present(self) -> list[Any]:
-        """The values, None in the place of those that no row has."""
+        """Return the distinct values, with None for values that do not occur in any row."""
         if not self.may_be_absent:
             return self.values
         flags = np.zeros(len(self.values), dtype=np.uint8)
@@ -89,21 +89,22 @@ class Factorized(NamedTuple):
 
 
 class Categories(NamedTuple):
-    """A column that has been factorized, or some of its rows."""
+    """Factorized column, or a selection of its rows."""
 
     codes: NDArray[np.integer]
     values: list[Any]
-    declared: list[Any] | None = None  # those that the type lists
+    declared: list[Any] | None = None  # categories that the type declares
 
     def take(self, rows: NDArray[np.intp]) -> Categories:
-        """Some of the rows."""
+        """Return a selection of rows."""
         return self._replace(codes=self.codes[rows])
 
 
 def listed_values(dtype: Any) -> list[Any] | None:
-    """The values that a column's type lists, whether a row has them or not: pandas' categories, enums; None of others.
+    """Return the values that a pandas categorical or an enum type declares; None for other types.
 
-    Categories of polars belong to all columns together, and list none of one column. Nor do those named `FOUND`.
+    Polars categoricals do not declare values, because their categories are shared by all columns. Categories named
+    `FOUND` do not count as declared either.
     """
     kind = type(dtype).__name__
     if kind == "CategoricalDtype":
@@ -112,7 +113,7 @@ def listed_values(dtype: Any) -> list[Any] | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or the missing value of a frame."""
+    """Return True if a value is None, NaN, or the missing value of a table library."""
     if type(value) is str:
         return False
     if isinstance(value, float):
@@ -124,7 +125,7 @@ def is_missing(value: Any) -> bool:
 
 
 def sorted_categories(values: list[Any], name: str) -> list[Any]:
-    """The values of a column, called `name`, without missing ones: numbers before strings."""
+    """Return the sorted distinct values of column `name` without missing ones, with numbers before strings."""
     found = {value for value in values if not is_missing(value)}
     kinds = _kinds(found)
     if kinds == {str}:
@@ -140,12 +141,15 @@ def sorted_categories(values: list[Any], name: str) -> list[Any]:
 
 
 def _kinds(values: set[Any]) -> set[type]:
-    """Their types; looked up one by one, as those of a million scattered texts take 0.1 s, and Ctrl-C is to be seen."""
+    """Return the types of the values.
+
+    The loop stays in Python so that KeyboardInterrupt is handled; a million scattered strings take 0.1 s.
+    """
     return {type(value) for value in values}
 
 
 def _sorted_objects(values: list[Any]) -> list[Any]:
-    """As sorted, but Ctrl-C is seen: those between two of a few values are sorted together."""
+    """Return sorted values; many values are sorted in parts, so that KeyboardInterrupt is handled in between."""
     if len(values) <= SORTED_AT_ONCE:
         return sorted(values)
     n_parts = 2 * len(values) // SORTED_AT_ONCE
@@ -157,7 +161,7 @@ def _sorted_objects(values: list[Any]) -> list[Any]:
 
 
 def factorize(column: Any) -> Factorized:
-    """Factorize a NumPy vector, or a column of a frame of any kind."""
+    """Factorize a NumPy vector, or a column of any kind of frame."""
     if isinstance(column, np.ndarray):
         is_object = column.dtype.kind == "O"
         return _of_array(column) or (_one_by_one(column.tolist()) if is_object else _sorted(column))
@@ -174,7 +178,7 @@ def factorize(column: Any) -> Factorized:
 
 
 def factorize_array(array: Any, series: Callable[[], Any]) -> Factorized:
-    """Factorize a column of pandas as an array; `series` makes a Series of it, where there is no faster way."""
+    """Factorize the array of a pandas column; `series` creates a Series if there is no faster way."""
     found = _of_pandas(array)
     return _by_method(series()) if found is None else found
 
@@ -188,9 +192,9 @@ def _of_pandas(array: Any) -> Factorized | None:
         if codes.size and (codes.min() < -1 or codes.max() >= len(array.categories)):
             raise ValueError(f"A column must have codes from -1 to {len(array.categories) - 1}; got others.")
         categories = array.categories
-        if len(categories) > max(codes.size, MOST_OF_BYTES):  # a few rows of a long list
+        if len(categories) > max(codes.size, MOST_OF_BYTES):  # few rows and many categories
             used, codes = np.unique(codes, return_inverse=True)
-            codes -= np.count_nonzero(used < 0)  # missing is -1 again
+            codes -= np.count_nonzero(used < 0)  # restores -1 for missing values
             categories = categories.take(used[used >= 0])
         return Factorized(codes, _listed(categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
@@ -202,7 +206,7 @@ def _of_pandas(array: Any) -> Factorized | None:
 
 
 def _listed(categories: Any) -> list[Any]:
-    """The categories that a type of pandas lists; intervals, as those of `pandas.cut`, and dates by their text."""
+    """Return the categories of a pandas type; intervals (from `pandas.cut`) and dates become texts."""
     is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
     if is_text:
         return list(map(str, categories))
@@ -210,14 +214,14 @@ def _listed(categories: Any) -> list[Any]:
 
 
 def category_of(value: Any) -> Any:
-    """A value that a type or a caller lists; days and times by their text."""
-    if isinstance(value, np.datetime64 | np.timedelta64):  # which are numbers where they have nanoseconds
+    """Return the category of a declared value; dates and times become texts."""
+    if isinstance(value, np.datetime64 | np.timedelta64):  # `item` of nanosecond times would return integers
         value = value.astype(f"{value.dtype.kind}8[us]").item()
     return str(value) if isinstance(value, _DAYS_AND_TIMES) else plain_value(value)
 
 
 def given_values(values: Any) -> list[Any]:
-    """The categories that a caller lists, as they are found in a column; ValueError for what is no category.
+    """Return the categories that a caller lists in normalised form; raise ValueError for invalid categories.
 
     Examples
     --------
@@ -228,7 +232,7 @@ def given_values(values: Any) -> list[Any]:
     """
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise ValueError(f"must be a list; got {values!r}")
-    values = values.to_pylist() if hasattr(values, "to_pylist") else values  # of Arrow
+    values = values.to_pylist() if hasattr(values, "to_pylist") else values  # Arrow arrays
     are_times = isinstance(values, np.ndarray) and values.dtype.kind in "mM"
     has_type = hasattr(values, "dtype") and hasattr(values, "tolist") and not are_times
     found = _listed(values) if has_type else list(map(category_of, values))
@@ -239,7 +243,7 @@ def given_values(values: Any) -> list[Any]:
 
 
 def index_values(index: Any) -> list[Any]:
-    """The values of an index of pandas; strings in Arrow's memory without the detour of its own method."""
+    """Return the values of a pandas index; Arrow-backed strings skip the slow conversion of pandas."""
     is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
     return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
 
@@ -250,7 +254,7 @@ def _by_method(column: Any) -> Factorized:
 
 
 def _of_any(native: Any) -> Factorized:
-    """A column that narwhals reads."""
+    """Factorize a column of any library that narwhals supports."""
     if hasattr(native, "factorize"):  # like pandas
         return _by_method(native)
     column = nw.from_native(native, series_only=True)
@@ -270,7 +274,7 @@ def _of_any(native: Any) -> Factorized:
 
 
 def _time_as_text(value: Any) -> str:
-    """A date or a time of day as a text; durations as pandas writes them."""
+    """Return a date or a time of day as text, and a duration in the format of pandas."""
     if type(value) is not datetime.timedelta:
         return str(value)
     of_day = value - datetime.timedelta(value.days)
@@ -282,7 +286,7 @@ def _time_as_text(value: Any) -> str:
 
 
 def _of_array(values: NDArray[Any]) -> Factorized | None:
-    """A NumPy vector; None where it is not of the usual kinds."""
+    """Factorize a NumPy vector; return None for unsupported types and layouts."""
     kind = values.dtype.kind
     if values.size == 0 or not values.dtype.isnative or not values.flags.aligned:
         return None
@@ -296,7 +300,7 @@ def _of_array(values: NDArray[Any]) -> Factorized | None:
 
 
 def _in_window(values: NDArray[Any]) -> Factorized | None:
-    """Whole numbers that are at most 255 above the least of the first ones, read once; None for others."""
+    """Factorize integers in one pass if they are at most 255 above the minimum of the first; otherwise return None."""
     if values.dtype.kind == "f" or not values.flags.c_contiguous:
         return None
     numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
@@ -313,7 +317,7 @@ def _in_window(values: NDArray[Any]) -> Factorized | None:
 
 
 def _in_range(values: NDArray[Any]) -> Factorized | None:
-    """Whole numbers in a narrow range as places in it; None for others."""
+    """Factorize integers in a narrow range by their position in it; otherwise return None."""
     numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
     found = whole_range(numbers)
     if found is None or found[1] - found[0] >= max(2 * values.size, FEWEST_PLACES):
@@ -336,7 +340,7 @@ def _in_range(values: NDArray[Any]) -> Factorized | None:
 
 
 def _of_words(values: NDArray[Any]) -> Factorized | None:
-    """Numbers by their bits; None where too many are distinct."""
+    """Factorize numbers by hashing their bits; return None if too many are distinct."""
     kind = values.dtype.kind
     wide = values.astype({"i": np.int64, "u": np.uint64, "f": np.float64}[kind], copy=False)
     distinct = Distinct(values.size, min(MOST_NUMBERS, max(values.size // 2, 1)))
@@ -346,14 +350,14 @@ def _of_words(values: NDArray[Any]) -> Factorized | None:
 
 
 def _of_fixed(values: NDArray[Any]) -> Factorized:
-    """NumPy's strings of one length by their bytes."""
+    """Factorize fixed-width NumPy strings by their bytes."""
     distinct = Distinct(values.size, values.size)
     distinct.add_fixed(np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1))
     return Factorized(distinct.codes, values[distinct.rows].tolist())
 
 
 def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
-    """Objects by identity, or strings by their characters; None where there are others than strings and numbers."""
+    """Factorize objects by identity, or strings by their characters; return None for other types of objects."""
     distinct = _number_objects(np.asarray(_Pointers(values)))
     found = values[distinct.rows].tolist()
     if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, found))):
@@ -374,7 +378,7 @@ def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
 
 
 class _Pointers:
-    """The addresses of an array's objects, as an array that keeps those alive."""
+    """View of the addresses of the objects in an array, which keeps the objects alive."""
 
     def __init__(self, values: NDArray[np.object_]) -> None:
         self.values = values
@@ -393,7 +397,7 @@ def _sorted(values: NDArray[Any]) -> Factorized:
 
 
 def plain_value(value: Any) -> Any:
-    """A scalar of NumPy, a decimal, a fraction or a member of an enumeration as an object of a plain type of Python."""
+    """Return a NumPy scalar, a decimal, a fraction or an enum member as an object of a plain Python type."""
     if type(value) in _PLAIN_TYPES:
         return value
     if isinstance(value, np.generic):
@@ -401,7 +405,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Decimal | Fraction):
         return int(value) if math.isfinite(value) and value == int(value) else float(value)
     if isinstance(value, str):
-        return str.__str__(value)  # of an enumeration str() has the name
+        return str.__str__(value)  # `str` would return the name of an enum member
     if isinstance(value, int | float):
         return int(value) if isinstance(value, int) else float(value)
     return value
@@ -413,7 +417,7 @@ BOOLEANS, NUMBERS, TEXT = "booleans", "numbers", "text"
 
 
 def kind_of(value: Any) -> str:
-    """What sort of category a value is."""
+    """Return the kind of a category: text, booleans or numbers."""
     if isinstance(value, str):
         return TEXT
     if isinstance(value, bool | np.bool_):
@@ -422,21 +426,21 @@ def kind_of(value: Any) -> str:
 
 
 def _spellings(value: Any) -> set[str]:
-    """All ways to write a value."""
+    """Return all spellings of a value."""
     kind = kind_of(value)
     if kind == TEXT:
         word = value.strip().casefold()
         return {word if word in _BOOLEANS else str(value)}
-    if kind not in (BOOLEANS, NUMBERS) or value - value != 0:  # infinite; np.isfinite takes no large whole numbers
+    if kind not in (BOOLEANS, NUMBERS) or value - value != 0:  # infinite; np.isfinite rejects large integers
         return {str(value)}
     whole = {str(int(value)), f"{int(value)}.0"} if value == int(value) else set()
     return whole | {str(value)} | set(_WORDS[bool(value)] if kind == BOOLEANS else ())
 
 
 def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[Any, Any]:
-    """For values that are no categories, the one category of another type that is written in the same way.
+    """Match values that are not categories to the only category of another type with the same spelling.
 
-    A value with none or several is left out. The result for a value does not depend on the others.
+    Values without a match, or with several, are left out. The result for a value does not depend on other values.
     """
     written = defaultdict(set)
     for category in categories:
@@ -452,7 +456,7 @@ def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[An
 
 
 def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> dict[Any, Any]:
-    """The same for a column called `name`; warns where values of a type not seen in fit match no category."""
+    """Match the values of column `name` by spelling; warn if values of a type that is new since `fit` do not match."""
     strange = {value for value in values if not is_missing(value)}.difference(categories)
     if _are_of_one_type(strange, categories):
         return {}
@@ -469,7 +473,7 @@ def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> 
 
 
 def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
-    """The values that are no categories, neither as they are nor written in another type."""
+    """Return the values that do not match any category, either directly or by the spelling of another type."""
     known = set(categories)
     new = [value for value in values if value not in known]
     same = {} if _are_of_one_type(new, categories) else same_categories(new, categories)
@@ -477,5 +481,5 @@ def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
 
 
 def _are_of_one_type(values: Iterable[Any], categories: Iterable[Any]) -> bool:
-    """Whether there is nothing that could be written in another type: the usual case, and fast to check."""
+    """Return True if all values and categories have one type, so that no spellings need to be matched."""
     return len({*map(type, values), *map(type, categories)}) < 2

@@ -1,4 +1,4 @@
-"""Columns and vectors as numbers, in every type that can hold them."""
+"""Conversion of columns and vectors of any type to numbers."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from fastens.table.columns.factorize import Categories, factorize, fault, is_mis
 Floats = NDArray[np.floating]
 Column = Any  # a NumPy vector, a narwhals Series or Categories
 
-EXACT = 1 << 53  # whole numbers up to here are exact as floats
-# What NumPy turns into floats one by one, None into NaN.
+EXACT = 1 << 53  # integers up to this absolute value are exact as floats
+# Types that NumPy converts to floats element by element, with None as NaN.
 _NUMBERS = (float, int, np.floating, np.integer, np.bool_, Decimal, Fraction, type(None))
 _AS_NUMPY = (nw.Float64, nw.Float32, nw.Object)
-WIDE = (nw.Int128, nw.UInt128)  # whole numbers that NumPy does not have
+WIDE = (nw.Int128, nw.UInt128)  # integer types that NumPy does not have
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
-# Types of Arrow that narwhals has no name for.
+# Arrow types that narwhals does not know.
 _NESTED_OF_ARROW = re.compile(r"(large_)?list_view|(dense|sparse)_union|month_day_nano_interval")
 _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
 ADVICE = "Encode it first, or name it in categorical_features where the estimator has that."
 
 
 def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats:
-    """A column of numbers as floats, missing values as NaN.
+    """Return a numeric column as floats with NaN for missing values.
 
-    Whole numbers beyond 2**53 are rounded to the nearest float. Dates become days since 1970, durations and times of
-    day seconds.
+    Integers beyond 2**53 are rounded to the nearest float. Dates become days since 1970; durations and times of day
+    become seconds.
 
     Parameters
     ----------
     column : array, narwhals Series or Categories
-        The column.
+        Column to convert.
     name : str
-        What an error calls it.
+        Name of the column in error messages.
     takes_dates : bool, default=True
-        Whether dates may become days.
+        If True, dates become days. Otherwise dates raise an error.
 
     Raises
     ------
     ValueError, TypeError
-        Where a value is no number; the error names the column, the row and the value.
+        If a value is not a number. The message names the column, the row and the value.
     """
-    if isinstance(column, Categories):  # strings, all of them missing
+    if isinstance(column, Categories):  # a string column in which all values are missing
         return np.full(len(column.codes), np.nan)
     if isinstance(column, nw.Series):
         return _of_series(column, name, takes_dates)
@@ -70,11 +70,9 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     own = getattr(native, "dtype", None)
     if _NESTED_OF_ARROW.match(str(getattr(native, "type", ""))):
         raise _not_numbers(name, native.type)
-    is_object = own == np.object_  # narwhals looks at the first values only
+    is_object = own == np.object_  # narwhals infers the type from the first values only
     if is_object or dtype in _AS_NUMPY or (dtype.is_integer() and dtype not in WIDE):
-        return numbers_of(
-            column.to_numpy(), name, takes_dates=takes_dates
-        )  # Arrow's own cast refuses large whole numbers
+        return numbers_of(column.to_numpy(), name, takes_dates=takes_dates)  # the cast of Arrow rejects large integers
     if dtype.is_numeric() or dtype == nw.Boolean:
         return column.cast(nw.Float64).to_numpy()
     if column.null_count() == len(column):
@@ -83,7 +81,7 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
         return _of_times(native, name, takes_dates)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return _of_texts(native, name)
-    if dtype == nw.Unknown and "binary" in str(getattr(native, "type", "")):  # narwhals knows one of Arrow's types
+    if dtype == nw.Unknown and "binary" in str(getattr(native, "type", "")):  # narwhals knows only one binary type
         raise _not_numbers(name, native.type)
     if dtype == nw.Unknown:
         return numbers_of(column.to_numpy(), name, takes_dates=takes_dates)
@@ -91,14 +89,14 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
 
 
 def has_large_numbers(X: NDArray[Any]) -> bool:
-    """Whether an array holds whole numbers that are not exact as floats."""
+    """Return True if an array holds integers that floats cannot represent exactly."""
     if X.dtype.kind not in "iu" or X.itemsize < 8 or not X.size:
         return False
     return int(X.max()) > EXACT or int(X.min()) < -EXACT
 
 
 def is_wide_integer(column: Any) -> bool:
-    """Whether a column is of integers of 64 bits or more, by its type."""
+    """Return True if the type of a column is an integer of 64 bits or more."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         return dtype.kind in "iu" and dtype.itemsize >= 8
@@ -107,14 +105,14 @@ def is_wide_integer(column: Any) -> bool:
 
 
 def has_large_integers(column: Any) -> bool:
-    """Whether a column of a table holds integers that are not exact as floats."""
+    """Return True if a column of a table holds integers that floats cannot represent exactly."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind == "O":
             return any(isinstance(value, int) and abs(value) > EXACT for value in column)
         return has_large_numbers(column)
     if isinstance(column, Categories) or not is_wide_integer(column):
         return False
-    is_series = hasattr(column, "__arrow_c_stream__")  # else an array of pandas
+    is_series = hasattr(column, "__arrow_c_stream__")  # otherwise it is an extension array of pandas
     native = column if is_series else nw.dependencies.get_pandas().Series(column)
     series = nw.from_native(native, series_only=True)
     extremes = series.min(), series.max()
@@ -131,14 +129,14 @@ def _of_times(column: Any, name: str, takes_dates: bool) -> Floats:
 
 
 def _of_texts(column: Any, name: str) -> Floats:
-    """Texts, or categories, that are all numbers."""
+    """Return texts or categories that are all numbers as floats."""
     codes, values, _ = factorize(column)
     numbers = [float(value) if _is_number(value) else np.nan for value in values]
     wrong = [place for place, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
     rows = np.flatnonzero(np.isin(codes, wrong)).tolist() if wrong else []
-    if rows:  # a category that no row has does not matter
+    if rows:  # unused categories may be anything
         raise _not_a_number(name, rows[0], values[codes[rows[0]]])
-    return np.array([*numbers, np.nan])[codes]  # a row without a value has the code -1
+    return np.array([*numbers, np.nan])[codes]  # the code of missing values is -1
 
 
 def _is_number(value: Any) -> bool:
@@ -150,7 +148,7 @@ def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Fl
     if all(issubclass(kind, _NUMBERS) for kind in set(map(type, found))):
         try:
             return values.astype(np.float64)
-        except OverflowError:  # the conversion one by one names the row
+        except OverflowError:  # the element-wise conversion below names the row
             pass
     if holds_objects_of_time(found):
         return _of_times(values, name, takes_dates)
@@ -181,15 +179,15 @@ def _not_numbers(name: str, found: Any) -> ValueError:
     return ValueError(f"Column {name} must hold numbers; it holds {found}. {ADVICE}")
 
 
-# Types of Arrow that have few kernels.
+# Arrow types that few kernels support.
 _NOT_PLAIN = ("run_end_encoded", "string_view", "binary_view", "extension")
 _NO_NUMBER_VECTORS = (str, bytes, complex, np.complexfloating)
 
 
 def array_of(values: Any) -> NDArray[Any]:
-    """Values, or a column of a frame of narwhals, as an array.
+    """Return values, or a narwhals column, as an array.
 
-    Dictionaries of Arrow give their values: as an array, chunks of them would have any value where none is.
+    Arrow dictionaries are decoded first, because the conversion of dictionary chunks fills missing values arbitrarily.
     """
     native = nw.to_native(values, pass_through=True)
     kind = getattr(native, "type", None)
@@ -198,7 +196,7 @@ def array_of(values: Any) -> NDArray[Any]:
     if hasattr(kind, "index_type"):
         return np.asarray(native.cast(native.type.value_type))
     array = values.to_numpy() if isinstance(values, nw.Series) else np.asarray(values)
-    if array.ndim == 2 and array.dtype.kind == "f" and hasattr(native, "dtypes"):  # signed and unsigned integers
+    if array.ndim == 2 and array.dtype.kind == "f" and hasattr(native, "dtypes"):  # perhaps int64 next to uint64
         columns = [np.asarray(native[name]) for name in native.columns]
         if any(map(has_large_numbers, columns)):
             return np.column_stack([column.astype(object) for column in columns])
@@ -206,10 +204,10 @@ def array_of(values: Any) -> NDArray[Any]:
 
 
 def plain_column(column: Any) -> Any:
-    """Return a column of Arrow whose type has the usual kernels: without runs, views and types of other libraries.
+    """Return an Arrow column as a type that the usual kernels support.
 
-    Runs are decoded, views are copied, and extension types give what they are stored as, UUIDs their texts. Periods of
-    pandas stay as they are.
+    Run-end encoded columns are decoded, views are copied, and extension types become their storage, except that UUIDs
+    become texts. Periods of pandas are returned unchanged.
     """
     import pyarrow as pa
 
@@ -230,7 +228,7 @@ def plain_column(column: Any) -> Any:
 
 
 def _stored(column: Any) -> Any:
-    """What a column of an extension type is stored as."""
+    """Return the storage of a column of an extension type."""
     import pyarrow as pa
 
     name = column.type.extension_name
@@ -242,7 +240,7 @@ def _stored(column: Any) -> Any:
 
 
 def plain_table(table: Any) -> Any:
-    """Return a table of Arrow with `plain_column` of each column; the table itself where all are plain."""
+    """Return an Arrow table with `plain_column` applied to each column, or the table itself if none changes."""
     for index, field in enumerate(table.schema):
         if str(field.type).startswith(_NOT_PLAIN):
             column = table.column(index)
@@ -252,25 +250,25 @@ def plain_table(table: Any) -> Any:
 
 
 def unmasked(values: Any, name: str) -> NDArray[Any]:
-    """Values as an array; ValueError where one is masked, as a target or a weight cannot be missing."""
+    """Return values as an array; raise ValueError if one is masked, because targets and weights cannot be missing."""
     if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
         raise ValueError(f"{name} must have no masked values; that of row {rows[0, 0]} is masked.")
     try:
         array = array_of(values)
-    except ValueError as error:  # lists of other lengths
+    except ValueError as error:  # nested lists of different lengths
         raise ValueError(f"{name} must have one value for each row, or as many: {error}") from error
     if array.dtype.kind in "SU" and isinstance(values, list | tuple):
-        return np.array(values, dtype=object)  # NumPy makes a word of a number, and of NaN, among words
+        return np.array(values, dtype=object)  # NumPy would convert numbers and NaN among strings to strings
     if array.dtype.kind == "f" and isinstance(values, list | tuple) and array.size and np.abs(array).max() > EXACT:
         objects = np.array(values, dtype=object)
         if any(type(value) is int and abs(value) > EXACT for value in objects.ravel().tolist()):
-            return objects  # of which NumPy makes floats, where some have no sign, or stand next to floats
-    # Strings of any length may be missing, and scikit-learn does not take them.
+            return objects  # NumPy would convert large integers next to uint64 values or floats to floats
+    # Variable-width strings may be missing, and scikit-learn does not support them.
     return array.astype(object) if array.dtype.kind == "T" else array
 
 
 def numbers_in(values: Any, name: str, what: str = "numbers") -> NDArray[np.float64]:
-    """Values that are all numbers as a new array of floats, missing ones as NaN; errors require `what`."""
+    """Return numeric values as a new array of floats with NaN for missing ones; errors say that `what` is required."""
     array = unmasked(values, name)
     if array.dtype.kind in "biuf":
         return np.array(array, dtype=np.float64)
