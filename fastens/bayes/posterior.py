@@ -54,7 +54,7 @@ class PosteriorMixin:
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            The rows.
+            Rows to predict.
         mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
             Hypotheses that predict: "bayes" averages over the posterior, "map" uses the most probable hypothesis, "ml"
             uses the maximum likelihood hypothesis, and "gibbs" draws one from the posterior for each row.

@@ -1,4 +1,4 @@
-"""Version spaces of conjunctions: exact counts, weights, queries and a picture."""
+"""Version spaces of conjunctions: exact counts, weights, queries and plots."""
 
 from __future__ import annotations
 
@@ -458,7 +458,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         codes = [ANYTHING if v is ANY else known.index(v) if v in known else NEVER for v, known in pairs]  # type: ignore
         return np.array(codes)
 
-    # Answers --------------------------------------------------
+    # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the Bayes-optimal probability of each class, shape (n_samples, 2).

@@ -350,7 +350,7 @@ def as_codes(positions: NDArray[np.floating]) -> Codes:
 def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
     """Return an encoder extended by the new values of a table; positions of old values are unchanged."""
     if len(table) != len(encoder.categories):
-        return encoder  # the caller raises
+        return encoder  # the caller raises the error
     categories: list[list[Any] | None] = []
     for known, found in zip(encoder.categories, table.learn_categories(list(range(len(table)))), strict=True):
         old = list(known or [])

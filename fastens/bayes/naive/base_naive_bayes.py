@@ -382,7 +382,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,)."""
+        """Predict the most probable class of each row, shape (n_samples,)."""
         best = np.argmax(self._scores(X), axis=1)
         return self.classes_[best]
 

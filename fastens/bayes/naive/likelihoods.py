@@ -31,7 +31,7 @@ from fastens.table.columns.numbers import FLOATS
 from fastens.table.parts import row_blocks
 
 Array = NDArray[np.float64]
-GRAIN = 100_000  # table entries
+GRAIN = 100_000  # minimum number of table entries per thread
 
 
 class Batch(NamedTuple):
@@ -107,7 +107,7 @@ def sums_by_class(y: NDArray[Any], weight: Array | None, n_classes: int, comm: C
 
 
 class NotPositionsError(ValueError):
-    """Columns that should hold category positions hold other numbers."""
+    """Raised if columns that should hold category positions hold other numbers."""
 
     def __init__(self, columns: NDArray[np.intp], name: str) -> None:
         super().__init__(

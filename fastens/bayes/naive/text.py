@@ -579,7 +579,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return self._vectorizer.transform(texts).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each text, shape (n_samples,)."""
+        """Predict the most probable class of each text, shape (n_samples,)."""
         counts = self.transform(X)
         return self.classifier_.predict(counts)
 

@@ -269,7 +269,7 @@ class NetworkQueries:
         """Return log P(known values of the row), including the label if `y` is passed; shape (n_samples,)."""
         return log_likelihoods(self._fitted, self._code_rows(X, y), resolve_n_jobs(self.n_jobs))
 
-    # A picture --------------------------------------------------
+    # Plot --------------------------------------------------
 
     def plot(self, ax: Any = None, *, tables: bool = False, max_rows: int = 8) -> Any:
         """Plot the network in layers, with parents above children; requires matplotlib.

@@ -28,7 +28,7 @@ DENSE_CELLS = 1 << 16  # larger tables are counted by observed combinations
 BATCH_CELLS = 1 << 22
 
 Candidate = tuple[int, tuple[int, ...]]  # a variable and its parents, in ascending order
-Addition = tuple[Candidate, int]  # one of the parents
+Addition = tuple[Candidate, int]  # a family and one of its parents
 
 
 class FamilyScores:

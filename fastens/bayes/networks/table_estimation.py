@@ -33,7 +33,7 @@ class Optimum:
     """Result of likelihood maximisation."""
 
     network: DiscreteNetwork
-    counts: list[Array]  # expected counts of each family, under the network
+    counts: list[Array]  # expected counts of each family under the network
     history: Array  # objective before each step and at the end
     converged: bool
 

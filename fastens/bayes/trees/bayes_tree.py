@@ -248,7 +248,7 @@ class BaseBayesTree(BaseDecisionTree):
         return self._prunings.map_log_joint
 
     def sample_posterior(self, n: int = 1, random_state: Any = None, *, draw_values: bool = True) -> list[Any]:
-        """Draw decision trees from the posterior, independently and exactly.
+        """Draw independent decision trees from the exact posterior.
 
         Parameters
         ----------
@@ -510,7 +510,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
             Posterior probability that a class probability is inside its interval. Intervals are central: both tails
             have equal probability.
@@ -621,7 +621,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         mode : {"bayes", "map", "gibbs"}, default="bayes"
             Prunings that predict: "bayes" averages over the posterior, "map" uses the most probable pruning, and
             "gibbs" draws one from the posterior for each row.
@@ -648,7 +648,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
             Posterior probability that the target is inside its interval. Both tails have equal probability.
 
@@ -665,7 +665,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
             Posterior probability that the mean is inside its interval. Both tails have equal probability.
 

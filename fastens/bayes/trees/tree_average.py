@@ -529,7 +529,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
             return np.asarray(factor * (1.0 + depth) ** -power)
         return np.full(len(depth), float(self.split_prior))
 
-    # Answers --------------------------------------------------
+    # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the class probabilities averaged over all trees, shape (n_samples, n_classes)."""
