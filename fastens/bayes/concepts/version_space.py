@@ -50,7 +50,7 @@ from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import check_weights
 from fastens.warn import warn
 
-MOST_TRIED = 20_000  # limit of conjunctions to enumerate without a positive example
+MOST_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example
 
 
 class DrawsVersionSpace:

@@ -60,7 +60,7 @@ class PairLikelihood(CellLikelihood):
         self.unseen = unseen
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        # Every column has a code for unseen categories, although numeric columns never use it.
+        # Categorical columns have one extra code for unseen categories; numeric columns never use theirs.
         categories = [
             np.arange(1, size + 2, dtype=np.uint16) if limits is None else None
             for limits, size in zip(self.limits, self.sizes.tolist(), strict=True)

@@ -53,13 +53,13 @@ POSTERIOR_DOCS = entries("""\
 split_prior : {"search", "strict", "features"}, float or pair
     Prior probability that a node splits. Larger values favour larger trees. "strict" is 1 / (2 M), where M is the
     number of candidate splits among which the best was selected: it is the prior of one particular split. "search"
-    corresponds to odds of 5 : M, because many candidates are nearly identical. "features" is 1 / (2 F) for F features.
+    corresponds to odds of 5 to M, because many candidates are nearly identical. "features" is 1 / (2 F) for F features.
     A number applies to all nodes, and a pair (a, b) means a (1 + depth)^-b. M is the number of features that are not
     constant in the parent node, multiplied by the number of thresholds that separate rows of the node.
 evidence : {"train", "honest"}
     Rows that the likelihood uses. "train" uses all rows, so the prior must compensate for the search of splits.
-    "honest" grows the tree on half of the rows and uses only the other half for the likelihood, so the posterior is
-    that over the prunings of a tree fixed in advance.
+    "honest" grows the tree on half of the rows and uses only the other half for the likelihood, so that the evidence
+    is independent of the search.
 temperature : float
     The likelihood is raised to the power of 1 / temperature. Values above 1 move the posterior towards the prior.
 """)

@@ -147,7 +147,7 @@ def select_features(
 def _counts(
     answers: NDArray[np.uint8], cell: NDArray[np.int64], shape: tuple[int, int], weight: Floats, comm: Comm
 ) -> Iterator[Floats]:
-    """Yield, for each feature, row weights of all processes by cell and class; `cell` is the cell if it is 0."""
+    """Yield the total row weights by cell and class for each feature; `cell` applies to rows whose answer is 0."""
     step = max(1, _COUNTED // math.prod(shape))
     for first in range(0, answers.shape[1], step):
         block = answers.T[first : first + step]
