@@ -1,4 +1,4 @@
-# Also read at run time: these are the public names, each imported when it is first used.
+# This stub is also read at run time. It lists the public names, each of which is imported on first use.
 
 from fastens.bayes.concepts.conjunctions import ANY as ANY
 from fastens.bayes.concepts.conjunctions import Conjunction as Conjunction

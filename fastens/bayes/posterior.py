@@ -1,15 +1,15 @@
-"""The posterior, and the modes of prediction that all Bayesian models share.
+"""Posterior and prediction modes, which all Bayesian models share.
 
 ``bayes``
-    Bayes-optimal: every hypothesis votes with its posterior probability.
+    Bayes-optimal prediction: every hypothesis votes with its posterior probability.
 ``map``
-    The prediction of the most probable hypothesis.
+    Prediction of the most probable hypothesis.
 ``ml``
-    The prediction of the hypothesis that makes the data most probable; the prior does not count.
+    Prediction of the hypothesis with the maximum likelihood, which ignores the prior.
 ``gibbs``
-    The prediction of a hypothesis drawn from the posterior, anew for each row. Its expected error is at most twice that
-    of the Bayes-optimal one where hypotheses are functions, sure of the class (Haussler, Kearns & Schapire 1994).
-    Where they give probabilities, and predict their most probable class, it is at most three times that.
+    Prediction of a hypothesis drawn from the posterior, independently for each row. Its expected error is at most twice
+    the Bayes-optimal error if hypotheses are deterministic functions (Haussler, Kearns & Schapire 1994). If hypotheses
+    give probabilities and predict their most probable class, it is at most three times the Bayes-optimal error.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from fastens.table.spread import in_memory_only
 from fastens.table.training_data import check_weights
 
 Array = NDArray[np.float64]
-VOTES = 100  # draws that stand for the posterior where votes are counted
+VOTES = 100  # number of posterior draws whose votes are counted
 
 
 class PosteriorMixin:
-    """A classifier with a posterior over hypotheses; comes before the classifier among the bases.
+    """Mixin for classifiers with a posterior over hypotheses; list it before the classifier among the bases.
 
-    A subclass gives `predict_proba` and, for each further mode it lists in `_modes`, the method ``_<mode>_proba(X,
-    random_state)``. Where they make sense it has
+    Subclasses implement `predict_proba` and, for each additional mode in `_modes`, the method ``_<mode>_proba(X,
+    random_state)``. Where applicable, they also provide
 
-    - ``posterior_``: the probability of each hypothesis (finite sets);
-    - ``log_evidence_``: log P(D), the data's probability under the prior;
-    - ``map_estimator_``, ``ml_estimator_``: the most probable hypothesis, and that of the greatest likelihood;
+    - ``posterior_``: probability of each hypothesis (finite sets);
+    - ``log_evidence_``: log P(D), the log probability of the data under the prior;
+    - ``map_estimator_``, ``ml_estimator_``: the most probable and the maximum likelihood hypothesis;
     - ``sample_posterior(n, random_state)``: hypotheses drawn from the posterior.
     """
 
@@ -49,17 +49,17 @@ class PosteriorMixin:
     classes_: Any
 
     def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals.
+        """Predict the most probable class of each row; ties go to the first class.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            The rows.
+            Rows to predict.
         mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
-            Which hypotheses predict: all hypotheses by their posterior, the most probable one, the one of the greatest
-            likelihood, or for each row one drawn from the posterior.
+            Hypotheses that predict: "bayes" averages over the posterior, "map" uses the most probable hypothesis, "ml"
+            uses the maximum likelihood hypothesis, and "gibbs" draws one from the posterior for each row.
         random_state : int, RandomState, Generator or None, default=None
-            For mode="gibbs"; None takes the estimator's.
+            Seed for mode="gibbs". If None, the `random_state` of the estimator is used.
 
         Returns
         -------
@@ -68,14 +68,14 @@ class PosteriorMixin:
         Raises
         ------
         ValueError
-            If the model has no such mode.
+            If the model does not support `mode`.
         """
         best = self._proba_in(X, mode, random_state).argmax(axis=1)
         return self.classes_[best]
 
     def _proba_in(self, X: ArrayLike, mode: str, random_state: Any = None) -> Array:
-        """The probabilities of one mode."""
-        if not isinstance(mode, str) or mode not in self._modes:  # to make the rule would take a tenth of a row's time
+        """Return the class probabilities in the given mode."""
+        if not isinstance(mode, str) or mode not in self._modes:  # creating the rule each time costs 10 % for one row
             one_of(*self._modes).check("mode", mode)
         if mode == "bayes":
             return self.predict_proba(X)  # type: ignore[attr-defined]
@@ -85,18 +85,19 @@ class PosteriorMixin:
         return self._gibbs_proba(X, generator(chosen))  # type: ignore[attr-defined]
 
     def _vote_share(self, X: ArrayLike) -> Array:
-        """For each class the posterior probability of the hypotheses that predict it: that of Gibbs predicting it.
+        """Return, for each row and class, the posterior probability of the hypotheses that predict the class.
 
-        By default hypotheses predict with certainty, and these are the probabilities; other subclasses override this.
+        It is the probability that mode="gibbs" predicts the class. By default, hypotheses are deterministic, so it
+        equals `predict_proba`; other subclasses override this method.
         """
         return self.predict_proba(X)  # type: ignore[attr-defined]
 
 
 class ParameterPosteriorMixin(PosteriorMixin):
-    """A classifier whose hypotheses are its parameters.
+    """Mixin for classifiers whose hypotheses are parameter values.
 
-    A subclass gives ``_with_estimate(mode, rng)``: itself with the parameters of a mode, or with those `rng` draws;
-    ``score_samples(X, y)``, the log probability of each row, and ``n_parameters_``.
+    Subclasses implement ``_with_estimate(mode, rng)``, which returns a copy with the parameters of a mode or with
+    parameters drawn by `rng`; ``score_samples(X, y)``, the log probability of each row; and ``n_parameters_``.
     """
 
     @opening_tables
@@ -109,12 +110,12 @@ class ParameterPosteriorMixin(PosteriorMixin):
 
     @opening_tables
     def aic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return Akaike's criterion, -2 log likelihood + 2 parameters; smaller is better."""
+        """Return the Akaike information criterion, -2 log likelihood + 2 n_parameters; smaller is better."""
         return -2 * self.log_likelihood(X, y) + 2 * self.n_parameters_  # type: ignore[attr-defined]
 
     @opening_tables
     def bic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return Schwarz's criterion, -2 log likelihood + parameters log(rows); smaller is better."""
+        """Return the Bayesian information criterion, -2 log likelihood + n_parameters log(n); smaller is better."""
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
         return float(-2 * found.sum() + self.n_parameters_ * log(len(found)))  # type: ignore[attr-defined]
 
@@ -128,33 +129,33 @@ class ParameterPosteriorMixin(PosteriorMixin):
         return self.ml_estimator_.predict_proba(X)
 
     def _gibbs_proba(self, X: ArrayLike, rng: np.random.Generator) -> Array:
-        # One draw of all parameters for all rows: each row alone is predicted as if by a draw of its own.
+        # One draw serves all rows: marginally, each row has the distribution of an independent draw.
         return self.sample_posterior(1, rng)[0].predict_proba(X)
 
     def _vote_share(self, X: ArrayLike) -> Array:
-        # Parameters give probabilities of classes: the share of draws whose most probable class it is.
+        # Hypotheses give probabilities, so count the draws in which each class is the most probable one.
         votes = [draw.predict_proba(X).argmax(axis=1) for draw in self.sample_posterior(VOTES, 0)]
         return (np.array(votes)[:, :, None] == np.arange(len(self.classes_))).mean(axis=0)
 
     @property
     def map_estimator_(self) -> Any:
-        """The same model with the most probable parameters."""
+        """Copy of the model with the most probable (MAP) parameters."""
         return self._with_estimate("map")
 
     @property
     def ml_estimator_(self) -> Any:
-        """The same model with the parameters of the greatest likelihood."""
+        """Copy of the model with the maximum likelihood parameters."""
         return self._with_estimate("ml")
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
-        """Draw models from the posterior of the parameters; what else the model has stays.
+        """Draw models from the posterior of the parameters; everything else stays as in this model.
 
         Parameters
         ----------
         n : int, default=1
             Number of models.
         random_state : int, RandomState, Generator or None, default=None
-            Fixes the draws.
+            Seed of the draws.
 
         Returns
         -------
@@ -166,7 +167,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A random generator from whatever `random_state` may be: None, a seed, a RandomState or a Generator."""
+    """Return a random generator for a `random_state`, which is None, a seed, a RandomState or a Generator."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31, size=4))
     try:
@@ -179,22 +180,22 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def normalised(log_weights: Array) -> tuple[Array, float]:
-    """The posterior from logs of prior times likelihood along the last axis, and the log evidence, their sum."""
+    """Return the posterior and the log evidence, given log(prior * likelihood) along the last axis."""
     log_evidence = float(logsumexp(log_weights))
     return exp(log_weights - log_evidence), log_evidence
 
 
 def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDArray[np.intp]:
-    """Draw `n` positions, each with its probability."""
+    """Draw `n` indices with the given probabilities."""
     cumulative = np.cumsum(probabilities)
-    last = np.flatnonzero(probabilities)[-1]  # rounding may leave the last sum a little below 1
+    last = np.flatnonzero(probabilities)[-1]  # the cumulative sum may end below 1 due to rounding
     return np.minimum(np.searchsorted(cumulative, random.random(n) * cumulative[-1], side="right"), last)
 
 
 def check_prior(name: str, prior: Any, n: int) -> Array:
-    """A prior over `n` hypotheses that sums to 1; None is uniform.
+    """Return a prior over `n` hypotheses, normalised to sum to 1; None is uniform.
 
-    ValueError if there is not one finite number for each, not negative, or all of them are zero.
+    Raises ValueError unless `prior` holds `n` finite, non-negative numbers that are not all zero.
     """
     if prior is None:
         return np.full(n, 1 / n)
@@ -210,48 +211,49 @@ def check_prior(name: str, prior: Any, n: int) -> Array:
 
 
 class ErrorEstimate(NamedTuple):
-    """Expected errors; where the data come from the prior `ratio` is at most 2, of hypotheses with probabilities 3."""
+    """Expected errors; under a correct prior, `ratio` is at most 2, or 3 if hypotheses give probabilities."""
 
     bayes: float
     gibbs: float
 
     @property
     def ratio(self) -> float:
-        """Gibbs's error over the Bayes-optimal one; NaN where neither errs."""
+        """Ratio of the Gibbs error to the Bayes-optimal error; NaN if both are 0."""
         return self.gibbs / self.bayes if self.bayes > 0 else (np.inf if self.gibbs > 0 else np.nan)
 
 
 @in_memory_only
 def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample_weight: Any = None) -> ErrorEstimate:
-    """Estimate the errors of the Bayes-optimal prediction and of Gibbs, in expectation over its draws.
+    """Estimate the error of Bayes-optimal prediction and the expected error of Gibbs prediction.
 
-    The expectation is exact but of models whose hypotheses are parameters, naive Bayes and networks: there it is the
-    mean over 100 draws.
+    The expectation over Gibbs draws is exact, except for models whose hypotheses are parameter values (naive Bayes and
+    networks), where it is a mean over 100 draws.
 
     Parameters
     ----------
     model : fitted Bayesian classifier
-        Anything with the modes of `PosteriorMixin`.
+        Classifier with a posterior over hypotheses.
     X : array-like or data frame
-        Rows that the model was not fitted on.
+        Test set, which the model was not fitted on.
     y : array-like, or the name of a column, optional
-        Their labels: the errors on them. None: the errors that the model itself expects, if its posterior is right.
-        Then the ratio is at most 2 for each row where hypotheses are sure of the class, since 1 - sum p^2 <= 2 (1 - max
-        p) for votes p. Where they give probabilities it is at most 1 + 2 max p: one that predicts another class than
-        the most probable one gives that at most 1/2, so the share of such is at most 2 (1 - max p).
+        Labels of the test set. If None, the errors are those that the model expects, which are correct if its posterior
+        is. In this case, the ratio is at most 2 for each row if hypotheses are deterministic, because
+        1 - sum p^2 <= 2 (1 - max p) for votes p. If hypotheses give probabilities, the ratio is at most 1 + 2 max p:
+        hypotheses that predict another class give the most probable class a probability of at most 1/2, so their
+        posterior probability is at most 2 (1 - max p).
     sample_weight : array-like, or the name of a column, optional
         Weights of the rows.
 
     Returns
     -------
     ErrorEstimate
-        With `bayes`, `gibbs` and `ratio`.
+        Named tuple with the errors `bayes` and `gibbs`, and the property `ratio`.
 
     Raises
     ------
     ValueError
-        If the model has no posterior over hypotheses that predict rows, `y` holds labels that are not the model's or
-        has another length, or the weights are no weights.
+        If the model has no posterior over hypotheses that predict rows, `y` has unknown labels or the wrong length, or
+        the weights are invalid.
 
     References
     ----------
@@ -282,7 +284,7 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
 
 
 def _share_of_labels(y: Any, shape: tuple[int, int], classes: NDArray[Any]) -> Array:
-    """1 for each row's own class, 0 for the others."""
+    """Return the one-hot encoded labels."""
     labels = column_or_1d(unmasked(y, "y"))
     if len(labels) != shape[0]:
         raise ValueError(f"X and y must have the same number of rows; got {shape[0]} and {len(labels)}.")

@@ -1,4 +1,4 @@
-"""Conjunctions of constraints on attributes: the hypotheses, their order, and learning by going through all of them."""
+"""Conjunctions of attribute constraints: hypotheses, their partial order and brute-force learning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastens.table.tables import dense, is_frame
 
 
 class _Any:
-    """The constraint that every value meets; one object, equal to nothing that a table may hold.
+    """Constraint that every value satisfies: a singleton that differs from all values of a table.
 
     Examples
     --------
@@ -41,21 +41,21 @@ ANY = _Any()
 
 @dataclass(frozen=True)
 class Conjunction:
-    """A hypothesis: for each attribute the value it requires, or `ANY`; `values` None rejects every instance.
+    """Hypothesis that requires a value, or accepts `ANY` value, for each attribute.
 
-    ``h >= g``: h is more general than g or equal to it: every instance that satisfies g satisfies h. The order
-    is partial; it is exact where every attribute has at least two values.
+    ``h >= g`` means that h is at least as general as g: every instance that satisfies g also satisfies h. This partial
+    order is exact if every attribute has at least two values.
 
     Parameters
     ----------
     values : tuple, list or None
-        One entry for each attribute. The text "?" is a value like any other, and is printed in quotes; `ANY`, printed
-        without, is the constraint that every value meets.
+        Required value of each attribute, or `ANY`. If None, the hypothesis rejects every instance. The string "?" is an
+        ordinary value and is printed in quotes; `ANY` is printed as ? without quotes.
 
     Raises
     ------
     ValueError
-        If an entry is missing or no single value, or hypotheses over other numbers of attributes are compared.
+        If an entry is missing or not a scalar, or if hypotheses with different numbers of attributes are compared.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Conjunction:
         return other > self if isinstance(other, Conjunction) else NotImplemented
 
     def covers(self, X: Any) -> NDArray[np.bool_]:
-        """Return for each instance whether it satisfies the hypothesis; missing values satisfy only `ANY`."""
+        """Return a mask of the instances that satisfy the hypothesis; missing values only satisfy `ANY`."""
         rows = _plain_rows(X)
         if self.values is None:
             return np.zeros(len(rows), dtype=bool)
@@ -130,13 +130,13 @@ class Conjunction:
         return covered
 
     def is_consistent(self, X: Any, is_positive: ArrayLike) -> bool:
-        """Whether h(x) = c(x) for all examples; `is_positive` holds c(x) as truth values, or 1 and 0."""
+        """Return True if h(x) = c(x) for all examples; `is_positive` holds c(x) as booleans, or 1 and 0."""
         covered = self.covers(X)
         return bool((covered == _truth_values("is_positive", is_positive, len(covered))).all())
 
 
 def _shown(value: Any) -> str:
-    """A value as hypotheses print it: text in quotes where without it would read as something else."""
+    """Return a value as hypotheses print it; strings that look like something else are quoted."""
     if not isinstance(value, str):
         return str(value)
     is_plain = value == value.strip() and value not in ("", "?", "True", "False") and "," not in value
@@ -159,7 +159,7 @@ NOTHING = Conjunction(None)
 
 
 class SpaceSizes(NamedTuple):
-    """How many there are: instances, hypotheses as written, and hypotheses that differ in what they cover."""
+    """Numbers of instances, of syntactically distinct hypotheses and of semantically distinct hypotheses."""
 
     instances: int
     syntactic: int
@@ -167,7 +167,7 @@ class SpaceSizes(NamedTuple):
 
 
 def space_sizes(n_values: Sequence[int]) -> SpaceSizes:
-    """Count instances and conjunctions over attributes with so many values each.
+    """Count instances and conjunctions over attributes with the given numbers of values.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def space_sizes(n_values: Sequence[int]) -> SpaceSizes:
 
 
 def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunction]:
-    """Every conjunction over attributes with these values, one after another, the one that covers nothing first."""
+    """Yield every conjunction over attributes with the given values, starting with the one that covers nothing."""
     if not _is_list(categories):
         raise ValueError(f"categories must hold a list of values for each attribute; got {categories!r}.")
     for number, values in enumerate(categories):
@@ -196,21 +196,23 @@ def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunctio
 
 
 def sample_complexity(n_hypotheses: int, epsilon: float, delta: float) -> int:
-    """Return how many examples make every consistent hypothesis's error at most epsilon, with probability 1 - delta.
+    """Return the number of examples for which all consistent hypotheses are probably approximately correct.
 
-    m >= ``(ln |H| + ln 1/delta) / epsilon``, for noise-free examples of a concept in H (Haussler 1988).
+    With probability 1 - delta, the error of every consistent hypothesis is at most epsilon if the number of examples is
+    at least ``(ln |H| + ln 1/delta) / epsilon``, for noise-free examples of a concept in H (Haussler 1988).
 
     Parameters
     ----------
     n_hypotheses : int
         Size of the hypothesis space.
     epsilon, delta : float
-        Error and risk, between 0 and 1.
+        Maximum error, and probability that a hypothesis exceeds it, both between 0 and 1. Smaller values require more
+        examples.
 
     Returns
     -------
     int
-        The least number of examples for which the bound holds.
+        Minimum number of examples for which the bound holds.
 
     Examples
     --------
@@ -225,28 +227,28 @@ def sample_complexity(n_hypotheses: int, epsilon: float, delta: float) -> int:
 
 
 class BruteForce(NamedTuple):
-    """What the brute-force learner computes of all hypotheses, in their order."""
+    """Results of the brute-force learner for all hypotheses, in their order."""
 
-    posterior: NDArray[np.float64]  # P(h | D) of each
-    map_index: int  # place of the most probable one, the first of equals
-    n_consistent: int  # how many agree with all examples
+    posterior: NDArray[np.float64]  # P(h | D)
+    map_index: int  # index of the first most probable hypothesis
+    n_consistent: int  # number of hypotheses consistent with all examples
     log_evidence: float  # log P(D)
-    log_likelihoods: NDArray[np.float64]  # log P(D | h) of each
+    log_likelihoods: NDArray[np.float64]  # log P(D | h)
 
 
 def brute_force_map(
     hypotheses: Iterable[Conjunction], X: Any, is_positive: ArrayLike, prior: Any = None, noise: float = 0.0
 ) -> BruteForce:
-    """Compute P(h | D) of every hypothesis, as the textbook's brute-force MAP learner does.
+    """Compute P(h | D) of every hypothesis with the brute-force MAP learning algorithm (Mitchell 1997, section 6.3).
 
-    Without noise P(D | h) is 1 for a consistent hypothesis and 0 otherwise: under a uniform prior all consistent ones
-    have the posterior probability ``1 / |VS|``, and P(D) = ``|VS| / |H|``. With noise each label is wrong with that
-    probability. Hypotheses are anything with `covers(X)`; `prior` None is uniform.
+    Without noise, P(D | h) is 1 for consistent hypotheses and 0 otherwise. Under a uniform prior, all consistent
+    hypotheses then have the posterior probability ``1 / |VS|``, and P(D) = ``|VS| / |H|``. With noise, each label is
+    wrong with probability `noise`. Hypotheses are objects with a method `covers(X)`. If `prior` is None, it is uniform.
 
     Raises
     ------
     ValueError
-        If no hypothesis explains the examples, or an argument breaks a rule.
+        If no hypothesis explains the examples, or an argument is invalid.
 
     Examples
     --------
@@ -270,7 +272,7 @@ def brute_force_map(
 
 
 def _listed(hypotheses: Any) -> list[Any]:
-    """The hypotheses of a space, at least one."""
+    """Return the hypotheses of a space as a list; raise ValueError if it is empty."""
     space = list(hypotheses) if isinstance(hypotheses, Iterable) else None
     if not space:
         raise ValueError(f"hypotheses must be a list of at least one Conjunction; got {hypotheses!r}.")
@@ -286,7 +288,7 @@ def _listed(hypotheses: Any) -> list[Any]:
 
 
 def _plain_rows(X: Any) -> NDArray[np.object_]:
-    """Rows of any table as an array of plain objects, to be compared with values; a list of values is one row."""
+    """Return the rows of a table as an array of Python objects; a list of values is one row."""
     if is_frame(X):
         frame = nw.from_native(X, eager_only=True)
         rows = np.empty(frame.shape, dtype=object)
@@ -304,7 +306,7 @@ def _plain_rows(X: Any) -> NDArray[np.object_]:
 
 
 def _truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
-    """Truth values, or 1 and 0, as booleans; ValueError if there is not one for each row, or for others."""
+    """Convert booleans, or 1 and 0, to a boolean array; raise ValueError for other values or a wrong length."""
     found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     if found.shape != (n_rows,):
         raise ValueError(f"{name} must have one truth value for each of the {n_rows} rows; got shape {found.shape}.")

@@ -1,19 +1,19 @@
-"""Families of sets as bit arrays: bit K is set where the set K of attributes (a bit mask itself) violates a clause.
+"""Families of sets as bit arrays: bit K is set if the set K of attributes (itself a bit mask) violates a clause.
 
-A set that is part of a failing set fails too, so the failing ones are the downward closure of a few; all passes work on
-words of 64 sets: the six lowest attributes stand inside a word, the others are the bits of its position.
+Every subset of a failing set also fails, so the failing sets are the downward closure of a few maximal ones. All passes
+work on words of 64 sets: the six lowest attributes select a bit within a word, the others select the word.
 """
 
 from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
-    IN_WORD = 6             # attributes inside a word
-    IN_CACHE = 4096         # words of a block whose passes all run in the first-level cache
+    IN_WORD = 6             # number of attributes within a word
+    IN_CACHE = 4096         # words of a block that stays in the L1 cache for all passes
 
 
-cdef uint64_t WITH[6]       # the places in a word of the sets that hold attribute j
-cdef uint64_t OF_SIZE[7]    # those of the sets of each size
-cdef uint64_t PART_OF[64]   # those of the sets within each mask
+cdef uint64_t WITH[6]       # bits of a word for sets that contain attribute j
+cdef uint64_t OF_SIZE[7]    # bits of a word for sets of each size
+cdef uint64_t PART_OF[64]   # bits of a word for subsets of each mask
 
 
 cdef void _fill_tables() noexcept:
@@ -60,7 +60,7 @@ cdef void close_block(uint64_t* failing, int64_t n_words, int n_in_word) noexcep
 
 
 cdef void close_words(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
-    # The passes commute: the highest attribute first, then each half on its own until it fits the cache.
+    # The passes commute, so process the highest attribute first and then each half separately until it fits the cache.
     cdef int64_t half = n_words // 2, i
     if n_words <= IN_CACHE:
         close_block(failing, n_words, n_in_word)
@@ -72,7 +72,7 @@ cdef void close_words(uint64_t* failing, int64_t n_words, int n_in_word) noexcep
 
 
 def close_downward(uint64_t[::1] failing, int n_attributes):
-    """Mark every part of a marked set, in place."""
+    """Mark every subset of a marked set, in place."""
     cdef int n_in_word = min(n_attributes, <int> IN_WORD)
     with nogil:
         close_words(&failing[0], failing.shape[0], n_in_word)
@@ -93,7 +93,7 @@ def count_by_size(const uint64_t[::1] failing, int64_t[::1] counts):
 
 
 cdef inline double weight_of_word(uint64_t passing, int64_t w, const double* size_weight) noexcept nogil:
-    # Sum of the weights of the sets in a word, by their sizes.
+    # Return the total weight of the sets in a word, given the weights by size.
     cdef int outer = popcount(<uint64_t> w), s
     cdef double total = 0
     if passing:
@@ -105,9 +105,9 @@ cdef inline double weight_of_word(uint64_t passing, int64_t w, const double* siz
 def weigh_subsets(
     const uint64_t[::1] failing, const uint64_t[::1] masks, const double[::1] size_weight, double[::1] out
 ):
-    """For each mask the summed weight of the sets within it that do not fail.
+    """Write, for each mask, the total weight of its subsets that do not fail.
 
-    `size_weight` has seven entries more than the number of attributes beyond the sixth.
+    `size_weight` has seven more entries than there are attributes beyond the sixth.
     """
     cdef Py_ssize_t i
     cdef uint64_t inside, outside, w
@@ -129,7 +129,7 @@ def weigh_subsets(
 cdef inline uint64_t set_at(
     uint64_t passing, int64_t w, const double* size_weight, double target, double before
 ) noexcept nogil:
-    # The set of a word at a place of the cumulated weight, the word's last one where it lies beyond.
+    # Return the set of a word at a position of the cumulative weight, or the last set if the position is beyond it.
     cdef uint64_t place, found = 0
     cdef double weight
     cdef int outer = popcount(<uint64_t> w)
@@ -147,7 +147,7 @@ cdef inline uint64_t set_at(
 def draw_sets(
     const uint64_t[::1] failing, const double[::1] size_weight, const double[::1] targets, uint64_t[::1] out
 ):
-    """Sets that do not fail, at ascending places of the cumulated weight."""
+    """Write the sets that do not fail at ascending positions of the cumulative weight."""
     cdef Py_ssize_t n = targets.shape[0], i = 0
     cdef int64_t w, last = 0
     cdef double before = 0, total
@@ -163,7 +163,7 @@ def draw_sets(
                 out[i] = set_at(~failing[w], w, &size_weight[0], targets[i], before)
                 i += 1
             before += total
-        # Rounding may leave the sum a little below the last targets: they get the last set.
+        # Due to rounding, the sum may end below the last targets, which then get the last set.
         while i < n:
             out[i] = set_at(~failing[last], last, &size_weight[0], targets[i], 0)
             i += 1

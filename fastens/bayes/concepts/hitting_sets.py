@@ -1,9 +1,10 @@
-"""All sets of attributes that satisfy every clause: counted, weighed and drawn exactly, or by sampling with a bound.
+"""Sets of attributes that satisfy every clause: counted, weighted and drawn exactly, or by sampling with error bounds.
 
-A clause is a set of attributes of which at least one must be chosen. The sets that satisfy all of them are held as a
-tree: attributes that a clause alone forces, attributes no clause names, independent parts side by side, bit arrays of
-all subsets for parts of up to 30 attributes, and before larger ones a branch on one attribute. A set weighs q for each
-attribute it holds and 1 - q for each other: q = 1/2 weighs all sets alike.
+A clause is a set of attributes of which at least one must be chosen. The sets that satisfy all clauses are represented
+by a tree. Its nodes are attributes forced by a clause of size one, attributes without clauses, products of independent
+parts, bit arrays of all subsets for parts of up to 30 attributes, and branches on one attribute for larger parts. The
+weight of a set is a product of q for each chosen attribute and 1 - q for each other one, so q = 1/2 gives all sets
+equal weights.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 MAX_TABLE = 30  # attributes of the largest bit array: 2^30 bits are 128 MB
-MAX_LEAF = 22  # and of those below a branch, of which there are many: half a megabyte
-BUDGET_BITS = 1 << 30  # of all bit arrays together
+MAX_LEAF = 22  # attributes of the many bit arrays below branches: half a megabyte each
+BUDGET_BITS = 1 << 30  # total size of all bit arrays
 COMPARED_AT_ONCE = 1024
-_EVEN = 0.5  # the chance of an attribute where all sets weigh the same
+_EVEN = 0.5  # value of q for which all sets have equal weights
 
 
 class TooManyError(Exception):
-    """The clauses need more than the budget for an exact result."""
+    """Raised if an exact result would exceed the budget."""
 
 
 # The tree --------------------------------------------------
@@ -39,30 +40,30 @@ class TooManyError(Exception):
 
 @dataclass(frozen=True)
 class _Free:
-    """Attributes that may be chosen or not."""
+    """Attributes without constraints."""
 
     attributes: list[int]
 
     def weigh(self, allowed: Bools, q: float) -> Floats:
-        """For each mask of allowed attributes the weight of the sets within it."""
+        """Return the total weight of the sets within each mask of allowed attributes."""
         return (1 - q) ** np.count_nonzero(~allowed[:, self.attributes], axis=1)
 
     def counts(self) -> list[int]:
-        """Number of sets of each size."""
+        """Return the number of sets of each size."""
         return reduce(_times, [[1, 1]] * len(self.attributes), [1])
 
     def smallest(self) -> list[int]:
-        """The attributes of a smallest set."""
+        """Return the attributes of a smallest set."""
         return []
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Fill rows of `out` with sets drawn by their weight."""
+        """Fill rows of `out` with sets drawn in proportion to their weights."""
         out[_grid(rows, self.attributes)] = random.random((len(rows), len(self.attributes))) < q
 
 
 @dataclass(frozen=True)
 class _Forced:
-    """Attributes that every set must hold."""
+    """Attributes that every set must contain."""
 
     attributes: list[int]
 
@@ -81,7 +82,7 @@ class _Forced:
 
 @dataclass(frozen=True)
 class _Both:
-    """Independent parts."""
+    """Product of independent parts."""
 
     parts: list[Any]
 
@@ -101,7 +102,7 @@ class _Both:
 
 @dataclass(frozen=True)
 class _Branch:
-    """Two cases: the attribute is chosen, or not."""
+    """Branch on whether an attribute is chosen."""
 
     attribute: int
     chosen: Any
@@ -131,18 +132,18 @@ class _Branch:
 
 @dataclass(frozen=True)
 class _Table:
-    """A bit for each subset of a few attributes: whether it violates a clause."""
+    """Bit array over all subsets of a few attributes; a bit is set if the subset violates a clause."""
 
     attributes: list[int]
     failing: NDArray[np.uint64]
 
     @classmethod
     def of(cls, clauses: Bools, attributes: list[int]) -> _Table:
-        """From clauses that name only these attributes."""
+        """Create the table from clauses that only contain the given attributes."""
         n = len(attributes)
         failing = np.zeros(1 << max(0, n - 6), dtype=np.uint64)
         if n < 6:
-            failing[0] = np.uint64(2**64 - (1 << (1 << n)))  # places beyond the last subset
+            failing[0] = np.uint64(2**64 - (1 << (1 << n)))  # bits beyond the last subset
         largest = _masks(~clauses[:, attributes])  # the largest set that violates a clause is its complement
         np.bitwise_or.at(failing, largest >> np.uint64(6), np.uint64(1) << (largest & np.uint64(63)))
         close_downward(failing, n)
@@ -186,7 +187,7 @@ def _grid(rows: NDArray[np.intp], attributes: list[int]) -> tuple[NDArray[Any], 
 
 
 def _masks(sets: Bools) -> NDArray[np.uint64]:
-    """Rows of truth values as bit masks."""
+    """Convert boolean rows to bit masks."""
     return sets.astype(np.uint64) @ (np.uint64(1) << np.arange(sets.shape[1], dtype=np.uint64))
 
 
@@ -195,7 +196,7 @@ def _at(numbers: Sequence[int], place: int) -> int:
 
 
 def _times(left: list[int], right: list[int]) -> list[int]:
-    """The product of two polynomials with whole coefficients of any size."""
+    """Return the product of two polynomials with integer coefficients of any size."""
     out = [0] * (len(left) + len(right) - 1)
     for i, a in enumerate(left):
         for j, b in enumerate(right):
@@ -207,7 +208,7 @@ def _times(left: list[int], right: list[int]) -> list[int]:
 
 
 def minimal_clauses(clauses: Bools) -> Bools:
-    """The clauses that contain no other: these imply the others."""
+    """Return the clauses that do not contain another clause; they imply all others."""
     clauses = np.unique(clauses, axis=0)
     clauses = clauses[np.argsort(clauses.sum(axis=1), kind="stable")]
     kept = clauses[:0]
@@ -219,7 +220,7 @@ def minimal_clauses(clauses: Bools) -> Bools:
 
 
 def _contains_one(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
-    """Whether each set contains one of the others."""
+    """Return a mask of the sets that contain one of the others."""
     if len(others) == 0:
         return np.zeros(len(sets), dtype=bool)
     contains = np.ones((len(sets), len(others)), dtype=bool)
@@ -242,7 +243,7 @@ class _Budget:
 
 
 def compile_clauses(clauses: Bools, attributes: list[int], budget_bits: int = BUDGET_BITS) -> Any:
-    """The tree of all sets of `attributes` that satisfy the clauses; TooManyError beyond the budget of bits."""
+    """Return the tree of all sets of `attributes` that satisfy the clauses; raise TooManyError beyond the budget."""
     return _compile(minimal_clauses(clauses), attributes, _Budget(budget_bits), MAX_TABLE)
 
 
@@ -275,7 +276,7 @@ def _compile_component(clauses: Bools, budget: _Budget, max_table: int) -> Any:
 
 
 def _components(clauses: Bools) -> list[Bools]:
-    """Clauses in groups that share no attribute."""
+    """Partition clauses into groups that do not share attributes."""
     groups = []
     left = np.ones(len(clauses), dtype=bool)
     while left.any():
@@ -294,7 +295,7 @@ def _components(clauses: Bools) -> list[Bools]:
 
 
 class ExactFamily:
-    """All sets that satisfy the clauses, by the tree."""
+    """Exact representation of all sets that satisfy the clauses, as a tree."""
 
     is_exact = True
 
@@ -303,42 +304,42 @@ class ExactFamily:
 
     @cached_property
     def mass(self) -> float:
-        """The weight of all sets together: their share of all sets where q = 1/2."""
+        """Total weight of the sets; for q = 1/2, the fraction of all subsets."""
         return float(self._tree.weigh(np.ones((1, self._n), dtype=bool), self._q)[0])
 
     @cached_property
     def n_sets(self) -> int:
-        """How many sets there are."""
+        """Number of sets."""
         return sum(self._tree.counts())
 
     def bounds(self) -> tuple[int, int]:
-        """Where the number of sets lies."""
+        """Return lower and upper bounds of the number of sets."""
         return self.n_sets, self.n_sets
 
     def vote(self, allowed: Bools) -> Floats:
-        """For each mask of attributes the probability that a set drawn by its weight lies within it."""
+        """Return, for each mask of attributes, the probability that a set drawn by weight is a subset of it."""
         masks, index = np.unique(allowed, axis=0, return_inverse=True)
         return (self._tree.weigh(masks, self._q) / self.mass)[index.ravel()]
 
     def draw(self, n: int, random: np.random.Generator) -> Bools:
-        """Draw sets by their weight."""
+        """Draw sets in proportion to their weights."""
         out = np.zeros((n, self._n), dtype=bool)
         self._tree.draw(out, np.arange(n), self._q, random)
         return out
 
     def smallest(self) -> Bools:
-        """A set with the fewest attributes."""
+        """Return a set with the fewest attributes."""
         out = np.zeros(self._n, dtype=bool)
         out[self._tree.smallest()] = True
         return out
 
 
 class SampledFamily:
-    """The sets that satisfy the clauses, where they are too many for an exact result.
+    """Sampled representation of the sets that satisfy the clauses, if there are too many for an exact result.
 
-    The failing sets are a union of boxes, "misses clause i", whose share Karp and Luby's estimator finds: draw a box
-    by its weight, then a set in it, and see whether no earlier box holds it. Votes are shares among sets drawn by
-    rejection.
+    The failing sets are a union of boxes, one for each violated clause. The Karp-Luby estimator computes their total
+    weight: draw a box by weight and a set in it, and count the sets that are not in an earlier box. Votes are fractions
+    of sets drawn by rejection sampling.
     """
 
     is_exact = False
@@ -350,20 +351,20 @@ class SampledFamily:
         self._clauses, self._q = clauses, q
         self.mass, bounds = self._weigh(q, random)
         self._pool = self._draw(self.pool_size, random)
-        # The number of sets is that of all subsets times the share where all weigh the same.
+        # The number of sets is the number of all subsets times the share under equal weights.
         self._share, self._share_bounds = (self.mass, bounds) if q == _EVEN else self._weigh(_EVEN, random)
 
     def _weigh(self, q: float, random: np.random.Generator) -> tuple[float, tuple[float, float]]:
-        """The weight of all sets together, and where it lies."""
+        """Return the total weight of the sets and its bounds."""
         boxes = (1 - q) ** self._clauses.sum(axis=1)
         first, total = self._count_first(boxes, q, random), boxes.sum()
         low, high = _share_bounds(first, self.n_draws, self.confidence)
-        smallest_mass = q ** self._clauses.shape[1]  # that of the set of all attributes, which satisfies every clause
+        smallest_mass = q ** self._clauses.shape[1]  # the set of all attributes satisfies every clause
         mass = max(1 - total * first / self.n_draws, smallest_mass)
         return mass, (max(1 - total * high, smallest_mass), min(1 - total * low, 1.0))
 
     def _count_first(self, boxes: Floats, q: float, random: np.random.Generator) -> int:
-        """How many of the sets drawn from a box are in no earlier one."""
+        """Return the number of sets drawn from a box that are not in an earlier box."""
         box = random.choice(len(boxes), self.n_draws, p=boxes / boxes.sum())
         found = 0
         for start in range(0, self.n_draws, COMPARED_AT_ONCE):
@@ -394,26 +395,26 @@ class SampledFamily:
 
     @property
     def n_sets(self) -> int:
-        """About how many sets there are."""
+        """Estimated number of sets."""
         return round(self._share * 2 ** self._clauses.shape[1])
 
     def bounds(self) -> tuple[int, int]:
-        """Where the number of sets lies, with a confidence of 99 %."""
+        """Return bounds of the number of sets with 99 % confidence."""
         low, high = self._share_bounds
         scale = 2 ** self._clauses.shape[1]
         return max(1, int(low * scale)), int(high * scale) + 1
 
     def vote(self, allowed: Bools) -> Floats:
-        """For each mask of attributes the share of the drawn sets within it."""
+        """Return, for each mask of attributes, the fraction of drawn sets that are subsets of it."""
         outside = self._pool.astype(np.float32) @ (~allowed).T.astype(np.float32)
         return (outside == 0).mean(axis=0)
 
     def draw(self, n: int, random: np.random.Generator) -> Bools:
-        """Draw from the sets drawn at first."""
+        """Draw from the stored sample of sets."""
         return self._pool[random.integers(0, len(self._pool), n)]
 
     def smallest(self) -> Bools:
-        """A small set: of those drawn, with attributes left out while the clauses are met."""
+        """Return a small set: a sampled set from which attributes are removed while it satisfies the clauses."""
         best = self._pool[self._pool.sum(axis=1).argmin()].copy()
         for attribute in np.flatnonzero(best):
             best[attribute] = False
@@ -422,7 +423,7 @@ class SampledFamily:
 
 
 def _share_bounds(found: int, n: int, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's bounds of a probability."""
+    """Return the Clopper-Pearson bounds of a probability."""
     tail = (1 - confidence) / 2
     low = 0.0 if found == 0 else float(betaincinv(found, n - found + 1, tail))
     high = 1.0 if found == n else float(betaincinv(found + 1, n - found, 1 - tail))
@@ -430,7 +431,7 @@ def _share_bounds(found: int, n: int, confidence: float) -> tuple[float, float]:
 
 
 def family_of(clauses: Bools, q: float, random: np.random.Generator, budget_bits: int = BUDGET_BITS) -> Any:
-    """All sets that satisfy the clauses, none of them empty: exactly within the budget, sampled beyond it."""
+    """Return the sets that satisfy the non-empty clauses, exact within the budget, otherwise sampled."""
     n = clauses.shape[1]
     try:
         return ExactFamily(compile_clauses(clauses, list(range(n)), budget_bits), n, q)
@@ -442,10 +443,10 @@ def family_of(clauses: Bools, q: float, random: np.random.Generator, budget_bits
 
 
 def minimal_hitting_sets(clauses: Sequence[int], rivals: Sequence[int], limit: int) -> list[int]:
-    """The minimal sets that satisfy all clauses, one clause after another (Berge), as bit masks.
+    """Return the minimal sets that satisfy all clauses as bit masks, by Berge's algorithm.
 
-    `rivals` are, for each item, the mask of those that may not stand beside it. TooManyError if there are ever more
-    than `limit` sets.
+    `rivals` holds, for each item, the mask of items that are incompatible with it. Raises TooManyError if there are
+    more than `limit` sets after any clause.
     """
     found = [0]
     for clause in sorted(set(clauses), key=int.bit_count):

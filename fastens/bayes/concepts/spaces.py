@@ -20,7 +20,7 @@ MOST_LISTED = 10_000_000  # hypotheses in `posterior_`: 80 MB
 
 
 class ListsHypotheses:
-    """What lists the hypotheses of `_space`, those that vote."""
+    """Mixin that lists the voting hypotheses of `_space`."""
 
     _space: Any
 
@@ -31,9 +31,9 @@ class ListsHypotheses:
         raise NotImplementedError
 
     def members(self) -> Iterator[Conjunction]:
-        """Yield the hypotheses that vote, the members of the version space, each once; of a space of any size.
+        """Yield all hypotheses that vote, which are the members of the version space; the size is not limited.
 
-        After a positive example that of S comes first; under noise all conjunctions are listed, in a fixed order.
+        S comes first if there is a positive example. With noise, all conjunctions are listed in a fixed order.
 
         Examples
         --------
@@ -46,7 +46,7 @@ class ListsHypotheses:
 
     @property
     def posterior_(self) -> Array:
-        """P(h | D) of each hypothesis, in the order of `members`: ``1 / |VS|`` of each under the uniform prior."""
+        """P(h | D) of each hypothesis, in the order of `members`; ``1 / |VS|`` for the uniform prior without noise."""
         space = self._space
         if not space.is_exact or space.n_hypotheses > MOST_LISTED:
             raise AttributeError(
@@ -56,29 +56,29 @@ class ListsHypotheses:
         return space.posterior()
 
     def posterior_of(self, hypothesis: Conjunction) -> float:
-        """Return P(h | D) of one hypothesis, 0 where it has no vote; as exact as the size of the space.
+        """Return P(h | D) of a hypothesis, 0 if it has no vote; it is exact if `is_exact_` is True.
 
         Parameters
         ----------
         hypothesis : Conjunction
-            Over the columns of `fit`.
+            Hypothesis over the columns of `fit`.
 
         Raises
         ------
         ValueError
-            If it is no conjunction, or one over another number of attributes.
+            If it is not a conjunction, or has a different number of attributes.
         """
         space, codes = self._space, self._codes_of(hypothesis)
         return float(space.posterior_of(codes))
 
 
 def all_hitting_sets(clauses: Sequence[int], n_items: int) -> Iterator[int]:
-    """Yield all sets of items that meet all clauses, as bit masks, the set of all items first.
+    """Yield all sets of items that satisfy all clauses, as bit masks, starting with the set of all items.
 
-    Items are chosen or left one after another, and left only where the rest can still meet every clause, so that no
-    path ends without a set.
+    The search includes or excludes one item at a time. An item is excluded only if the remaining items can still
+    satisfy every clause, so that no path is a dead end.
     """
-    waiting = [(0, 0)]  # how many items are decided, and those chosen
+    waiting = [(0, 0)]  # number of decided items, and the chosen ones
     while waiting:
         place, chosen = waiting.pop()
         if place == n_items:
@@ -93,72 +93,72 @@ Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 ANYTHING, NEVER = -1, -2
 NEGATIVE, POSITIVE = 0, 1
-# Sums of weights that differ by less, as a share of all, are equal but for rounding.
+# Sums of weights whose difference relative to the total is smaller are equal up to rounding.
 _ROUNDING = 1e-12
 
-# Prior weight of a hypothesis: this to the power of its number of constraints. The one that covers nothing counts as
-# one with a constraint on every attribute.
+# The prior weight of a hypothesis is this factor to the power of its number of constraints. The hypothesis that covers
+# nothing counts as having a constraint on every attribute.
 CONSTRAINT_WEIGHT = {"uniform": 1.0, "length": 0.5}
 
 
 class SpaceError(ValueError, AttributeError):
-    """What a version space cannot give: to a method a ValueError, of a property an AttributeError."""
+    """Raised for results that a version space cannot provide; a ValueError and, for properties, an AttributeError."""
 
 
 class Examples(NamedTuple):
-    """Distinct rows of codes, and for each the weight of its negative and of its positive labels."""
+    """Distinct rows of codes with the total weights of their negative and positive labels."""
 
     codes: Codes
     weight: Floats
 
     @classmethod
     def of(cls, codes: Codes, is_positive: NDArray[np.bool_], weight: Floats | None = None) -> Examples:
-        """From rows with labels."""
+        """Create examples from labelled rows."""
         both = np.zeros((len(codes), 2))
         both[np.arange(len(codes)), is_positive.astype(np.intp)] = 1 if weight is None else weight
         return cls(codes, both).distinct()
 
     def and_also(self, other: Examples) -> Examples:
-        """Both together."""
+        """Return the union of both sets of examples."""
         return Examples(
             np.concatenate([self.codes, other.codes]), np.concatenate([self.weight, other.weight])
         ).distinct()
 
     def distinct(self) -> Examples:
-        """Each row once, in a fixed order."""
+        """Return the examples with duplicate rows merged, in a fixed order."""
         codes, index = np.unique(self.codes, axis=0, return_inverse=True)
         weight = np.zeros((len(codes), 2))
         np.add.at(weight, index.ravel(), self.weight)
         return Examples(codes, weight)
 
     def of_class(self, label: int) -> Codes:
-        """The rows with that label."""
+        """Return the rows with the given label."""
         return self.codes[self.weight[:, label] > 0]
 
 
 def covers(hypotheses: Codes, codes: Codes) -> NDArray[np.bool_]:
-    """Whether each hypothesis covers the row of codes of the same place."""
+    """Return a mask of the hypotheses that cover the row of codes at the same index."""
     return ((hypotheses == ANYTHING) | (hypotheses == codes)).all(axis=1)
 
 
 def log_prior_mass(sizes: Sequence[int], prior: str) -> float:
-    """Log of the summed prior weights of all conjunctions."""
+    """Return the log of the total prior weight of all conjunctions."""
     weight = CONSTRAINT_WEIGHT[prior]
     logs = [log1p(weight * size) for size in sizes]
     return float(logaddexp(math.fsum(logs), len(sizes) * log(weight)))
 
 
 def _first_values(sizes: Sequence[int]) -> Codes:
-    """The first value of each attribute; none of one without values."""
+    """Return the first value of each attribute; attributes without values get no value."""
     return np.where(np.array(sizes) > 0, 0, ANYTHING)
 
 
 class ConsistentSpace:
-    """The conjunctions that cover every positive example and no negative one.
+    """Conjunctions that cover every positive example and no negative one.
 
-    All of them relax the least general one, s: they keep a subset of its constraints that meets every negative
-    example's clause, to keep one of the constraints that it breaks (Hirsh 1994). Negatives that s covers are set aside:
-    no conjunction separates them from the positives.
+    All of them generalize the least general one, s. They keep a subset of its constraints that satisfies the clause of
+    every negative example, which demands at least one of the constraints that the example violates (Hirsh 1994).
+    Negative examples that s covers are set aside, because no conjunction separates them from the positive ones.
     """
 
     noise = 0.0
@@ -182,31 +182,31 @@ class ConsistentSpace:
 
     @property
     def n_hypotheses(self) -> int:
-        """How many there are."""
+        """Number of hypotheses."""
         return self._family.n_sets
 
     def bounds(self) -> tuple[int, int]:
-        """Where their number lies, where it is estimated."""
+        """Return lower and upper bounds of the number of hypotheses."""
         return self._family.bounds()
 
     @property
     def log_evidence(self) -> float:
-        """Log of the prior probability of the consistent hypotheses."""
+        """Log of the prior probability of all consistent hypotheses together."""
         log_relaxations = len(self._places) * log1p(CONSTRAINT_WEIGHT[self._prior])
         return math.log(self._family.mass) + log_relaxations - log_prior_mass(self._sizes, self._prior)
 
     def cover_proba(self, codes: Codes) -> Floats:
-        """The posterior probability of the hypotheses that cover each row."""
+        """Return the posterior probability of the hypotheses that cover each row."""
         return self._family.vote(self._agrees(codes))
 
     def map_codes(self) -> Codes:
-        """Under a uniform prior all are alike, and this is s; otherwise one with the fewest constraints."""
+        """Return a MAP hypothesis: s for the uniform prior, otherwise one with the fewest constraints."""
         if CONSTRAINT_WEIGHT[self._prior] == 1:
             return self.specific
         return self._keep(self._family.smallest()[None, :])[0]
 
     def ml_codes(self) -> Codes:
-        """All have the same likelihood: s."""
+        """Return s, because all hypotheses have the same likelihood."""
         return self.specific
 
     def draw(self, n: int, random: np.random.Generator) -> Codes:
@@ -219,7 +219,7 @@ class ConsistentSpace:
         return out
 
     def question(self) -> tuple[Codes, float]:
-        """An instance that close to half of the hypotheses cover, and the share that does; attributes are flipped."""
+        """Return an instance that about half of the hypotheses cover, found by local search, and their share."""
         can_differ = np.array(self._sizes)[self._places] > 1
         instance = np.where(self.specific == ANYTHING, _first_values(self._sizes), self.specific)
         agrees, share = np.ones(len(self._places), dtype=bool), 1.0
@@ -235,12 +235,12 @@ class ConsistentSpace:
         return instance, share
 
     def general(self, limit: int) -> Codes:
-        """The most general ones: the minimal sets of constraints that satisfy the clauses."""
+        """Return the most general hypotheses: the minimal sets of constraints that satisfy the clauses."""
         found = minimal_hitting_sets(self._masks(self._clauses), [0] * len(self._places), limit)
         return self._keep(np.array([self._chosen(s) for s in found]).reshape(len(found), -1))
 
     def all_codes(self) -> Iterator[Codes]:
-        """Yield all of them, s first."""
+        """Yield all hypotheses, starting with s."""
         masks = self._masks(minimal_clauses(self._clauses))
         for found in all_hitting_sets(masks, len(self._places)):
             yield self._keep(np.array([self._chosen(found)], dtype=bool))[0]
@@ -253,7 +253,7 @@ class ConsistentSpace:
         return [bool(mask >> item & 1) for item in range(len(self._places))]
 
     def posterior(self) -> Floats:
-        """The probability of each, in the order of `all_codes`."""
+        """Return the posterior of all hypotheses, in the order of `all_codes`."""
         n, weight = self.n_hypotheses, CONSTRAINT_WEIGHT[self._prior]
         if weight == 1:
             return np.full(n, 1 / n)
@@ -261,7 +261,7 @@ class ConsistentSpace:
         return self._probability(np.fromiter((mask.bit_count() for mask in masks), dtype=np.int64, count=n))
 
     def posterior_of(self, codes: Codes) -> float:
-        """That of one conjunction; 0 where it is not among them."""
+        """Return the posterior of one conjunction, 0 if it is not consistent."""
         kept = codes != ANYTHING
         is_relaxed = bool((codes[kept] == self.specific[kept]).all())
         if not is_relaxed or not (self._clauses & kept[self._places]).any(axis=1).all():
@@ -271,16 +271,16 @@ class ConsistentSpace:
         return float(self._probability(np.count_nonzero(kept)))
 
     def _probability(self, n_constraints: Any) -> Any:
-        """That of a hypothesis with so many constraints."""
+        """Return the posterior of a hypothesis with the given number of constraints."""
         weight, n = CONSTRAINT_WEIGHT[self._prior], len(self._places)
         return weight**n_constraints / (1 + weight) ** n / self._family.mass
 
 
 class WeightedSpace:
-    """All conjunctions with their posterior weights, from the count cube.
+    """All conjunctions with their posterior weights, computed from the count cube.
 
-    P(y | h, x) is 1 - noise where h agrees with y, and noise otherwise. In the limit of no noise (`noise` None) those
-    with the fewest errors share the posterior: the version space where it is not empty.
+    P(y | h, x) is 1 - noise if h agrees with y, otherwise noise. In the limit of zero noise (`noise` is None), the
+    hypotheses with the fewest errors share the posterior; they are the version space if it is not empty.
     """
 
     is_exact = True
@@ -292,8 +292,8 @@ class WeightedSpace:
         self._cube = CountCube(codes, classes, examples.weight.ravel(), sizes, 2)
         n, n_positive = float(self._cube.counts[-1].sum()), float(self._cube.counts[-1, POSITIVE])
         self.noise = 0.0 if noise is None else noise
-        # The prior has a factor for each constraint, the likelihood one for each error; the hypothesis that covers
-        # nothing comes last.
+        # The prior has a factor for each constraint and the likelihood has a factor for each error. The hypothesis that
+        # covers nothing comes last.
         per_constraint, per_error = log(CONSTRAINT_WEIGHT[prior]), 0.0
         weights = np.empty(len(self._cube) + 1)
         most_errors = math.inf
@@ -307,7 +307,7 @@ class WeightedSpace:
         self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
         if noise is None:
             self._ml_place = int(np.isfinite(weights).argmax())
-        del self._cube.counts  # as large as all the rest
+        del self._cube.counts  # as large as everything else together
         largest = float(weights.max())
         exp(np.subtract(weights, largest, out=weights), out=weights)
         total = float(weights.sum())
@@ -318,19 +318,19 @@ class WeightedSpace:
         self.n_hypotheses = int(np.count_nonzero(weights)) if noise is None else len(weights)
 
     def bounds(self) -> tuple[int, int]:
-        """Exact."""
+        """Return equal bounds, because the number of hypotheses is exact."""
         return self.n_hypotheses, self.n_hypotheses
 
     def cover_proba(self, codes: Codes) -> Floats:
-        """The posterior probability of the hypotheses that cover each row."""
+        """Return the posterior probability of the hypotheses that cover each row."""
         return np.minimum(self._cover[self._cube.cells_of(codes)], 1.0)
 
     def map_codes(self) -> Codes:
-        """The most probable one, the first of equals."""
+        """Return the most probable hypothesis; ties go to the first."""
         return self._codes_of(int(self._posterior.argmax()))
 
     def ml_codes(self) -> Codes:
-        """The one with the fewest errors, the first of equals."""
+        """Return the hypothesis with the fewest errors; ties go to the first."""
         return self._codes_of(self._ml_place)
 
     def draw(self, n: int, random: np.random.Generator) -> Codes:
@@ -344,25 +344,25 @@ class WeightedSpace:
         return self._cube.digits_of(place)
 
     def all_codes(self) -> Iterator[Codes]:
-        """Yield those that vote: all of them under noise, the one that covers nothing last."""
+        """Yield the hypotheses that vote (all of them with noise); the one that covers nothing comes last."""
         return map(self._codes_of, self._voting().tolist())
 
     def _voting(self) -> NDArray[np.intp]:
         return np.flatnonzero(self._posterior) if self.noise == 0 else np.arange(len(self._posterior))
 
     def posterior(self) -> Floats:
-        """The probability of each, in the order of `all_codes`."""
+        """Return the posterior of all hypotheses, in the order of `all_codes`."""
         return self._posterior[self._voting()]
 
     def posterior_of(self, codes: Codes) -> float:
-        """That of one conjunction; 0 of one with a value that is none of its attribute's."""
+        """Return the posterior of one conjunction, 0 if it requires an unknown value of an attribute."""
         is_never = codes == NEVER
         if is_never.any():
             return float(self._posterior[-1]) if is_never.all() else 0.0
         return float(self._posterior[self._cube.cells_of(codes[None, :])[0]])
 
     def question(self) -> tuple[Codes, float]:
-        """The instance that closest to half of the posterior covers, and how much does."""
+        """Return the instance whose covering posterior mass is closest to 1/2, and this mass."""
         sizes = self._cube.sizes
         instances = np.stack([grid.ravel() for grid in np.indices(np.maximum(sizes, 1).tolist())], axis=1)
         instances = np.where(sizes > 0, instances, ANYTHING)
@@ -372,7 +372,7 @@ class WeightedSpace:
 
 
 def general_without_positives(negatives: Codes, sizes: Sequence[int], limit: int) -> Codes:
-    """The most general conjunctions that cover no negative example, before any positive one."""
+    """Return the most general conjunctions that cover no negative example if there is no positive example."""
     first = np.concatenate([[0], np.cumsum(sizes)]).tolist()
     attribute = np.repeat(np.arange(len(sizes)), sizes)
     block = [((1 << size) - 1) << start for size, start in zip(sizes, first, strict=False)]

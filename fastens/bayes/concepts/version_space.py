@@ -1,4 +1,4 @@
-"""Version spaces of conjunctions: exact counts, weights, queries and a picture."""
+"""Version spaces of conjunctions: exact counts, weights, queries and plots."""
 
 from __future__ import annotations
 
@@ -50,23 +50,24 @@ from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import check_weights
 from fastens.warn import warn
 
-MOST_TRIED = 20_000  # conjunctions to go through, before there is a positive example
+MOST_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example
 
 
 class DrawsVersionSpace:
-    """A classifier with the boundaries of a version space that draws it."""
+    """Mixin that plots the version space of a classifier with boundaries."""
 
     def plot_lattice(self, ax: Any = None, *, max_members: int = 40) -> Any:
-        """Draw the version space in the order of generality, G on top and S at the bottom, and return the axes.
+        """Plot the version space in order of generality, with G at the top and S at the bottom.
 
-        Edges lead from a hypothesis down to those with one more constraint. Needs matplotlib.
+        Edges connect a hypothesis to the hypotheses below it with one more constraint. Requires matplotlib.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure, large enough.
+            Axes to plot on. If None, a new figure of sufficient size is created.
         max_members : int, default=40
-            Of larger version spaces S and the first members of G are drawn alone, and how many are between them.
+            Maximum number of hypotheses to plot. For larger version spaces, the plot shows S, the first members of G
+            and the number of hypotheses between them.
 
         Returns
         -------
@@ -75,7 +76,7 @@ class DrawsVersionSpace:
         Raises
         ------
         AttributeError
-            Under noise, where every conjunction has a weight and there are no boundaries.
+            If a noise model is used, because all conjunctions have a positive weight and there are no boundaries.
 
         Examples
         --------
@@ -100,7 +101,7 @@ class DrawsVersionSpace:
 
 
 def _between(model: Any, specific: list[Conjunction], general: list[Conjunction]) -> list[Conjunction] | None:
-    """The members beside S and G; None where they cannot be listed."""
+    """Return the members other than S and G, or None if they cannot be listed."""
     if specific[0].values is not None:
         found = _relaxations(specific[0], general)
     elif space_sizes(model._attribute_sizes()).semantic > MOST_TRIED:
@@ -111,7 +112,7 @@ def _between(model: Any, specific: list[Conjunction], general: list[Conjunction]
 
 
 def _relaxations(specific: Conjunction, general: list[Conjunction]) -> Iterator[Conjunction]:
-    """The conjunctions between S and G: every one is reached from S by dropping constraints one after another."""
+    """Yield the conjunctions between S and G, each reached from S by dropping one constraint at a time."""
     seen, waiting = {specific}, [specific]
     while waiting:
         hypothesis = waiting.pop()
@@ -128,7 +129,7 @@ Array = NDArray[np.float64]
 
 
 class Question(NamedTuple):
-    """An instance to query the label of, and the probability that it is positive: best near 1/2."""
+    """Instance whose label to query, and the probability that it is positive; values near 1/2 are best."""
 
     instance: tuple[Any, ...]
     probability: float
@@ -136,51 +137,55 @@ class Question(NamedTuple):
 
 @with_parameters
 class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator, DrawsVersionSpace):
-    """The Bayes-optimal classifier over conjunctions of attribute values, by the version space.
+    """Bayes-optimal classifier over conjunctions of attribute values, computed from the version space.
 
-    A hypothesis requires one value of some attributes and covers the instances that have them all; one more covers
-    nothing. The version space holds the hypotheses that agree with all examples; every one of them votes on a new
-    instance, and `predict_proba` is the share of those that cover it. Counts are exact, by bit arrays over the subsets
-    of the constraints that the positive examples share; beyond some 30 of them by branching, and where that is too much
-    they are estimated with a bound (`is_exact_`).
+    A hypothesis requires specific values for some attributes and covers the instances that have all of them. There is
+    one additional hypothesis that covers nothing. The version space is the set of hypotheses that are consistent with
+    all examples. Each of them votes on a new instance, and `predict_proba` is the fraction that covers it. Counts are
+    exact: they use bit arrays over the subsets of the constraints that the positive examples share, or branching for
+    more than about 30 such constraints. If branching takes too long, counts are estimated with an error bound
+    (`is_exact_`).
 
-    Every distinct value of a column is a value of its attribute, numbers too: bin continuous columns first. A missing
-    value, and one that was not there in `fit`, satisfies no constraint.
+    Every distinct value of a column is a value of its attribute. This includes numeric columns, so bin continuous
+    columns first. Missing values and values that were not seen in `fit` satisfy no constraint.
 
     Parameters
     ----------
     prior : {"uniform", "length"}, default="uniform"
-        Every hypothesis alike, or each constraint halves the probability.
+        Prior over hypotheses. For "uniform", all hypotheses are equally likely; for "length", each constraint halves
+        the probability.
     noise : float, default=0
-        Probability that a label is wrong. Above 0 all conjunctions keep a part of the posterior, which is exact, from
-        the count cube of all of them: for few attributes only (about 3^16 conjunctions).
+        Probability that a label is wrong, less than 0.5. If greater than 0, all conjunctions have a positive posterior
+        probability, which is exact. It is computed from the count cube of all conjunctions, so it requires few
+        attributes (about 3^16 conjunctions).
     on_collapse : {"set-aside", "raise", "noise", "max-consistent"}, default="set-aside"
-        What to do where no hypothesis agrees with all examples. "set-aside": leave out the negative examples that no
-        hypothesis separates from the positive ones, and warn. "raise": ValueError. "max-consistent": the hypotheses
-        with the fewest errors vote. "noise": the noise model, with that least share of errors as the noise. The last
-        two need the count cube.
+        What to do if no hypothesis is consistent with all examples. "set-aside" drops the negative examples that no
+        hypothesis separates from the positive ones, and warns. "raise" raises ValueError. "max-consistent" uses the
+        hypotheses with the fewest errors. "noise" uses the noise model with the lowest error rate of any hypothesis
+        as the noise. The last two require the count cube.
     positive : label or None, default=None
-        The class that hypotheses cover; None: the second.
+        Class that hypotheses cover. If None, the second class.
     categories : list of lists or None, default=None
-        The values of each attribute, also those that no example has; they matter for counts before the first positive
-        example, for `log_evidence_`, and under noise. None: those in the data.
+        Values of each attribute, including values that do not occur in the examples. They affect counts before the
+        first positive example, `log_evidence_`, and the noise model. If None, the values in the data.
     max_boundary : int, default=10000
-        The most members of the general boundary to find; there may be exponentially many (Haussler 1988).
+        Maximum number of members of the general boundary, which may be exponentially large (Haussler 1988).
     random_state : int, RandomState or None, default=None
-        For Gibbs, `sample_posterior`, and estimates where the space is too large.
+        Seed of mode="gibbs", `sample_posterior` and the estimates for large spaces.
 
     Attributes
     ----------
     classes_ : array of shape (2,)
-        The labels, sorted.
+        Sorted class labels.
     posterior_ : array of shape (n_hypotheses_,)
-        P(h | D) of each hypothesis, in the order of `members()`; of a space of at most 10 million.
+        P(h | D) of each hypothesis, in the order of `members()`. Only available for at most 10 million hypotheses.
     {attributes}
 
     Raises
     ------
     ValueError
-        If there are not two classes, the space collapses under "raise", or the count cube would be too large.
+        If there are not two classes, the version space is empty and `on_collapse` is "raise", or the count cube would
+        be too large.
 
     References
     ----------
@@ -216,7 +221,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     }
     _modes = ("bayes", "map", "ml", "gibbs")
     _poor_score = True
-    _fewest_classes = 2  # which of them is the concept, a single one does not say
+    _fewest_classes = 2  # a single class does not determine the concept
 
     prior: str = field(default="uniform", kw_only=False)
     noise: float = 0.0
@@ -232,22 +237,22 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        # The space follows from the examples, and may be a hundred megabytes.
+        # The space can be recomputed from the examples and may be a hundred megabytes.
         return {name: value for name, value in super().__getstate__().items() if name != "_made_space"}
 
     # Learning --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> VersionSpaceClassifier:
-        """Learn from examples.
+        """Learn the version space from examples.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            Values of the attributes.
+            Attribute values of the examples.
         y : array-like of shape (n_samples,)
             Labels of two classes.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the examples; they matter under noise only, but 0 leaves an example out.
+            Weights of the examples. They only affect the noise model, except that a weight of 0 drops an example.
         """
         data = self._start_fit(X, y, sample_weight)
         self._seed = int(generator(self.random_state).integers(2**62))
@@ -259,14 +264,14 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> VersionSpaceClassifier:
-        """Learn from further examples, one or many; the result is that of `fit` on all of them.
+        """Update the version space with one or more examples; the result equals a single `fit` to all of them.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`; values that no example had become new values of the attribute, unless `categories` are given.
+            As in `fit`. New values are added to their attributes unless `categories` is set.
         classes : array-like of shape (2,), optional
-            Both labels; needed in the first call unless `y` holds both. Later calls check that they are the same.
+            Both labels. Required in the first call unless `y` contains both; later calls check that they are unchanged.
         """
         check_in_memory(self, X)
         self._check_target_given(y)
@@ -320,7 +325,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
 
     @property
     def _space(self) -> Any:
-        """Made from the examples when first needed."""
+        """Space of hypotheses, which is computed from the examples on first access."""
         self._check_fitted()
         if "_made_space" not in self.__dict__:
             self._made_space = self._as_fitted()._make_space()
@@ -360,48 +365,48 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
 
     @property
     def n_hypotheses_(self) -> int:
-        """Size of the version space, exactly where `is_exact_`; under a policy, the number of hypotheses that vote."""
+        """Number of hypotheses in the version space, or that vote under `on_collapse`; exact if `is_exact_` is True."""
         return self._space.n_hypotheses
 
     @property
     def n_hypotheses_bounds_(self) -> tuple[int, int]:
-        """Where the size lies, with a confidence of 99 % where it is estimated."""
+        """Lower and upper bounds of `n_hypotheses_`, with 99 % confidence if it is an estimate."""
         return self._space.bounds()
 
     @property
     def is_exact_(self) -> bool:
-        """Whether counts and votes are exact."""
+        """True if counts and votes are exact."""
         return self._space.is_exact
 
     @property
     def n_set_aside_(self) -> int:
-        """Distinct negative instances left out because of a contradiction."""
+        """Number of distinct negative instances that were set aside because of a contradiction."""
         return self._space.n_set_aside
 
     @property
     def log_evidence_(self) -> float:
-        """Log of the labels' probability under the prior; without noise ``log(|VS| / |H|)`` for a uniform prior."""
+        """Log probability of the labels; without noise and with a uniform prior, it is ``log(|VS| / |H|)``."""
         return self._space.log_evidence
 
     @property
     def map_estimator_(self) -> Conjunction:
-        """A most probable hypothesis: that of S under the uniform prior, a shortest one under "length"."""
+        """Most probable hypothesis: S for the uniform prior, a shortest hypothesis for prior="length"."""
         return self._conjunction(self._space.map_codes())
 
     @property
     def ml_estimator_(self) -> Conjunction:
-        """A hypothesis with the fewest errors."""
+        """Hypothesis with the fewest errors."""
         return self._conjunction(self._space.ml_codes())
 
     @property
     def specific_boundary_(self) -> list[Conjunction]:
-        """S: one hypothesis, the least general that covers the positive examples; nothing before the first of them."""
+        """S: the least general hypothesis that covers all positive examples, or the empty one if there are none."""
         self._needs_boundaries()
         return [self._conjunction(self._space.specific)] if self._has_positives else [NOTHING]
 
     @property
     def general_boundary_(self) -> list[Conjunction]:
-        """G: the hypotheses that cannot be relaxed further without covering a negative example."""
+        """G: hypotheses that cannot be generalized further without covering a negative example."""
         self._needs_boundaries()
         try:
             if self._has_positives:
@@ -428,7 +433,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return Conjunction(tuple(ANY if code == ANYTHING else known[code] for code, known in values))  # type: ignore[index]
 
     def __contains__(self, hypothesis: Conjunction) -> bool:
-        """Whether a conjunction is in the version space: it agrees with all examples that are not set aside."""
+        """Return True if a conjunction is consistent with all examples that are not set aside."""
         self._needs_boundaries()
         codes = self._codes_of(hypothesis)
         covered = covers(np.broadcast_to(codes, self._examples.codes.shape), self._examples.codes)
@@ -449,16 +454,17 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         if len(hypothesis.values) != n:
             raise ValueError(f"the hypothesis must have {n} values, as X has columns; got {len(hypothesis.values)}.")
         pairs = zip(hypothesis.values, self._encoder.categories, strict=True)
-        # A value that no attribute has covers no example.
+        # A constraint on an unknown value covers no example.
         codes = [ANYTHING if v is ANY else known.index(v) if v in known else NEVER for v, known in pairs]  # type: ignore
         return np.array(codes)
 
-    # Answers --------------------------------------------------
+    # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the Bayes-optimal probability of each class, shape (n_samples, 2).
 
-        That of the label, wrong with probability `noise`, given the votes of all hypotheses by their posterior.
+        All hypotheses vote with their posterior probabilities. The result is the probability of the observed label,
+        which is wrong with probability `noise`.
         """
         codes = self._check_table(X)
         return self._both_classes(self._space.cover_proba(codes))
@@ -489,19 +495,20 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return self._both_classes(covers(np.broadcast_to(hypothesis, codes.shape), codes))
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Conjunction]:
-        """Draw hypotheses from the posterior, `n` of them; `random_state` None takes the estimator's."""
+        """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
         chosen = self.random_state if random_state is None else random_state
         return [self._conjunction(codes) for codes in self._space.draw(n, generator(chosen))]
 
     def best_question(self, X: ArrayLike | None = None) -> Question:
-        """Return the most informative query: the instance that closest to half of the hypotheses cover.
+        """Return the most informative query, the instance whose share of covering hypotheses is closest to 1/2.
 
         Parameters
         ----------
         X : array-like or data frame, optional
-            Instances to choose from. Default: any that the attributes' values make up, the best one under noise and a
-            good one otherwise, found by changing one attribute at a time.
+            Candidate instances. If None, all combinations of attribute values are candidates. In this case, the result
+            is optimal if a noise model is used; otherwise, a local search that changes one attribute at a time finds a
+            good query.
         """
         if X is None:
             codes, share = self._space.question()
@@ -515,7 +522,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         return Question(tuple(None if code == ANYTHING else known[code] for code, known in pairs), share)  # type: ignore
 
     def sample_complexity(self, epsilon: float, delta: float) -> int:
-        """How many examples suffice for this space: ``(ln |H| + ln 1/delta) / epsilon``, rounded up."""
+        """Return a sufficient number of examples for this space, ``(ln |H| + ln 1/delta) / epsilon``, rounded up."""
         self._check_fitted()
         return sample_complexity(space_sizes(self._attribute_sizes()).semantic, epsilon, delta)
 

@@ -24,12 +24,12 @@ from fastens.table.source import FitNeeds
 from fastens.table.tables import ArrayTable, Table, dense, is_frame, table_from_frame
 
 Array = NDArray[np.float64]
-Limits = list[Array | None]  # the upper ends of each column's bins but the last; None where it has categories
-WHOLE_FLOAT32 = 1 << 24  # smaller whole numbers are exact in float32
+Limits = list[Array | None]  # upper bin edges of each column except the last; None for categorical columns
+WHOLE_FLOAT32 = 1 << 24  # smaller integers are exact in float32
 
 
 def as_floats(X: Any) -> Any:
-    """Numbers as bins are learned from, in the smaller type where whole numbers allow it, or block by block."""
+    """Convert numbers to floats for binning, to float32 if integers allow it; large arrays are converted in blocks."""
     if X.dtype.kind == "f":
         return X
     if isinstance(X, np.ndarray) and X.size > CONVERTED_BLOCK:
@@ -46,9 +46,9 @@ def learn_limits(
     n_threads: int = 1,
     comm: Comm = LOCAL,
 ) -> Limits:
-    """Bin limits of each column of numbers: quantiles, or between distinct values where these are few.
+    """Return the bin edges of each numeric column: quantiles, or midpoints between distinct values if they are few.
 
-    Columns of categories have None. The limits do not depend on the number of threads.
+    Categorical columns have None. The edges do not depend on the number of threads.
     """
     if is_categorical.all():
         return [None] * len(is_categorical)
@@ -57,7 +57,7 @@ def learn_limits(
 
 
 def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
-    """A table with the positions of bins in the place of numbers; NaN stays."""
+    """Return a table with numbers replaced by bin positions; NaN is kept."""
     if all(found is None for found in limits):
         return X
     out = np.array(X, dtype=np.float64, order="F")
@@ -69,7 +69,7 @@ def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
 
 
 def bin_names(limits: Array) -> list[str]:
-    """What the bins of a column are called."""
+    """Return the names of the bins of a column."""
     if not limits.size:
         return ["any"]
     ends = [f"{limit:g}" for limit in limits]
@@ -80,7 +80,7 @@ def bin_names(limits: Array) -> list[str]:
 
 
 def limits_to_arrays(limits: Limits) -> dict[str, NDArray[Any]]:
-    """For saving."""
+    """Convert bin edges to arrays for saving."""
     found = [np.zeros(0) if each is None else each for each in limits]
     return {
         "limits": np.concatenate([np.zeros(0), *found]),
@@ -89,7 +89,7 @@ def limits_to_arrays(limits: Limits) -> dict[str, NDArray[Any]]:
 
 
 def limits_from_arrays(arrays: dict[str, NDArray[Any]], is_categorical: NDArray[np.bool_]) -> Limits:
-    """From what `limits_to_arrays` gave; ValueError for anything else."""
+    """Restore bin edges from the arrays of `limits_to_arrays`; raise ValueError if they are malformed."""
     limits, counts = arrays["limits"], arrays["n_limits"]
     if counts.shape != is_categorical.shape or not np.array_equal(counts < 0, is_categorical):
         raise ValueError("the limits of the bins are malformed")
@@ -101,11 +101,11 @@ def limits_from_arrays(arrays: dict[str, NDArray[Any]], is_categorical: NDArray[
     return [None if kind else part for kind, part in zip(is_categorical, parts, strict=True)]
 
 
-Values = list[Any] | None  # of a column; None where they are not declared
+Values = list[Any] | None  # values of a column; None if they are not declared
 
 
 def declared_values(X: Any) -> list[Values]:
-    """The values that the type of each column lists; those of arrays and of tables in batches list none."""
+    """Return the values that the dtype of each column declares; arrays and tables in batches declare none."""
     if not is_frame(X) or isinstance(X, PartedTable):
         return []
     return [
@@ -115,12 +115,13 @@ def declared_values(X: Any) -> list[Values]:
 
 
 def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, names: Sequence[str]) -> list[Values]:
-    """The same from what the user lists by column, in his order; `names` are the columns'.
+    """Return the values of each column that the user specifies, in the specified order; `names` are the column names.
 
     Raises
     ------
     ValueError
-        If there is no such column of categories, the list is empty or holds a value twice, or the column others.
+        If a column does not exist or is not categorical, the list is empty or has duplicates, or the column holds other
+        values.
     """
     out: list[Values] = [None] * len(names)
     places: dict[Any, int] = {name: index for index, name in enumerate(names)}
@@ -144,7 +145,7 @@ def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, nam
 
 
 def distinct_values(name: str, values: Any) -> list[Any]:
-    """What a user lists as the values of a column; ValueError where that is no list of distinct ones."""
+    """Return the values that a user specifies for a column; raise ValueError if they are not distinct."""
     is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
     listed = [value.item() if isinstance(value, np.generic) else value for value in values] if is_list else []
     is_plain = all(isinstance(value, str | bool | int | float) and not is_missing(value) for value in listed)
@@ -158,11 +159,11 @@ def distinct_values(name: str, values: Any) -> list[Any]:
 def with_values(
     encoder: InputEncoder, rows: NDArray[Any], declared: Sequence[Values], first: int = 0, *, in_order: bool = False
 ) -> tuple[InputEncoder, NDArray[Any]]:
-    """Add declared values to an encoder's categories and recode `rows` accordingly; the arguments stay as they are.
+    """Add declared values to the categories of an encoder and recode `rows`; the arguments are not modified.
 
-    `rows` are positions of categories, or codes of which `first` is that of the first category; less is missing.
-    Categories are sorted, or with `in_order` those declared, in their order. `declared` may be empty: none for any
-    column.
+    `rows` holds positions of categories, or codes in which `first` is the first category and smaller codes are missing.
+    Categories are sorted. If `in_order` is True, they are the declared values in their order. `declared` may be empty
+    if no column declares values.
     """
     categories = list(encoder.categories)
     changed = [index for index, more in enumerate(declared) if _adds_values(categories[index], more, in_order=in_order)]
@@ -180,7 +181,7 @@ def with_values(
 
 
 def with_categories(encoder: InputEncoder, categories: list[list[Any] | None]) -> InputEncoder:
-    """The same encoder with other categories."""
+    """Return a copy of the encoder with other categories."""
     found = copy.copy(encoder)
     found.categories = categories
     return found
@@ -200,11 +201,11 @@ def _wide_enough(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000
-MISSING = -1  # also a value that was not there in fit: no constraint on the attribute holds for it
+MISSING = -1  # also for unseen values: they satisfy no constraint on the attribute
 
 
 class CategoricalInput(BaseClassifier):
-    """A classifier whose columns all hold categories, numbers too; rows become positions, or NaN."""
+    """Base class of classifiers that treat all columns as categorical; values become positions, or NaN."""
 
     _fits_codes = False
     _reads_parts = False
@@ -220,7 +221,7 @@ class CategoricalInput(BaseClassifier):
             needs.place(limits, X)
         try:
             rows = super()._learn_table(dense(X), needs)
-        except TypeError as error:  # a value without a hash, such as a dict
+        except TypeError as error:  # an unhashable value, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
         if isinstance(rows, AtSight):
             rows = rows.whole()
@@ -232,9 +233,9 @@ class CategoricalInput(BaseClassifier):
 
 
 class CodedInput(CategoricalInput):
-    """The same, but rows become codes: 0 where a value is missing, p + 1 for position p.
+    """Base class of classifiers on categorical columns whose values become codes: 0 if missing, p + 1 for position p.
 
-    A NumPy array in which every column holds the whole numbers from 0 on holds positions already.
+    If every column of a NumPy array holds the integers from 0, its values already are positions.
     """
 
     @property
@@ -264,7 +265,7 @@ class CodedInput(CategoricalInput):
         return super()._check_table(ArrayTable(X) if self._as_fitted()._is_whole(X) else X)
 
     def _is_whole(self, X: Any) -> bool:
-        """Whether `X` is an array of whole numbers that become codes: as floats, large ones would not be exact."""
+        """Return True if `X` is an integer array to encode directly, because floats cannot represent large integers."""
         return self._reads_codes and _holds_numbers(X) and X.dtype.kind != "f"
 
 
@@ -273,7 +274,7 @@ def _holds_numbers(X: Any) -> bool:
 
 
 def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:
-    """Codes, and for each column the numbers from 0 to its largest; None where one is missing or others are there."""
+    """Return codes and the categories 0 to maximum of each column, or None if a column is not a gapless range."""
     found = encode_all(X, n_threads)
     if found.faults.any() or found.largest.max() > LARGEST_PLAIN:
         return None
@@ -286,7 +287,7 @@ def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list
 
 
 class DiscreteClassifier(CategoricalInput):
-    """The same with integer codes, -1 for missing and unseen."""
+    """Base class of classifiers on categorical columns whose values become integer codes, -1 if missing or unseen."""
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Codes:
         codes = as_codes(super()._learn_table(X, needs))
@@ -300,7 +301,7 @@ class DiscreteClassifier(CategoricalInput):
         return as_codes(super()._check_table(X))
 
     def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
-        """Take the attributes' values as the user lists them; those of the table must be among them."""
+        """Set the values of the attributes to the declared ones, which must include all values of the table."""
         if not isinstance(declared, Sequence) or isinstance(declared, str):
             raise ValueError(f"categories must be None or a list of the values of each column; got {declared!r}.")
         found = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
@@ -316,7 +317,7 @@ class DiscreteClassifier(CategoricalInput):
         return codes
 
     def _extend_table(self, X: Any) -> Codes:
-        """As `_check_table`, but values not seen so far become new categories, or raise where these are declared."""
+        """Encode a table like `_check_table`, but add new values as categories, or raise if values are declared."""
         X = dense(X)
         table = self._encoder.matched(X, type(self).__name__)
         found = extended(self._encoder, table)
@@ -333,7 +334,7 @@ class DiscreteClassifier(CategoricalInput):
 
 
 def _check_declared(declared: Sequence[Any], found: Sequence[Any]) -> None:
-    """Raise ValueError where a column holds a value that is not among those declared."""
+    """Raise ValueError if a column holds a value that is not declared."""
     for j, (values, seen) in enumerate(zip(declared, found, strict=True)):
         among = set(values)
         unknown = [value for value in seen or [] if value not in among]
@@ -342,14 +343,14 @@ def _check_declared(declared: Sequence[Any], found: Sequence[Any]) -> None:
 
 
 def as_codes(positions: NDArray[np.floating]) -> Codes:
-    """Positions of categories as integers, NaN as `MISSING`."""
+    """Convert positions of categories to integers, with NaN as `MISSING`."""
     return np.where(np.isnan(positions), MISSING, positions).astype(np.int64)
 
 
 def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
-    """An encoder that knows the new values of a table too; the positions of the old ones stay."""
+    """Return an encoder extended by the new values of a table; positions of old values are unchanged."""
     if len(table) != len(encoder.categories):
-        return encoder  # the caller raises
+        return encoder  # the caller raises the error
     categories: list[list[Any] | None] = []
     for known, found in zip(encoder.categories, table.learn_categories(list(range(len(table)))), strict=True):
         old = list(known or [])

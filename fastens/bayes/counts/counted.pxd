@@ -6,19 +6,19 @@ ctypedef fused any_code_t:
     uint32_t
 
 ctypedef fused count_t:
-    int64_t         # rows
+    int64_t         # counts of rows
     float64_t       # sums of weights
 
 
 cdef inline const float64_t* first_of(const float64_t[::1] weight) noexcept:
-    # NULL: all weights are 1.
+    # Return NULL if all weights are 1.
     if weight is None:
         return NULL
     return &weight[0]
 
 
 cdef inline void count_row(count_t* cell, const float64_t* weight, Py_ssize_t row) noexcept nogil:
-    # Add the row's weight to a cell, or 1.
+    # Add the weight of the row, or 1, to a cell.
     if count_t is int64_t:
         cell[0] += 1
     else:

@@ -1,4 +1,4 @@
-"""Counts of codes, of pairs and of families of columns by class, and the memory that they need."""
+"""Counts of codes, of pairs and of families of columns by class, and memory estimates of Bayesian models."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 Counts = NDArray[np.int64] | NDArray[np.float64]
 CODE_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 MOST_CATEGORIES = 1 << 24
-MOST_PAIRS = 1 << 28  # cells of a table of pairs: 2 GiB
-GRAIN = 100_000  # codes: some 100 microseconds
+MOST_PAIRS = 1 << 28  # maximum cells of a table of pairs: 2 GiB
+GRAIN = 100_000  # codes per thread: about 100 microseconds
 
 
 class Codes(NamedTuple):
-    """The codes of a table, and what was found on the way."""
+    """Codes of a table, with the maximum position and the faults of each column."""
 
     codes: NDArray[Any]  # (n_features, n_rows)
-    largest: NDArray[np.int64]  # the largest position in each column, -1 where there is none
-    faults: NDArray[np.uint8]  # of each column: 1 a negative value, 2 one that is not whole
+    largest: NDArray[np.int64]  # maximum position in each column, -1 if there is none
+    faults: NDArray[np.uint8]  # for each column: 1 for a negative value, 2 for a non-integer value
 
 
 class LabelledCodes(NamedTuple):
-    """Rows to count, those of one rank."""
+    """Rows of one process to count."""
 
     codes: NDArray[Any]  # (n_features, n_rows)
     y: NDArray[np.int32]
@@ -56,15 +56,15 @@ class LabelledCodes(NamedTuple):
 
 
 def offsets_of(n_codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each column's cells begin when those of all columns stand one after another, and where the last end."""
+    """Return the offset of each column's cells in the concatenation over all columns, and the total number of cells."""
     return np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
 
 
 def class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int) -> Counts:
-    """Count the rows of all ranks, or sum their weights, by class and code: (n_classes, n_codes.sum()).
+    """Count the rows of all processes, or sum their weights, by class and code: (n_classes, n_codes.sum()).
 
-    Code c of column j is at ``offsets_of(n_codes)[j] + c``. Counts are int64, sums of weights float64. That each code
-    is less than the column's `n_codes` is not checked.
+    Code c of column j is at ``offsets_of(n_codes)[j] + c``. Counts are int64, sums of weights float64. Codes must be
+    less than the `n_codes` of their column, which is not checked.
     """
     out = empty_counts(n_codes, n_classes, rows.weights)
     found: Counts = counted(rows.comm, out, lambda sums: add_class_counts(rows, n_codes, sums))
@@ -72,22 +72,23 @@ def class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int
 
 
 def empty_counts(n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
-    """The counts of no rows, to add to."""
+    """Return zero counts."""
     out: Any = np.zeros((n_classes, int(n_codes.sum())), dtype=np.int64 if weights is None else np.float64)
     return out
 
 
 def add_class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], out: Counts) -> None:
-    """Add the rows of this rank, or their weights, to the counts of `class_counts`, in their order."""
+    """Add the rows of this process, or their weights, in row order to the counts of `class_counts`."""
     if rows.codes.size and out.size:
         n_threads = threads_for(rows.codes.size, rows.n_threads, GRAIN)
         count_columns(rows.codes, rows.y, rows.weights, offsets_of(n_codes), out, n_threads)
 
 
 def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int) -> Counts:
-    """The same by class and the codes of every two columns: (n_classes, n_codes.sum(), n_codes.sum()), symmetric.
+    """Count rows by class and the codes of all pairs of columns: (n_classes, n_codes.sum(), n_codes.sum()).
 
-    The counts of a single column are on the diagonal. ValueError if there are more than 2^28 cells, of 8 bytes each.
+    The result is symmetric, with the counts of single columns on the diagonal. Raises ValueError if there are more than
+    2^28 cells, of 8 bytes each.
     """
     check_pairs(n_codes, n_classes)
     singles = class_counts(rows, n_codes, n_classes)
@@ -107,7 +108,7 @@ def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int)
 
 
 def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
-    """Raise ValueError where the counts of pairs would take too much memory."""
+    """Raise ValueError if the counts of pairs would use too much memory."""
     n_cells = n_classes * int(n_codes.sum()) ** 2
     if n_cells > MOST_PAIRS:
         raise ValueError(
@@ -117,7 +118,7 @@ def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
 
 
 def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
-    """The counts of `class_counts` or `pair_counts` without those of code 0: of ``n_codes - 1`` cells a column."""
+    """Return the counts of `class_counts` or `pair_counts` without code 0: ``n_codes - 1`` cells for each column."""
     cells = np.delete(np.arange(counts.shape[1]), offsets_of(n_codes)[:-1])
     return counts[:, cells] if counts.ndim == 2 else counts[:, cells[:, None], cells]
 
@@ -126,9 +127,9 @@ def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
 
 
 def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes:
-    """Codes of a table, or CSR matrix, of category positions: whole numbers from 0, NaN where missing.
+    """Return the codes of a table, or CSR matrix, of category positions: integers from 0, or NaN if missing.
 
-    Positions from `n_categories` on get the code n_categories + 1.
+    Positions of at least `n_categories` get the code n_categories + 1.
     """
     n_rows, n_features = X.shape
     dtype = next(dtype for dtype in CODE_DTYPES if n_categories.max(initial=0) + 1 <= np.iinfo(dtype).max)
@@ -147,7 +148,7 @@ def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes
 
 
 def encode_all(X: Any, n_threads: int = 1) -> Codes:
-    """Codes of a table of category positions in which every position up to the largest is a category."""
+    """Return the codes of a table of category positions in which every position up to the maximum is a category."""
     narrow = np.iinfo(np.uint8).max - 1
     found = encode(X, np.full(X.shape[1], narrow, dtype=np.int64), n_threads)
     if found.largest.max(initial=0) < narrow or found.largest.max() >= MOST_CATEGORIES:
@@ -159,12 +160,12 @@ MAX_NUMBERS = 1 << 27  # a gigabyte of float64
 
 
 class CountCube:
-    """The weight of each class in every cell of a table of attributes, in which an attribute may also be "any value".
+    """Weight of each class in every cell of a table of attributes, where an attribute may also be "any value".
 
-    `codes` hold the attributes' values, 0, 1, ..., in each row, -1 where missing: such a row is only in cells of "any
-    value". `counts` has the shape (n_cells, n_classes). The number of a cell is the sum of its digits times `strides`;
-    the digit sizes[j] is "any value" of attribute j, so that the last cell holds all rows. ValueError if the cube would
-    take more than a gigabyte.
+    `codes` holds the attribute values 0, 1, ... of each row, or -1 if missing; such a row only counts in cells with
+    "any value" for this attribute. `counts` has the shape (n_cells, n_classes). The index of a cell is the sum of its
+    digits times `strides`. The digit sizes[j] means "any value" of attribute j, so the last cell contains all rows.
+    Raises ValueError if the cube would use more than a gigabyte.
     """
 
     def __init__(
@@ -186,16 +187,16 @@ class CountCube:
         return math.prod((self.sizes + 1).tolist())
 
     def cells_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The cell of each row of codes."""
+        """Return the cell of each row of codes."""
         return np.where(codes < 0, self.sizes, codes) @ self.strides
 
     def digits_of(self, cell: int) -> NDArray[np.int64]:
-        """A cell's value of each attribute, -1 for any."""
+        """Return the attribute values of a cell, -1 for "any value"."""
         digits = cell // self.strides % (self.sizes + 1)
         return np.where(digits == self.sizes, -1, digits)
 
     def n_fixed(self) -> NDArray[np.int64]:
-        """For each cell the number of attributes that are not "any value"."""
+        """Return the number of attributes of each cell that are not "any value"."""
         fixed = np.zeros(1, dtype=np.int64)
         for size in self.sizes.tolist():
             fixed = np.add.outer(fixed, [1] * size + [0]).ravel()
@@ -204,20 +205,20 @@ class CountCube:
     def log_weights(
         self, per_error: float, per_constraint: float, most_errors: float, out: NDArray[np.float64]
     ) -> tuple[float, int]:
-        """Write to each cell, as a conjunction, the log of a weight that falls with errors and constraints.
+        """Write the log weight of each cell as a conjunction, which depends on its errors and constraints.
 
-        Errors are the first class's weight inside and the second's outside; -inf where they are more than
-        `most_errors`. Returns the least errors, and the first cell that has them.
+        Errors are the weight of the first class inside the cell and of the second class outside. Cells with more than
+        `most_errors` get -inf. Returns the lowest errors and the first cell that has them.
         """
-        # The kernel has room for attributes with values alone: of others there may be any number.
+        # The kernel supports a limited number of attributes, so attributes without values are dropped.
         known = np.flatnonzero(self.sizes) if self.sizes.any() else np.zeros(1, np.intp)
         layout = np.stack([self.sizes[known], self.strides[known]])
         return log_weights(self.counts, layout, per_error, per_constraint, most_errors, out)
 
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each cell the sum of `values` over all cells it lies within, itself included.
+        """Return, for each cell, the sum of `values` over all cells that contain it, including itself.
 
-        Entries of rows with missing values sum over the cells of "any value" there.
+        Rows with missing values are in cells with "any value" for these attributes.
         """
         spread_values = np.array(values, dtype=np.float64, order="C")
         spread(spread_values.reshape(-1), self.sizes, spread_values.size // len(self))
@@ -225,7 +226,7 @@ class CountCube:
 
 
 def check_cube_size(sizes: Sequence[int], n_classes: int) -> None:
-    """Raise ValueError for a cube that would not fit the memory."""
+    """Raise ValueError if the cube would use too much memory."""
     n_cells = math.prod(n + 1 for n in sizes)
     if n_cells * n_classes > MAX_NUMBERS:
         raise ValueError(
@@ -236,23 +237,23 @@ def check_cube_size(sizes: Sequence[int], n_classes: int) -> None:
 
 Array = NDArray[np.float64]
 Family = tuple[int, ...]
-MOST_CELLS = 1 << 27  # of one table: a gigabyte
-JOIN_GRAIN = 2_000_000  # families times rows from which on it pays to look for families to count together
-JOINT_CELLS = 1 << 10  # that the kernel counts side by side
-NEAR_FAMILIES = 4  # the last ones, which a family may be put together with
-LOOK_GRAIN = 10_000_000  # codes that are looked at, in some 300 microseconds
-COUNT_GRAIN = 1_000_000  # codes that are counted: some 300 microseconds
-CODES_BETWEEN_SIGNALS = 1 << 26  # that are counted before Python looks for Ctrl-C: some 20 ms
+MOST_CELLS = 1 << 27  # maximum cells of one table: a gigabyte
+JOIN_GRAIN = 2_000_000  # minimum of families times rows for which joint counting of families pays off
+JOINT_CELLS = 1 << 10  # maximum cells for which the kernel keeps separate counters
+NEAR_FAMILIES = 4  # number of previous families that a family may be joined with
+LOOK_GRAIN = 10_000_000  # codes that a thread scans in about 300 microseconds
+COUNT_GRAIN = 1_000_000  # codes that a thread counts in about 300 microseconds
+CODES_BETWEEN_SIGNALS = 1 << 26  # codes counted between checks for KeyboardInterrupt: about 20 ms
 
 
 def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
-    """Combinations of the values of a family's variables."""
+    """Return the number of combinations of values of the variables in a family."""
     return math.prod([sizes[column] for column in family])
 
 
 @dataclass(frozen=True)
 class CodedRows:
-    """Rows as codes, those of one rank: 0 for a missing value, p + 1 for position p."""
+    """Rows of one process as codes: 0 for a missing value, p + 1 for position p."""
 
     codes: NDArray[Any]  # (n_variables, n_rows)
     sizes: NDArray[np.int64]  # number of values of each variable
@@ -261,14 +262,14 @@ class CodedRows:
     comm: Comm = LOCAL
 
     def of_all_ranks(self) -> CodedRows:
-        """Return the rows of all ranks, on each of them."""
+        """Return the rows of all processes, gathered on each process."""
         if self.comm.size == 1:
             return self
         (codes,), (weights,) = gathered(self.comm, [self.codes], axis=1), gathered(self.comm, [self.weights])
         return replace(self, codes=np.ascontiguousarray(codes), weights=weights, comm=LOCAL)
 
     def n_copies(self) -> float:
-        """Return the number of the rows of all ranks, or the sum of their weights."""
+        """Return the number of rows of all processes, or the sum of their weights."""
         if self.weights is None:
             return float(sum(self.comm.gather(self.codes.shape[1])))
         (weights,) = gathered(self.comm, [self.weights])
@@ -276,7 +277,7 @@ class CodedRows:
 
 
 class FamilyLayout:
-    """The columns of families (tuples of variables), and where the cells of their tables start in one flat array."""
+    """Columns of families (tuples of variables) and the offsets of their tables in one flat array."""
 
     def __init__(self, families: Sequence[Family], sizes: NDArray[np.int64]) -> None:
         known = sizes.tolist()
@@ -289,13 +290,13 @@ class FamilyLayout:
         self.offsets = _running(map(math.prod, self.shapes))
 
     def count(self, rows: CodedRows, is_complete: NDArray[np.uint8]) -> Counts:
-        """The counts of `family_counts`, in one array; `is_complete` is that of `complete_columns`."""
+        """Return the counts of `family_counts` as one array; `is_complete` is the result of `complete_columns`."""
         out = np.zeros(self.offsets[-1], dtype=np.int64 if rows.weights is None else np.float64)
         found: Counts = counted(rows.comm, out, lambda sums: self._add_rows(rows, is_complete, sums))
         return found
 
     def _add_rows(self, rows: CodedRows, is_complete: NDArray[np.uint8], out: Counts) -> None:
-        """Add the rows of this rank."""
+        """Add the rows of this process to `out`."""
         codes, weights, n_threads = rows.codes, rows.weights, rows.n_threads
         if not codes.size or not out.size:
             return
@@ -313,7 +314,7 @@ class FamilyLayout:
     def _count_rows(
         self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
     ) -> None:
-        """Count each family by itself."""
+        """Count each family separately."""
         n_codes, n_families = self.columns.size * codes.shape[1], len(self.shapes)
         n_threads = min(threads_for(n_codes, n_threads, COUNT_GRAIN), n_families)
         at_once = max(CODES_BETWEEN_SIGNALS * n_families // max(n_codes, 1), n_threads)
@@ -323,7 +324,7 @@ class FamilyLayout:
             count_families(codes, self.sizes, *where, weights, is_complete, out, n_threads)
 
     def _add_margins(self, joint: FamilyLayout, places: list[int], counts: Counts, out: Counts) -> None:
-        """Add the counts of joint families to those of the families at `places` in them."""
+        """Add the marginal counts of joint families to the families, which are at `places` in them."""
         axes = [joint.families[place] for place in places]
         known, strides = self.sizes.tolist(), self.strides.tolist()
         own = [
@@ -342,13 +343,13 @@ class FamilyLayout:
         )
 
     def split(self, cells: NDArray[Any]) -> list[NDArray[Any]]:
-        """The part of each family, with an axis for each of its variables."""
+        """Return the table of each family, with an axis for each of its variables."""
         parts = zip(self.shapes, pairwise(self.offsets.tolist()), strict=True)
         return [cells[first:last].reshape(shape) for shape, (first, last) in parts]
 
 
 def _joined_families(families: Sequence[Family], sizes: list[int]) -> tuple[list[Family], list[int]]:
-    """Families put together where the values of all their variables have few combinations, and the place of each."""
+    """Join families whose variables have few value combinations; return the joint families and the index of each."""
     joined: list[set[int]] = []
     cells: list[int] = []
     places: list[int] = []
@@ -369,22 +370,22 @@ def _joined_families(families: Sequence[Family], sizes: list[int]) -> tuple[list
 
 
 def _running(numbers: Iterable[int]) -> NDArray[np.int64]:
-    """Sums of the first 0, 1, 2, ... numbers."""
+    """Return the cumulative sums of numbers, starting with 0."""
     return np.array(list(accumulate(numbers, initial=0)), dtype=np.int64)
 
 
 def family_counts(rows: CodedRows, families: Sequence[Family]) -> list[Counts]:
-    """Count the rows of all ranks, or sum their weights, by the values of the variables of each family.
+    """Count the rows of all processes, or sum their weights, by the values of the variables of each family.
 
     Returns an array for each family, with an axis for each of its variables. Rows with a missing value in the family
-    are left out.
+    are skipped.
     """
     layout = FamilyLayout(families, rows.sizes)
     return layout.split(layout.count(rows, complete_columns(rows.codes, rows.sizes, rows.n_threads)))
 
 
 def complete_columns(codes: NDArray[Any], sizes: NDArray[np.int64], n_threads: int = 1) -> NDArray[np.uint8]:
-    """For each column 1 where every code is that of a position."""
+    """Return 1 for each column in which every code is a valid position, otherwise 0."""
     out = np.ones(len(codes), dtype=np.uint8)
     if codes.size:
         find_complete(codes, sizes, out, threads_for(codes.size, n_threads, LOOK_GRAIN))
@@ -399,59 +400,59 @@ def add_family_logs(
     out: Array,
     n_threads: int = 1,
 ) -> None:
-    """Add to out[row] the entry of each family's table at the row's values; families with a missing value add nothing.
+    """Add the table entries of each family at the values of each row to out[row]; missing values add nothing.
 
-    Tables have an axis for each variable of the family, which may be empty, and a last one as long as that of `out`.
+    Tables have an axis for each variable of the family, which may be empty, and a last axis that matches `out`.
     """
     if not out.size or not families:
         return
     layout = FamilyLayout(families, sizes)
     joined = np.ascontiguousarray(np.concatenate([table.reshape(-1, out.shape[1]) for table in tables]))
     n_threads = threads_for((layout.columns.size + len(families) * out.shape[1]) * len(out), n_threads, GRAIN)
-    # No column at all still needs an address.
+    # An empty array has no address, so pad it.
     columns, strides = (
         found if found.size else np.zeros(1, dtype=np.int64) for found in (layout.columns, layout.strides)
     )
     add_family_entries(codes, sizes, layout.starts, columns, strides, layout.offsets, joined, out, n_threads)
 
 
-# Bytes of a count: in the model with its logarithm; with what these are made of.
+# Bytes of each count: in the model with its logarithm, and during estimation.
 _KEPT = 16
 _COUNTED = 24
-# Of a category: as an object, in a list, and in a dictionary, twice.
+# Bytes of each category: an object, a list entry and two dictionary entries.
 _CATEGORY = 200
-# Of a value of a batch, as a position and a code; of moments of a block of rows for each class and column.
+# Bytes of each value of a batch as a position and a code, and of the moments of a block for each class and column.
 _CODED = 24
 _MOMENTS = 24
 _MOMENT_ROWS, _MOMENT_VALUES = 1 << 14, 1 << 22
-# Of a row: its class as a whole number.
+# Bytes of each row for its class as an integer.
 _LABEL = 4
-# Of a cell of pairs, what its count and logarithm are made of; of a cell of three columns.
+# Bytes of each cell of pairs, for counts and logarithms during estimation, and of each cell of triples.
 _PAIRS = 16
 _TRIPLES = 12
-# Of a row's value among the codes of all rows: those of batches, and put together.
+# Bytes of each value among the codes of all rows: in batches, and concatenated.
 _CODES = 2
-# Of a row's value while attributes are compared: as a float, a whole number, and sorted.
+# Bytes of each value while attributes are compared: as a float, an integer, and sorted.
 _COMPARED = 40
-# Of a text whose words are counted, and of each of its letters.
+# Bytes of each text whose words are counted, and of each of its characters.
 _TEXT = 400
 _OF_TEXT = 30
 TEXTS_AT_ONCE = 1 << 12
-# Questions about a column of categories.
+# Maximum number of questions about a categorical column.
 MOST_QUESTIONS = 64
-# Of an answer of each row, and of a row of a batch; of a cell of a cube, and its class; of sets of attributes.
+# Bytes of each answer of a row, and of a row in a batch; of each cell of a cube and class; and of sets of attributes.
 _ANSWER, _NEW_ANSWER = 3, 10
 _CUBE = 40
 _SETS, _MOST_SETS = 4, 1 << 27
-# Of a network's families that are counted at a time, for each cell; the most of them, and of a family, as
-# `family_scores` has them. Of a row of which a variable is missing.
+# Bytes of each cell of network families that are counted at a time; maximum cells in total and of a dense family, as in
+# `FamilyScores`; bytes of each row with a missing variable.
 _FAMILY = 56
 _MOST_FAMILIES, _DENSE = 1 << 22, 1 << 16
 _HIDDEN = 24
 
 
 def naive_bayes_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit of naive Bayes takes."""
+    """Return the memory that a fit of naive Bayes needs."""
     counts = classes_of(shape) * (shape.values(2) + 1).sum()
     kept = _KEPT * counts + _categories(shape)
     held = _COUNTED * counts + _LABEL * shape.n_rows + _CODED * _block_values(shape)
@@ -462,7 +463,7 @@ def naive_bayes_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def pairs_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit takes that counts every two columns, of some models every three."""
+    """Return the memory that a fit on counts of pairs of columns, or of triples, needs."""
     values = shape.values(model.max_bins) + 2
     pairs = classes_of(shape) * values.sum() ** 2
     triples = pairs * values.sum() / 2 if getattr(model, "order", 1) == 2 else 0
@@ -473,7 +474,7 @@ def pairs_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def network_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit of a Bayesian network takes."""
+    """Return the memory that a fit of a Bayesian network needs."""
     values = np.append(shape.values(model.max_bins or 2), max(2, shape.n_outputs))
     largest = np.sort(values)[::-1]
     cells = min(float(MOST_CELLS), largest[: _most_parents(model) + 1].prod()) * len(values)
@@ -487,7 +488,7 @@ def network_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def _most_parents(model: Any) -> int:
-    """How many parents a variable of a network has at most."""
+    """Return the maximum number of parents of a variable in a network."""
     given = model.structure
     if isinstance(given, str):
         return {"chow-liu": 1, "tan": 2}.get(given, model.max_parents)
@@ -497,7 +498,7 @@ def _most_parents(model: Any) -> int:
 
 
 def texts_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit to texts takes; a value is a term, and its bytes are those of a text."""
+    """Return the memory that a fit to texts needs; values are terms, and value bytes are the bytes of a text."""
     n_terms = shape.values(1).sum()
     kept = (_KEPT * classes_of(shape) + _CATEGORY) * n_terms
     held = (_COUNTED * classes_of(shape) + _CATEGORY) * n_terms + _LABEL * shape.n_rows
@@ -506,7 +507,7 @@ def texts_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def version_space_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit of a version space takes: that of all conjunctions has a cube."""
+    """Return the memory that a fit of a version space needs, including the count cube of all conjunctions."""
     values = shape.values(2)
     if model.noise > 0 or model.on_collapse in ("noise", "max-consistent"):
         space = _CUBE * 2 * min((values + 1).prod(), MAX_NUMBERS)
@@ -516,7 +517,7 @@ def version_space_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def tree_average_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return what a fit takes that answers questions for all rows, and has a cube of some of them."""
+    """Return the memory that an exact tree average needs: the answers of all rows and the count cube."""
     values = shape.values(np.nan)
     asked = 1 + np.where(np.isnan(values), model.n_thresholds, np.minimum(values, MOST_QUESTIONS)).sum()
     cube = _CUBE * classes_of(shape) * 3.0 ** min(model.max_questions, asked)
@@ -526,12 +527,12 @@ def tree_average_needs(model: Any, shape: TableShape) -> MemoryNeeds:
 
 
 def classes_of(shape: TableShape) -> int:
-    """How many classes there are: two have one raw prediction."""
+    """Return the number of classes; binary targets have a single raw prediction."""
     return max(2, shape.n_outputs)
 
 
 def _binning(shape: TableShape, model: Any) -> float:
-    """What bins are learned from, where there are columns of numbers."""
+    """Return the memory for learning bin edges, if there are numeric columns."""
     return bytes_to_read(shape, model)["learning"] if np.isnan(shape.values(np.nan)).any() else 0
 
 

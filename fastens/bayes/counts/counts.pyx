@@ -6,20 +6,20 @@ from fastens.engine.team cimport share_pieces, share_until_interrupted
 
 
 cdef enum:
-    PAIR_ROWS = 2048    # a block's keys stay in the first-level cache while all partners of a column go by
+    PAIR_ROWS = 2048    # the keys of a block stay in the L1 cache while all partners of a column are read
 
 
 cdef struct Counting:
-    int32_t order               # how many columns a cell is of
+    int32_t order               # number of columns of a cell
     const void* codes
     int32_t code_size
     const int32_t* y
-    const float64_t* weight     # NULL: 1 each, and the counts are whole numbers
+    const float64_t* weight     # NULL if all weights are 1; then counts are integers
     const int64_t* offsets
-    const int64_t* pairs        # of triples
+    const int64_t* pairs        # pairs of columns, for triples
     Py_ssize_t n_features
     Py_ssize_t n_rows
-    Py_ssize_t n_cells          # of a class, along the last axis
+    Py_ssize_t n_cells          # cells of a class, along the last axis
     void* out
 
 
@@ -44,7 +44,7 @@ cdef void _count_keys(
 cdef void _count_partners(
     const Counting* c, Py_ssize_t column, const any_code_t* codes, count_t* out
 ) noexcept nogil:
-    # All pairs of a column with a later one
+    # Count all pairs of a column and a later column.
     cdef int64_t[PAIR_ROWS] keys
     cdef Py_ssize_t n_rows = c.n_rows, n_cells = c.n_cells
     cdef const int32_t* y = c.y
@@ -73,7 +73,7 @@ cdef void _count_third(
 
 
 cdef void _count_thirds(const Counting* c, Py_ssize_t index, const any_code_t* codes, count_t* out) noexcept nogil:
-    # All triples of a pair of columns with a later one; pair: columns, start
+    # Count all triples of a pair of columns and a later column. `pair` holds both columns and the start of their block.
     cdef int64_t[PAIR_ROWS] keys
     cdef int32_t[PAIR_ROWS] rows
     cdef Py_ssize_t n_rows = c.n_rows, n_cells = c.n_cells
@@ -134,7 +134,7 @@ def count_columns(
     count_t[:, ::1] out,
     int n_threads,
 ):
-    """Add to out[y, offsets[j] + codes[j, i]] the weight of row i, or 1."""
+    """Add the weight of row i, or 1, to out[y, offsets[j] + codes[j, i]]."""
     cdef Counting job = Counting(
         1, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0])
@@ -150,7 +150,7 @@ def count_pairs(
     count_t[:, :, ::1] out,
     int n_threads,
 ):
-    """Add to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] the weight of each row, or 1, for columns i < j."""
+    """Add the weight of each row, or 1, to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] for columns i < j."""
     cdef Counting job = Counting(
         2, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0, 0])
@@ -169,9 +169,9 @@ def count_triples(
 ):
     """Add the weight of each row, or 1, to its cell for each pair of columns i < j and each later column k.
 
-    `offsets` are those of the cells of all columns, a cell for each code but 0, which stands for a missing value and is
-    not counted. `pairs` holds i, j and where the pair's block begins in out[y]: its rows are the cells of i and j, that
-    of j counting fast, its columns the cells of all columns after j.
+    `offsets` holds the offsets of the cells of all columns. Each code except 0 has a cell; 0 is a missing value and is
+    not counted. `pairs` holds i, j and the start of their block in out[y]. The rows of a block are pairs of cells of i
+    and j, where j varies fastest, and its columns are the cells of all columns after j.
     """
     cdef Counting job = Counting(
         3, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
@@ -186,7 +186,7 @@ ctypedef fused position_t:
     int64_t
 
 cdef enum:
-    BLOCK = 64          # rows read from all columns before the next: those of 20 columns stay in the first-level cache
+    BLOCK = 64          # rows read from all columns at a time: the cache lines of 20 columns stay in the L1 cache
     SUM_ROWS = 1024
 
 cdef double LARGEST_WHOLE = 9007199254740992.0      # 2**53
@@ -202,7 +202,7 @@ cdef enum Faults:
 
 
 cdef inline int64_t _position_of(position_t x, uint8_t* fault) noexcept nogil:
-    # -1 for a missing value, -2 for what is no position
+    # Return -1 for a missing value and -2 for a value that is not a position.
     if position_t is int64_t:
         if x >= 0:
             return x
@@ -236,16 +236,16 @@ cdef void _encode_rows(
 
 cdef struct Encoding:
     const char* x
-    int32_t kind                # of the positions
+    int32_t kind                # type of the positions
     Py_ssize_t row_stride
     Py_ssize_t column_stride
     Py_ssize_t n_rows
     Py_ssize_t n_features
-    Py_ssize_t part_rows        # that one thread encodes
+    Py_ssize_t part_rows        # rows of a part, which one thread encodes
     const int64_t* limits
     void* codes
     int32_t code_size
-    int64_t* largest            # by part and column, like the faults
+    int64_t* largest            # by part and column, as for the faults
     uint8_t* faults
 
 
@@ -289,7 +289,7 @@ def encode_positions(
     uint8_t[:, ::1] faults,
     int n_threads,
 ):
-    """Codes by columns; the largest position, and what is no position, of each part of the rows and column."""
+    """Write codes by column, and the maximum position and the faults of each part of the rows and column."""
     cdef Encoding job
     cdef Py_ssize_t n_parts = largest.shape[0]
     job.x, job.row_stride, job.column_stride = <const char*> &X[0, 0], X.strides[0], X.strides[1]
@@ -349,7 +349,7 @@ def add_entries(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add to out[i] the rows table[offsets[j] + codes[j, i]] of all columns j."""
+    """Add the rows table[offsets[j] + codes[j, i]] of all columns j to out[i]."""
     cdef Entries job = Entries(
         &codes[0, 0], sizeof(any_code_t), codes.shape[1], codes.shape[0], out.shape[1], &offsets[0], &table[0, 0],
         &out[0, 0])

@@ -1,4 +1,4 @@
-"""The count cube of discrete attributes, and counts of families of columns."""
+"""Count cube of discrete attributes, and counts of families of columns."""
 
 from libc.math cimport INFINITY
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
@@ -14,7 +14,7 @@ cdef enum:
 def fill(
     const int64_t[::1] cells, const int64_t[::1] classes, const double[::1] weight, double[:, ::1] cube
 ):
-    """Add each row's weight to its cell and class."""
+    """Add the weight of each row to its cell and class."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(cells.shape[0]):
@@ -22,7 +22,7 @@ def fill(
 
 
 cdef void _add_along(double[::1] cube, const int64_t[::1] sizes, int64_t inner, bint to_any) noexcept nogil:
-    # For each attribute in turn, the cells of its values to that of "any", or that one to theirs
+    # For each attribute in turn, add the cells of its values to the cell of "any", or vice versa.
     cdef Py_ssize_t j
     cdef int64_t block, outer, v, i
     cdef double* base
@@ -44,13 +44,13 @@ cdef void _add_along(double[::1] cube, const int64_t[::1] sizes, int64_t inner, 
 
 
 def sum_out(double[::1] cube, const int64_t[::1] sizes, int64_t n_inner):
-    """For each attribute in turn add the cells of its values to that of "any"; `n_inner` numbers make a cell."""
+    """Add the cells of the values of each attribute to its "any" cell; a cell has `n_inner` numbers."""
     with nogil:
         _add_along(cube, sizes, n_inner, True)
 
 
 def spread(double[::1] cube, const int64_t[::1] sizes, int64_t n_inner):
-    """For each attribute in turn add the cell of "any" to those of its values: each cell sums all it lies within."""
+    """Add the "any" cell of each attribute to the cells of its values, so each cell sums all cells that contain it."""
     with nogil:
         _add_along(cube, sizes, n_inner, False)
 
@@ -62,7 +62,7 @@ cdef struct Shape:
 
 
 cdef inline int step(int64_t* digits, const Shape* shape, int by) noexcept nogil:
-    # The digits of the next cell (by = 1) or of the one before (-1).
+    # Advance to the digits of the next cell (by = 1) or of the previous cell (by = -1).
     cdef int j = shape.n_attributes - 1
     while j >= 0:
         digits[j] += by
@@ -84,10 +84,10 @@ def log_weights(
     const double[:, ::1] counts, const int64_t[:, ::1] layout, double per_error, double per_constraint,
     double most_errors, double[::1] out
 ):
-    """Write to each cell, as a conjunction: per_error * errors + per_constraint * constraints, the log of its weight.
+    """Write the log weight of each cell as a conjunction: per_error * errors + per_constraint * constraints.
 
-    Errors are the first class's weight inside and the second's outside; -inf where they are more than `most_errors`.
-    `layout` holds sizes and strides. Returns the least errors, and the first cell that has them.
+    Errors are the weight of the first class inside the cell and of the second class outside. Cells with more than
+    `most_errors` get -inf. `layout` holds sizes and strides. Returns the lowest errors and the first cell with them.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
     cdef int64_t digits[MOST_ATTRIBUTES]
@@ -112,7 +112,7 @@ def log_weights(
 # ------------------------------------------------------------------------------------------------------------- trees
 
 cdef inline double log_children(const double* log_q, int64_t cell, int j, const Shape* shape) noexcept nogil:
-    # Log evidence of the parts that a split of the cell by attribute j makes.
+    # Return the total log evidence of the parts of the cell after a split on attribute j.
     cdef int64_t v
     cdef double total = 0
     for v in range(1, shape.sizes[j] + 1):
@@ -121,7 +121,7 @@ cdef inline double log_children(const double* log_q, int64_t cell, int j, const 
 
 
 cdef inline double log_rising(double base, double n, const double* table, Py_ssize_t n_table) noexcept nogil:
-    # Log of gamma(base + n) / gamma(base), from the table where n is a whole number within it.
+    # Return log(gamma(base + n) / gamma(base)), from the table if n is an integer in its range.
     cdef Py_ssize_t place = <Py_ssize_t> n if n < n_table else 0
     return table[place] if place == n else lgamma(base + n) - lgamma(base)
 
@@ -129,7 +129,7 @@ cdef inline double log_rising(double base, double n, const double* table, Py_ssi
 cdef inline double log_leaf(
     const double* counts, Py_ssize_t n_classes, double alpha, const double* tables, Py_ssize_t n_table
 ) noexcept nogil:
-    # Evidence of class counts under a symmetric Dirichlet.
+    # Return the log evidence of class counts under a symmetric Dirichlet prior.
     cdef double total = 0, found = 0
     cdef Py_ssize_t k
     for k in range(n_classes):
@@ -155,11 +155,11 @@ def tree_evidence(
     const double[:, ::1] counts, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double alpha,
     const double[:, ::1] tables, bint greatest, double[::1] log_f, double[::1] log_q
 ):
-    """For each cell the log evidence of a leaf there, and that of all trees on it together (or of the best one).
+    """Write the log evidence of a leaf on each cell, and of all trees on it together (or of the best tree).
 
-    `layout` holds sizes and strides; `log_prior[:, d]` the logs of the prior probability to stop, and of each split,
-    where d attributes are fixed. Parts of a cell have smaller numbers than the cell. `tables[:, n]` holds the logs of
-    gamma(a + n) / gamma(a) for a = alpha and for a = alpha times the number of classes, the first of them 0.
+    `layout` holds sizes and strides. `log_prior[:, d]` holds the log prior probabilities of a leaf and of each split if
+    d attributes are fixed. Parts of a cell have smaller indices than the cell. `tables[:, n]` holds the logs of
+    gamma(a + n) / gamma(a) for a = alpha and for a = alpha times the number of classes; the entries for n = 0 are 0.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
     cdef int64_t digits[MOST_ATTRIBUTES]
@@ -186,7 +186,7 @@ def tree_evidence(
 def tree_reach(
     const double[::1] log_q, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double[::1] reach
 ):
-    """For each cell the posterior probability that a row in it comes to a node there; 1 in the last, the root.
+    """Write the posterior probability that a row in each cell reaches a node on it; the last cell is the root, with 1.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
     cdef int64_t digits[MOST_ATTRIBUTES]
@@ -209,12 +209,12 @@ def tree_reach(
 
 
 cdef enum:
-    BLOCK = 2048        # rows whose cells stay in the first-level cache while a family's columns go by
-    NEAR = 1024         # cells that are counted four times side by side, in 16 KB
+    BLOCK = 2048        # rows whose cells stay in the L1 cache while the columns of a family are read
+    NEAR = 1024         # maximum cells for which four separate counters are used: 16 KB
     SIDES = 4
-    EMPTYING = 1 << 20  # blocks after which 32 bits might not be enough
+    EMPTYING = 1 << 20  # blocks after which 32-bit counters could overflow
 
-cdef int64_t NOWHERE = -(1 << 55)       # several of them do not overflow, and no cell makes up for one
+cdef int64_t NOWHERE = -(1 << 55)       # sums of several do not overflow, and adding a cell index keeps them negative
 
 
 cdef struct Family:
@@ -228,16 +228,16 @@ cdef struct Families:
     int32_t code_size
     Py_ssize_t n_rows
     const int64_t* sizes
-    uint8_t* is_complete        # by column
+    uint8_t* is_complete        # for each column
     Py_ssize_t n_families
     const int64_t* starts
     const int64_t* columns
     const int64_t* strides
     const int64_t* offsets
-    const float64_t* weight     # NULL: 1 each, and the counts are whole numbers
+    const float64_t* weight     # NULL if all weights are 1; then counts are integers
     void* counts
     const float64_t* table
-    Py_ssize_t width            # of the table and of `out`
+    Py_ssize_t width            # row width of the table and of `out`
     float64_t* out
 
 
@@ -269,8 +269,8 @@ cdef inline void _find_cells(
 cdef inline void _find_near_cells(
     const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, uint16_t* cells
 ) noexcept nogil:
-    # The same for few cells and nothing missing, in 16 bits, which the compiler adds eight at a time; sums wrap round,
-    # and the last is right.
+    # Find the cells of families with few cells and no missing values. The compiler vectorises the 16-bit additions;
+    # intermediate sums may wrap around, but the final sums are correct.
     cdef Py_ssize_t i, k
     cdef const any_code_t* column
     cdef uint16_t stride, first = 0
@@ -306,7 +306,7 @@ cdef void _count_family(
 cdef void _count_near_family(
     const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, Py_ssize_t n_cells, count_t* out
 ) noexcept nogil:
-    # Neighbouring rows often have the same cell; counted side by side they do not wait for each other.
+    # Neighbouring rows often fall into the same cell; separate counters avoid store-to-load dependencies between them.
     cdef uint16_t[BLOCK] cells
     cdef uint32_t[SIDES * NEAR] sides
     cdef Py_ssize_t block, first, n, i
@@ -402,7 +402,7 @@ cdef void _look_piece(void* job, Py_ssize_t j, int32_t thread) noexcept nogil:
 def find_complete(
     const any_code_t[:, ::1] codes, const int64_t[::1] sizes, uint8_t[::1] is_complete, int n_threads
 ):
-    """Write in which columns every code is that of a position."""
+    """Mark the columns in which every code is a valid position."""
     cdef Families job
     job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
     job.sizes, job.is_complete = &sizes[0], &is_complete[0]
@@ -422,7 +422,7 @@ def count_families(
     count_t[::1] out,
     int n_threads,
 ):
-    """Add to out[offsets[f] + cell] the weight of each row, or 1, for each family f; a thread owns whole families."""
+    """Add the weight of each row, or 1, to out[offsets[f] + cell] for each family f; threads own whole families."""
     cdef Families job
     job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
     job.sizes, job.is_complete, job.weight, job.counts = &sizes[0], &is_complete[0], first_of(weight), &out[0]
@@ -435,7 +435,7 @@ cdef void _sum_out(
     const int64_t* counts, const int64_t* sizes, const int64_t* strides, Py_ssize_t n_axes, int64_t n_cells,
     int64_t* places, int64_t* out
 ) noexcept nogil:
-    # The last axis changes fastest; `places`, all zeros, are those on each axis, and are so again in the end.
+    # The last axis varies fastest. `places` holds the index on each axis; it is all zeros on entry and on return.
     cdef int64_t i, cell = 0
     cdef Py_ssize_t k
     for i in range(n_cells):
@@ -461,10 +461,11 @@ def add_margins(
     int64_t[::1] places,
     int64_t[::1] out,
 ):
-    """Add to out[offsets[f] + cell] the counts of a joint table, whose other columns are summed out.
+    """Add the marginal counts of joint tables to out[offsets[f] + cell].
 
-    The table of family f stands in `counts` from begins[f] on. Its axes have `sizes` and, in the family's table, the
-    `strides` from starts[f] on; 0 where they are summed out. `places`, all zeros, has room for the axes of any table.
+    The joint table of family f begins at begins[f] in `counts`. The `sizes` of its axes and their `strides` in the
+    family's table begin at starts[f]; the stride is 0 for axes that are summed out. `places` is a buffer of zeros for
+    the axes of any table.
     """
     cdef Py_ssize_t f, k
     cdef int64_t n_cells
@@ -519,7 +520,7 @@ def add_family_entries(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add to out[i] the rows table[offsets[f] + cell of row i] of all families f in which row i has a cell."""
+    """Add the rows table[offsets[f] + cell of row i] of all families f in which row i has a cell to out[i]."""
     cdef Families job
     job.codes, job.code_size, job.n_rows, job.sizes = &codes[0, 0], sizeof(any_code_t), codes.shape[1], &sizes[0]
     job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]

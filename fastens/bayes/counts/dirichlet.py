@@ -33,10 +33,10 @@ SMOOTHING_RULES = {
 
 @dataclass(frozen=True)
 class Smoothing:
-    """How many imagined rows every cell of a group starts with.
+    """Pseudo-counts of the cells of a group.
 
-    laplace: `alpha`; m: `m` rows shared by the cells; kt: 1/2; bdeu: `ess` rows shared by the cells of all classes;
-    none: none.
+    "laplace" uses `alpha` for each cell, "m" divides `m` among the cells, "kt" uses 1/2, "bdeu" divides `ess` among the
+    cells of all classes, and "none" uses 0.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Smoothing:
     ess: float = 1.0
 
     def of_groups(self, n_cells: NDArray[np.int64], n_classes: int | NDArray[np.int64]) -> Array:
-        """The pseudo-count of a cell of each group, from the groups' numbers of cells."""
+        """Return the pseudo-count of the cells of each group, given the number of cells of each group."""
         n_cells = np.maximum(n_cells, 1)
         if self.kind == "laplace":
             return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_cells.shape)
@@ -58,13 +58,13 @@ class Smoothing:
 
 @dataclass(frozen=True)
 class Groups:
-    """Where the groups are, and the pseudo-count of every cell."""
+    """Consecutive groups of cells and the pseudo-count of every cell."""
 
-    sizes: NDArray[np.int64]  # cells of each group; an empty group has none
-    pseudo: Array  # of every cell
+    sizes: NDArray[np.int64]  # number of cells of each group; groups may be empty
+    pseudo: Array  # pseudo-count of every cell
 
     def sums(self, values: Array) -> Array:
-        """Sum of each group of each row of `values`."""
+        """Return the sum over each group for each row of `values`."""
         out = np.zeros((len(values), len(self.sizes)))
         filled = np.flatnonzero(self.sizes)
         if filled.size:
@@ -73,11 +73,11 @@ class Groups:
         return out
 
     def spread(self, values: Array) -> Array:
-        """A value of each group, to its cells."""
+        """Repeat the value of each group for all of its cells."""
         return np.repeat(values, self.sizes, axis=-1)
 
     def normalise(self, mass: Array) -> Array:
-        """Shares of each group; equal ones where there is nothing."""
+        """Normalise each group to sum to 1; groups without mass become uniform."""
         sums = self.sums(mass)
         if (sums > 0).all():
             return mass / self.spread(sums)
@@ -86,19 +86,19 @@ class Groups:
         return np.divide(mass, total, out=np.broadcast_to(equal, mass.shape).copy(), where=total > 0)
 
     def estimate(self, counts: Array, mode: str) -> Array:
-        """Probabilities of the cells: "bayes" their posterior mean, "map" the posterior's peak, "ml" the shares."""
+        """Return cell probabilities: the posterior mean ("bayes"), posterior mode ("map") or frequencies ("ml")."""
         if mode == "ml":
             return self.normalise(counts)
         return self.normalise(counts + self.pseudo if mode == "bayes" else np.maximum(counts + self.pseudo - 1, 0))
 
     def unseen(self, counts: Array, mode: str) -> Array:
-        """Probability of a cell that each group never had, as if it were one of its cells; 0 under "ml"."""
+        """Return the probability of an unseen cell of each group, as if it had count 0; 0 for "ml"."""
         prior = self.sums(np.broadcast_to(self.pseudo * (mode != "ml"), counts.shape))
         total = (self.sums(counts) + prior) * np.maximum(self.sizes, 1)
         return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
 
     def draw(self, counts: Array, rng: np.random.Generator) -> Array:
-        """Probabilities drawn from the posterior."""
+        """Draw cell probabilities from the posterior."""
         shape = counts + self.pseudo
         mass = rng.standard_gamma(shape)
         is_lost = (self.sums(mass) == 0) & (self.sums(shape) > 0)
@@ -107,9 +107,9 @@ class Groups:
         return self.normalise(mass)
 
     def _small_gammas(self, shape: Array, rng: np.random.Generator) -> Array:
-        """Gamma variates over the largest of their group: of small parameters they may all be 0 in float64.
+        """Draw gamma variates divided by the maximum of their group, because small parameters underflow in float64.
 
-        One of parameter a is one of a + 1 times the power 1 / a of a uniform number.
+        A gamma(a) variate is a gamma(a + 1) variate times U^(1 / a) with a uniform U.
         """
         logs = np.full(shape.shape, -np.inf)
         np.divide(-rng.standard_exponential(shape.shape), shape, out=logs, where=shape > 0)
@@ -120,9 +120,9 @@ class Groups:
         return exp(logs - np.maximum(self.spread(peaks), np.finfo(np.float64).min))
 
     def log_evidence(self, counts: Array) -> Array:
-        """Log probability of the counted values one after another, for each row and group; parameters averaged out.
+        """Return the log probability of the sequence of counted values for each row and group.
 
-        Every pseudo-count must be greater than 0.
+        Parameters are integrated out, so every pseudo-count must be greater than 0.
         """
         cells = self.sums(gammaln(counts + self.pseudo) - gammaln(self.pseudo))
         prior = self.sums(np.broadcast_to(self.pseudo, counts.shape))
@@ -133,15 +133,15 @@ class Groups:
         return cells + whole
 
 
-ROOT = -1  # parent of a column that has none
+ROOT = -1  # parent of a column without a parent
 
 
 def mutual_information(pairs: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
-    """Mutual information of every two columns given the class, in nats: (n_features, n_features).
+    """Return the mutual information of all pairs of columns given the class, in nats: (n_features, n_features).
 
     I(X; Z | C) = sum over c, x, z of p(c, x, z) log[ p(x, z | c) / (p(x | c) p(z | c)) ], for each pair over the rows
     in which both are known (FGG 1997, section 4.1). The diagonal is the entropy of the column given the class. `pairs`
-    are `pair_counts` without missing values.
+    are the counts of `pair_counts` without missing values.
     """
     total, gain = np.zeros((len(sizes), len(sizes))), np.zeros((len(sizes), len(sizes)))
     for counts in pairs:
@@ -160,9 +160,9 @@ def mutual_information(pairs: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
 
 
 def class_information(singles: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
-    """Mutual information of each column and the class, in nats, over the rows in which the column is known.
+    """Return the mutual information of each column and the class, in nats, over rows in which the column is known.
 
-    `singles` are `class_counts` without missing values.
+    `singles` are the counts of `class_counts` without missing values.
     """
     of_cells = singles.sum(axis=0)
     of_classes = _block_sums(singles, sizes, axis=1)
@@ -177,7 +177,7 @@ def class_information(singles: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
 
 
 def _block_sums(values: NDArray[Any], sizes: NDArray[np.int64], axis: int) -> NDArray[Any]:
-    """Sums over the cells of each column along an axis; 0 for a column without cells."""
+    """Return sums over the cells of each column along an axis; 0 for columns without cells."""
     shape = (*values.shape[:axis], len(sizes), *values.shape[axis + 1 :])
     sums = np.zeros(shape, dtype=values.dtype)
     filled = np.flatnonzero(sizes)
@@ -188,10 +188,10 @@ def _block_sums(values: NDArray[Any], sizes: NDArray[np.int64], axis: int) -> ND
 
 
 def maximum_spanning_tree(weights: Array, root: int = 0) -> NDArray[np.int64]:
-    """The tree over all columns with the greatest sum of weights: the parent of each column, -1 for the root.
+    """Return the maximum spanning tree over all columns as the parent of each column, -1 for the root.
 
-    Prim's algorithm, O(n_features^2). Of equal edges it takes the one to the first column, from the one reached first.
-    Edges of weight 0 are taken too, so that there is one tree.
+    Uses Prim's algorithm in O(n_features^2). Ties go to the edge to the first column, from the column reached first.
+    Edges of weight 0 are included, so the result is a single tree.
 
     Examples
     --------

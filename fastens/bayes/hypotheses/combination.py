@@ -1,4 +1,4 @@
-"""Bayesian combination of classifiers: each is a hypothesis, weighted by its likelihood on held-out rows."""
+"""Bayesian combination of classifiers: hypotheses are weighted by their likelihood on held-out rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Responses of the members (n_members, n_rows, n_classes), and the classes and weights of the rows.
+    """Responses of the members, shape (n_members, n_rows, n_classes), with classes and weights of the rows.
 
-    Without noise the responses are probabilities, with it votes (1 and 0). A number is the probability of a wrong vote,
-    for any other class alike; a pair (a, b) is the Beta prior of each member's own.
+    Without noise, responses are probabilities; with noise, they are votes (1 and 0). If the noise is a number, it is
+    the probability of a wrong vote, with all wrong classes equally likely. If it is a pair (a, b), this probability has
+    a Beta(a, b) prior for each member.
     """
 
     responses: Array
@@ -37,18 +38,18 @@ class Evidence:
 
     @property
     def n_wrong_classes(self) -> int:
-        """Classes that a wrong vote may be for."""
+        """Number of classes that a wrong vote may choose."""
         return max(self.responses.shape[2] - 1, 1)
 
     def errors(self) -> Array:
-        """Weight of the rows that each member votes wrong on."""
+        """Return the total weight of the rows that each member misclassifies."""
         return ((1 - self._of_truth()) * self.weight).sum(axis=1)
 
     def _of_truth(self) -> Array:
         return self.responses[:, np.arange(len(self.y)), self.y]
 
     def noise_of_members(self) -> Array | None:
-        """The probability of a wrong vote of each member: as given, or its posterior mean."""
+        """Return the probability of a wrong vote for each member: the fixed noise or its posterior mean."""
         n_members = len(self.responses)
         if self.noise is None:
             return None
@@ -58,16 +59,16 @@ class Evidence:
         return np.full(n_members, float(self.noise))
 
     def log_likelihoods(self) -> Array:
-        """Log P(D | h) of each member."""
+        """Return log P(D | h) of each member."""
         if not isinstance(self.noise, tuple | list):
             return _weighed(self.by_row(), self.weight)
         a, b = self.noise
-        # Summed apart: rounding may make the difference of the weights and the errors negative.
+        # Summed separately, because total weight minus errors may be negative due to rounding.
         wrong, right = self.errors(), (self._of_truth() * self.weight).sum(axis=1)
         return betaln(a + wrong, b + right) - betaln(a, b) - xlogy(wrong, self.n_wrong_classes)
 
     def by_row(self) -> Array:
-        """Log probability of each row by each member, (n_members, n_rows); minus infinity where it is impossible."""
+        """Return the log probability of each row for each member, shape (n_members, n_rows); -inf if impossible."""
         truth, noise = self._of_truth(), self.noise_of_members()
         if noise is None:
             return log(np.clip(truth, 0.0, 1.0))
@@ -76,15 +77,15 @@ class Evidence:
 
 
 def _weighed(by_row: Array, weight: Array) -> Array:
-    """Weighted sums over the rows; a row of no probability makes the sum minus infinity."""
+    """Return weighted sums over the rows; a row with probability 0 makes the sum minus infinity."""
     return (by_row[:, weight > 0] * weight[weight > 0]).sum(axis=1)
 
 
 def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) -> tuple[Array, float]:
-    """P(h | D) of each hypothesis and log P(D), the likelihood to the power of 1 / temperature.
+    """Return P(h | D) of each hypothesis and log P(D), with the likelihood raised to 1 / temperature.
 
-    A hypothesis under which a row is impossible has the posterior 0. ValueError if that holds for every hypothesis of
-    positive prior.
+    A hypothesis under which a row is impossible has posterior probability 0. Raises ValueError if this applies to every
+    hypothesis with a positive prior.
     """
     best = log_likelihoods[prior > 0].max()
     if np.isneginf(best):
@@ -93,18 +94,18 @@ def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) ->
             "class of some row the probability 0, so that all are refuted. Set noise above 0, such as noise=(1, 1), or "
             "use members whose probabilities are never 0."
         )
-    # Differences are divided: the logarithms themselves would overflow for a temperature next to 0.
-    with np.errstate(over="ignore"):  # to minus infinity: no share
+    # Divide differences, because the log likelihoods themselves would overflow for temperatures near 0.
+    with np.errstate(over="ignore"):  # overflow to minus infinity means a weight of 0
         less_than_best = np.minimum(log_likelihoods - best, 0) / temperature
     shares, log_evidence = normalised(xlogy(1, prior) + less_than_best)
     return shares, log_evidence + float(best) / temperature
 
 
 def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float = 1e-10, max_iter: int = 2000) -> Array:
-    """Weights of the most likely mixture by EM, under a Dirichlet(concentration) prior the most probable ones.
+    """Return the MAP mixture weights under a Dirichlet(concentration) prior, computed by EM.
 
-    Some member must make all rows possible, as `posterior` checks. Each step multiplies a member's weight by the mean
-    share that it has in the mixture's probability of the rows; the likelihood never falls.
+    All rows must be possible under some member, which `posterior` checks. Each step multiplies the weight of a member
+    by its mean responsibility for the rows, so the likelihood never decreases.
     """
     log_by_row, weight = log_by_row[:, weight > 0], weight[weight > 0]
     p = exp(log_by_row - log_by_row.max(axis=0))
@@ -112,11 +113,11 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
     found = np.full(n_members, 1 / n_members)
     for _ in range(max_iter):
         share = found[:, None] * p
-        mixture = share.sum(axis=0)  # 0 where a small concentration has dropped the members that a row needs
+        mixture = share.sum(axis=0)  # 0 if a small concentration dropped all members that explain a row
         parts = np.divide(share, mixture, out=np.zeros_like(share), where=mixture > 0)
         total = np.maximum((parts * weight).sum(axis=1) + concentration - 1, 0)
         if not total.any():
-            # A concentration below 1, and rows of less weight: the prior wants one member alone.
+            # With concentration < 1 and little row weight, the prior dominates and selects a single member.
             return np.eye(n_members)[_weighed(log_by_row, weight).argmax()]
         new = total / total.sum()
         if np.abs(new - found).max() < tol:
@@ -128,11 +129,11 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
 def pseudo_bma(
     log_by_row: Array, weight: Array, prior: Array, random: np.random.Generator, n_draws: int = 1000
 ) -> Array:
-    """Pseudo-BMA+ weights: the posterior, averaged over the Bayesian bootstrap of the rows (Yao et al. 2018)."""
+    """Return pseudo-BMA+ weights, the posterior averaged over a Bayesian bootstrap of the rows (Yao et al. 2018)."""
     shares = random.standard_gamma(weight, size=(n_draws, len(weight)))
-    shares[~shares.any(axis=1)] = weight  # tiny weights, whose draws vanish
+    shares[~shares.any(axis=1)] = weight  # draws underflow for tiny weights
     shares *= weight.sum() / shares.sum(axis=1, keepdims=True)
-    # A refuted member has no share, also where the draw of the row that refutes it vanishes.
+    # A member that contradicts a row has weight 0, even if the bootstrap weight of this row underflows.
     is_possible = ~np.isneginf(log_by_row[:, weight > 0]).any(axis=1)
     weights = np.zeros(len(log_by_row))
     likely = shares @ np.where(weight > 0, log_by_row[is_possible], 0.0).T
@@ -148,30 +149,33 @@ _BETA = Rule(
 
 COMBINATION_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
-    The folds for the likelihood; None is 5. "prefit": the members are fitted, and `fit` gets rows that they were not
-    fitted on. With `X_val` the likelihood is that of these rows, and the members are fitted once, on all of `X`.
+    Cross-validation folds for the likelihood. If None, 5 folds are used. If "prefit", the members are already fitted
+    and `fit` must be called with held-out rows. If `X_val` is passed to `fit`, the likelihood is computed on these
+    rows, and each member is fitted once, on all of `X`.
 refit : bool
-    Fit each member again on all rows; otherwise the folds' models are kept, and their predictions averaged.
+    If True, each member is fitted again on all rows after cross-validation; otherwise the models of the folds are kept
+    and their predictions are averaged.
 random_state : int, RandomState or None
-    Seeds the members whose own random_state is None, the draws of Gibbs and the bootstrap.
+    Seed of the members whose own `random_state` is None, of mode="gibbs" and of the bootstrap.
 posterior_ : array of shape (n_members,)
-    P(h | D), whatever the method.
+    Posterior probabilities P(h | D) of the members, for any method.
 log_likelihoods_ : array of shape (n_members,)
-    Log P(D | h).
+    Log likelihoods log P(D | h) of the members.
 log_evidence_ : float
-    Log P(D); with a temperature other than 1, of the likelihood to that power.
+    Log evidence log P(D). It uses the tempered likelihood if the temperature is not 1.
 prior_ : array of shape (n_members,)
-    The prior, summing to 1.
+    Prior probabilities of the members, which sum to 1.
 noise_ : array of shape (n_members,)
-    The probability of a wrong vote, given or expected; empty for probabilities.
+    Probability of a wrong vote of each member: the fixed noise or its posterior mean. Empty if the members return
+    probabilities.
 chosen_index_ : int
-    Place of the member that predicts.
+    Index of the member that predicts.
 """)
 
 
 @with_parameters
 class BaseCombination(BaseClassifier, BaseWeightedMembers):
-    """Fits the members, computes their likelihoods on rows they were not fitted on, and the posterior."""
+    """Base class of combinations: fits the members and computes their held-out likelihoods and posterior."""
 
     _parameter_rules: ClassVar = {
         **RULES,
@@ -209,14 +213,14 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         known = labels_of_members(self._levels()[0]) if self._is_prefit else []
         if not known:
             return super()._learn_target(y)
-        # The fitted members know the classes; the rows given need not have them all.
+        # Prefitted members define the classes; the rows passed to fit may lack some of them.
         self.classes_ = joined_labels(known)
         return self._encode_target(y)
 
     # Fit --------------------------------------------------
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit` passes on to which member; it reads validation rows itself."""
+        """Return the metadata routing of `fit` to its members; validation rows are not routed."""
         return super().get_metadata_routing().add_self_request(own_request(self, reads_validation_rows=True))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
@@ -235,7 +239,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         self._weigh(_evidence(responses, data, self.noise), prior)
 
     def _held_out(self, data: MemberData) -> MemberData:
-        """The rows whose likelihood counts: those to validate on, where there are any."""
+        """Return the rows on which likelihoods are computed: the validation set, if there is one."""
         if data.validation is None:
             return data
         X_val, y_val = data.validation
@@ -252,40 +256,40 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
 
     @property
     def map_index_(self) -> int:
-        """Place of the most probable member, the first of equals."""
+        """Index of the most probable member; ties go to the first."""
         self._check_fitted()
         return int(self.posterior_.argmax())
 
     @property
     def ml_index_(self) -> int:
-        """Place of the member of the greatest likelihood, the first of equals."""
+        """Index of the member with the maximum likelihood; ties go to the first."""
         self._check_fitted()
         return int(self.log_likelihoods_.argmax())
 
     @property
     def map_estimator_(self) -> Any:
-        """The most probable member, fitted."""
+        """Fitted member with the highest posterior probability."""
         return self.estimators_[self.map_index_]
 
     @property
     def ml_estimator_(self) -> Any:
-        """The member of the greatest likelihood, fitted."""
+        """Fitted member with the maximum likelihood."""
         return self.estimators_[self.ml_index_]
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
-        """Draw fitted members, each by its posterior probability."""
+        """Draw `n` fitted members from the posterior."""
         whole(0).check("n", n)
         models = self.estimators_
         random = generator(self.random_state if random_state is None else random_state)
         return [models[place] for place in draw_index(self.posterior_, n, random).tolist()]
 
     def _proba_of(self, place: int, X: Any) -> Array:
-        """P(y | x, h) of one member on checked rows, with its noise where it votes."""
+        """Return P(y | x, h) of one member for validated rows, including its noise if it votes."""
         found = self._members[place].respond(X)
         if not len(self.noise_):
             return found
         noise = self.noise_[place]
-        # The models of several folds have shares of the votes.
+        # With models of several folds, votes are fractions.
         return found * (1 - noise) + (1 - found) * noise / max(found.shape[1] - 1, 1)
 
     # Saving --------------------------------------------------
@@ -300,38 +304,40 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
 
 
 def _evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
-    """The rows that every member has a response for, with their labels and weights."""
+    """Return the evidence of the rows for which every member has a response."""
     rows = known_rows(responses)
     return Evidence(np.stack(responses)[:, rows], data.y[rows].astype(np.intp), data.weight[rows], noise)
 
 
 @with_parameters
 class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
-    """The Bayes-optimal combination of any classifiers: P(v | D) = sum over h of P(v | h) P(h | D).
+    """Bayes-optimal combination of arbitrary classifiers: P(v | D) = sum over h of P(v | h) P(h | D).
 
-    Every member is a hypothesis. Its likelihood is computed on rows it was not fitted on: out of fold by default, on
-    held-out rows (`X_val`, or cv="prefit"), or on the test rows of any splitter.
+    Every member is a hypothesis. Its likelihood is computed on rows that it was not fitted on: out-of-fold predictions
+    by default, held-out rows (`X_val` or cv="prefit"), or the test rows of any splitter.
 
     Parameters
     ----------
     {parameters}
     method : {"bma", "pool", "pseudo-bma+"}, default="bma"
-        The weights. "bma": the posterior; with many rows it concentrates on one member, as it should if one of them
-        is true. "pool": the mixture of the greatest likelihood, found by EM, which keeps several where
-        none is true. "pseudo-bma+": the posterior averaged over bootstraps of the rows, in between.
+        Weights of the members. "bma" is the posterior; with many rows it concentrates on one member, which is correct
+        if one of them is the true model. "pool" is the maximum likelihood mixture, computed by EM, which keeps several
+        members if none is the true model. "pseudo-bma+" averages the posterior over bootstraps of the rows and lies
+        between both.
     concentration : float, default=1
-        With "pool": of a Dirichlet prior of the weights; above 1 draws them together.
+        Parameter of the Dirichlet prior of the weights for "pool". Values above 1 make the weights more equal.
 
     Attributes
     ----------
     {attributes}
     weights_ : array of shape (n_members,)
-        The weights of `predict_proba`: the posterior with "bma".
+        Weights of the members in `predict_proba`; equal to `posterior_` for "bma".
 
     Raises
     ------
     ValueError
-        If a member has no probabilities (set `noise` for votes), or no member makes the data possible.
+        If a member does not predict probabilities (set `noise` to use votes), or the data is impossible under all
+        members.
 
     References
     ----------
@@ -376,7 +382,7 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
             self.weights_ = pseudo_bma(by_row, evidence.weight, prior, random)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the members' probabilities averaged by `weights_`, shape (n_samples, n_classes)."""
+        """Return the average of the members' probabilities weighted by `weights_`, shape (n_samples, n_classes)."""
         rows = self._check_table(X)
         return np.sum([w * self._proba_of(i, rows) for i, w in enumerate(self.weights_.tolist()) if w > 0], axis=0)
 
@@ -403,7 +409,7 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
 
 
 class _OneMemberClassifier(BaseCombination):
-    """A combination that predicts as one of its members does."""
+    """Base class of combinations that predict with a single member."""
 
     chosen_index_: int
 
@@ -416,7 +422,7 @@ class _OneMemberClassifier(BaseCombination):
 
     @property
     def chosen_estimator_(self) -> Any:
-        """The member that predicts, fitted."""
+        """Fitted member that predicts."""
         return self.estimators_[self.chosen_index_]
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -435,7 +441,7 @@ class _OneMemberClassifier(BaseCombination):
 
 @with_parameters
 class MAPClassifier(_OneMemberClassifier):
-    """The most probable of some classifiers, given the data: argmax over h of P(D | h) P(h).
+    """Selection of the most probable classifier given the data: argmax over h of P(D | h) P(h).
 
     {parameters and attributes}
 
@@ -457,7 +463,7 @@ class MAPClassifier(_OneMemberClassifier):
 
 @with_parameters
 class MLClassifier(_OneMemberClassifier):
-    """The classifier under which the data are most probable: argmax over h of P(D | h); the prior does not count.
+    """Selection of the maximum likelihood classifier: argmax over h of P(D | h), ignoring the prior.
 
     {parameters and attributes}
 
@@ -479,11 +485,12 @@ class MLClassifier(_OneMemberClassifier):
 
 @with_parameters
 class GibbsClassifier(_OneMemberClassifier):
-    """One classifier drawn by its posterior probability, once in `fit`: Gibbs's algorithm.
+    """Gibbs algorithm: one classifier is drawn from the posterior once, in `fit`.
 
-    Where the hypotheses and the prior are right, its expected error is at most twice that of the Bayes-optimal
-    combination if hypotheses are sure of the class (Haussler, Kearns & Schapire 1994), and at most three times if they
-    give probabilities. `BayesOptimalClassifier.predict(X, mode="gibbs")` draws anew for each row.
+    If the hypotheses and the prior are correct, its expected error is at most twice the error of the Bayes-optimal
+    combination for deterministic hypotheses (Haussler, Kearns & Schapire 1994), and at most three times this error for
+    hypotheses that give probabilities. `BayesOptimalClassifier.predict(X, mode="gibbs")` draws a classifier for each
+    row instead.
 
     {parameters and attributes}
 

@@ -1,4 +1,4 @@
-"""Learning with a finite set of hypotheses about a repeated outcome: the bags of candies."""
+"""Bayesian learning with a finite set of hypotheses about repeated outcomes, such as bags of candies."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fastens.table.columns.factorize import is_missing
 from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
-# Bytes of an outcome, and for each hypothesis.
+# Bytes for each outcome, and for each outcome and hypothesis.
 _OUTCOME, _OF_HYPOTHESIS = 100, 48
 MODES = ("bayes", "map", "ml", "gibbs")
-# Probabilities that differ by less, relatively, are equal but for rounding.
+# Probabilities with a smaller relative difference are considered equal up to rounding.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One hypothesis: its place, its name, and the probability it gives to each outcome."""
+    """Hypothesis with its index, its name and the probability of each outcome."""
 
     index: int
     name: str
@@ -38,39 +38,40 @@ class Hypothesis:
 
 @with_parameters
 class FiniteHypothesisLearner(BaseFastens):
-    """Bayesian learning with a finite set of hypotheses about independent repetitions of one outcome.
+    """Bayesian learner with a finite set of hypotheses about independent, identically distributed outcomes.
 
-    A bag of candies is of one of five kinds; candies are drawn from it one after another: of which kind is the bag,
-    and which candy comes next? P(h | D) is proportional to P(h) times the product of P(d | h), and the next outcome's
-    probability is the average of the hypotheses' by their posterior.
+    In the textbook example, a bag of candies is of one of five kinds, and candies are drawn from it one after another.
+    Which kind of bag is it, and what is the next candy? P(h | D) is proportional to P(h) times the product of P(d | h).
+    The probability of the next outcome is the posterior-weighted average over all hypotheses.
 
     Parameters
     ----------
     likelihoods : array-like of shape (n_hypotheses, n_outcomes)
-        Row h holds the probability of each outcome if hypothesis h is true; each row sums to 1.
+        Probability of each outcome under each hypothesis. Each row must sum to 1.
     prior : array-like of shape (n_hypotheses,) or None, default=None
-        Probability of each hypothesis before any outcome, up to a factor; None is uniform.
+        Prior probability of each hypothesis, up to a constant factor. If None, the prior is uniform.
     outcomes : sequence or None, default=None
-        The labels of the outcomes; None: 0, 1, ...
+        Labels of the outcomes. If None, 0, 1, ...
     hypotheses : sequence of str or None, default=None
-        The names of the hypotheses; None: h1, h2, ...
+        Names of the hypotheses. If None, h1, h2, ...
     random_state : int, RandomState or None, default=None
-        For mode="gibbs" and `sample_posterior`.
+        Seed of mode="gibbs" and `sample_posterior`.
 
     Attributes
     ----------
     posteriors_ : array of shape (n_observed_ + 1, n_hypotheses)
-        Before any outcome, and after each.
+        Posterior before the first outcome and after each outcome.
     log_likelihoods_ : array of shape (n_observed_ + 1, n_hypotheses)
-        Log of P(D | h) before any outcome and after each.
+        Log P(D | h) before the first outcome and after each outcome.
     classes_ : array of shape (n_outcomes,)
-        The labels of the outcomes.
+        Labels of the outcomes.
     {attributes}
 
     Raises
     ------
     ValueError
-        If the likelihoods are no probabilities, an outcome is unknown, or no hypothesis allows what was observed.
+        If the likelihoods are not probabilities, an outcome is unknown, or the outcomes are impossible under all
+        hypotheses.
 
     References
     ----------
@@ -110,28 +111,28 @@ class FiniteHypothesisLearner(BaseFastens):
 
     @keeps_model
     def fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
-        """Learn from outcomes in their order; `y` is not used.
+        """Compute the posterior from a sequence of outcomes.
 
         Parameters
         ----------
         outcomes : array-like of shape (n_observed,)
-            Labels of outcomes; an empty list leaves the prior.
+            Labels of the observed outcomes. If empty, the posterior equals the prior.
         y : None
-            Not used.
+            Ignored.
         """
         self._start()
         return self._observe(outcomes)
 
     @keeps_model
     def partial_fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
-        """Learn from further outcomes; the first call may take the place of `fit`.
+        """Update the posterior with more outcomes; the first call may replace `fit`.
 
         Parameters
         ----------
         outcomes : array-like of shape (n_observed,)
-            Labels of outcomes.
+            Labels of the observed outcomes.
         y : None
-            Not used.
+            Ignored.
         """
         if not hasattr(self, "posteriors_"):
             self._start()
@@ -149,12 +150,12 @@ class FiniteHypothesisLearner(BaseFastens):
         self.classes_ = _labels_of("outcomes", self.outcomes, list(range(n_outcomes)))
         self._names = _labels_of("hypotheses", self.hypotheses, [f"h{i + 1}" for i in range(n_hypotheses)])
         self._log_prior = xlogy(1, prior)
-        self.log_likelihoods_ = np.zeros((1, n_hypotheses))  # a row before any outcome, and after each
+        self.log_likelihoods_ = np.zeros((1, n_hypotheses))  # one row for the prior and one after each outcome
         self.posteriors_ = prior[None, :]
 
     def _observe(self, outcomes: ArrayLike) -> FiniteHypothesisLearner:
         index = self._index_of(outcomes)
-        # One running sum over all outcomes: the same to the bit however they come.
+        # A single running sum over all outcomes is bit-identical for any division into calls.
         steps = np.cumsum([self.log_likelihoods_[-1], *xlogy(1, self._table.T)[index]], axis=0)[1:]
         joint = steps + self._log_prior
         impossible = np.flatnonzero(np.isneginf(joint).all(axis=1))
@@ -170,12 +171,12 @@ class FiniteHypothesisLearner(BaseFastens):
 
     def _index_of(self, outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.intp]:
         position = {label: place for place, label in enumerate(self.classes_.tolist())}
-        # Of a list NumPy would make labels of one type: "1" of 1.
+        # NumPy would convert a mixed list to a single type, for example 1 to "1".
         found = _as_object_vector(outcomes) if isinstance(outcomes, list | tuple) else np.ma.asanyarray(outcomes)
         if found.ndim != 1:
             raise ValueError(f"{name} must be a list of labels; got shape {found.shape}.")
         index = []
-        for label in found.tolist():  # None where an array masks it
+        for label in found.tolist():  # None for masked values
             if not isinstance(label, Hashable) or label not in position:
                 raise ValueError(f"{name} must be among {self.classes_.tolist()}; got {label!r}.")
             index.append(position[label])
@@ -185,66 +186,66 @@ class FiniteHypothesisLearner(BaseFastens):
 
     @property
     def n_observed_(self) -> int:
-        """Number of outcomes so far."""
+        """Number of outcomes observed so far."""
         self._check_fitted()
         return len(self.posteriors_) - 1
 
     @property
     def likelihoods_(self) -> Array:
-        """P(D | h) before any outcome and after each, ``(n_observed_ + 1, n_hypotheses)``; see `log_likelihoods_`."""
+        """P(D | h) before the first and after each outcome, shape (n_observed_ + 1, n_hypotheses)."""
         self._check_fitted()
         return exp(self.log_likelihoods_)
 
     @property
     def likelihood_(self) -> Array:
-        """P(D | h) of each hypothesis after all outcomes, shape (n_hypotheses,)."""
+        """P(D | h) of each hypothesis given all outcomes, shape (n_hypotheses,)."""
         self._check_fitted()
         return exp(self.log_likelihoods_[-1])
 
     @property
     def log_evidence_(self) -> float:
-        """Log of P(D), the probability of the outcomes in their order."""
+        """Log P(D), the log probability of the sequence of outcomes."""
         self._check_fitted()
         return float(logsumexp(self.log_likelihoods_[-1] + self._log_prior))
 
     @property
     def evidence_(self) -> float:
-        """P(D), the probability of the outcomes in their order."""
+        """P(D), the probability of the sequence of outcomes."""
         return float(exp(self.log_evidence_))
 
     @property
     def posterior_(self) -> Array:
-        """The probability of each hypothesis after all outcomes, shape (n_hypotheses,)."""
+        """Posterior probability of each hypothesis given all outcomes, shape (n_hypotheses,)."""
         self._check_fitted()
         return self.posteriors_[-1]
 
     @property
     def map_estimator_(self) -> Hypothesis:
-        """The most probable hypothesis, the first of equals."""
+        """Most probable hypothesis; ties go to the first."""
         return self._hypothesis(int(_most(self.posterior_)))
 
     @property
     def ml_estimator_(self) -> Hypothesis:
-        """The hypothesis under which the outcomes are most probable, the first of equals."""
+        """Maximum likelihood hypothesis; ties go to the first."""
         self._check_fitted()
         return self._hypothesis(int(_most_of_logs(self.log_likelihoods_[-1])))
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Hypothesis]:
-        """Draw hypotheses from the posterior, `n` of them; `random_state` None takes the estimator's."""
+        """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
         chosen = self.random_state if random_state is None else random_state
         return [self._hypothesis(int(index)) for index in draw_index(self.posterior_, n, generator(chosen))]
 
     def predict_proba(self, mode: str = "bayes", random_state: Any = None) -> Array:
-        """Return the probability of each outcome as the next one, shape (n_outcomes,).
+        """Return the probability that each outcome is the next one, shape (n_outcomes,).
 
         Parameters
         ----------
         mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
-            The average of all hypotheses by their posterior; or that of the most probable one, of the one of the
-            greatest likelihood, of one drawn from the posterior.
+            Hypotheses that predict: "bayes" averages over the posterior, "map" uses the most probable hypothesis, "ml"
+            uses the maximum likelihood hypothesis, and "gibbs" draws one from the posterior.
         random_state : int, RandomState, Generator or None, default=None
-            For mode="gibbs"; None takes the estimator's.
+            Seed for mode="gibbs". If None, the `random_state` of the estimator is used.
         """
         one_of(*MODES).check("mode", mode)
         if mode == "bayes":
@@ -254,17 +255,18 @@ class FiniteHypothesisLearner(BaseFastens):
         return (self.map_estimator_ if mode == "map" else self.ml_estimator_).probabilities
 
     def predict(self, mode: str = "bayes", random_state: Any = None) -> Any:
-        """Return the label of the most probable next outcome, the first of equals."""
+        """Return the label of the most probable next outcome; ties go to the first."""
         place = _most(self.predict_proba(mode, random_state))
         return self.classes_[place]
 
     def predictions(self, mode: str = "bayes") -> Array:
-        """Return the probabilities of the next outcome before any outcome and after each: how the modes converge.
+        """Return the probabilities of the next outcome before the first and after each observed outcome.
 
         Parameters
         ----------
         mode : {"bayes", "map", "ml"}, default="bayes"
-            As in `predict_proba`. Before the first outcome all likelihoods are equal, and "ml" takes the first.
+            As in `predict_proba`. Before the first outcome, all likelihoods are equal and "ml" uses the first
+            hypothesis.
 
         Returns
         -------
@@ -284,7 +286,7 @@ class FiniteHypothesisLearner(BaseFastens):
     # Plots --------------------------------------------------
 
     def plot_posterior(self, ax: Any = None) -> Any:
-        """Draw the probability of each hypothesis against the number of outcomes; returns the axes."""
+        """Plot the posterior of each hypothesis against the number of outcomes and return the axes."""
         self._check_fitted()
         ax = axes(ax, figsize=(6, 3.5))
         drawn = [ax.plot(path, marker="o", markersize=3)[0] for path in self.posteriors_.T]
@@ -294,20 +296,20 @@ class FiniteHypothesisLearner(BaseFastens):
         return ax
 
     def plot_predictions(self, outcome: Any = None, ax: Any = None) -> Any:
-        """Draw the probability of an outcome as the next one, by all three modes; returns the axes.
+        """Plot the probability that an outcome is the next one, for three prediction modes, and return the axes.
 
         Parameters
         ----------
         outcome : label, optional
-            Which one; default: the last.
+            Outcome to plot. If None, the last one.
         ax : matplotlib Axes, optional
-            Where to draw.
+            Axes to plot on. If None, a new figure is created.
         """
         self._check_fitted()
         index = len(self.classes_) - 1 if outcome is None else int(self._index_of([outcome], "outcome")[0])
         ax = axes(ax, figsize=(6, 3.5))
         for mode, style in (("bayes", "o-"), ("map", "s--"), ("ml", "^:")):
-            first = int(mode == "ml")  # before any outcome all likelihoods are equal
+            first = int(mode == "ml")  # all likelihoods are equal before the first outcome
             found = self.predictions(mode)[first:, index]
             ax.plot(np.arange(first, first + len(found)), found, style, markersize=4, label=mode)
         label = plain(f"probability that the next is {shortened(str(self.classes_[index]), 16)}")
@@ -342,17 +344,17 @@ class FiniteHypothesisLearner(BaseFastens):
 
 
 def _most(probabilities: Array) -> Any:
-    """Place of the largest along the last axis, the first of equals, whatever rounding made of them."""
+    """Return the index of the maximum along the last axis; ties up to rounding go to the first."""
     return (probabilities >= probabilities.max(axis=-1, keepdims=True) * (1 - _ROUNDING)).argmax(axis=-1)
 
 
 def _most_of_logs(logs: Array) -> Any:
-    """The same of logarithms of probabilities."""
+    """Return the index of the maximum log probability along the last axis; see `_most`."""
     return (logs >= logs.max(axis=-1, keepdims=True) - _ROUNDING).argmax(axis=-1)
 
 
 def _check_likelihoods(likelihoods: Any) -> Array:
-    """The table of likelihoods as an array of probabilities."""
+    """Return the table of likelihoods as an array of probabilities."""
     try:
         table = np.array(likelihoods, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -369,25 +371,25 @@ def _check_likelihoods(likelihoods: Any) -> Array:
 
 
 def _labels_of(name: str, given: Any, default: list[Any]) -> NDArray[Any]:
-    """Distinct labels, one for each of `default`."""
+    """Return distinct labels, one for each item of `default`."""
     labels = default if given is None else _as_list(given)
     is_one_each = all(isinstance(label, Hashable) and not is_missing(label) for label in labels)
     if len(labels) != len(default) or not is_one_each or len(set(labels)) != len(labels):
         raise ValueError(f"{name} must be {len(default)} distinct labels; got {given!r}.")
-    if any(isinstance(label, tuple) for label in labels):  # which an array would take apart
+    if any(isinstance(label, tuple) for label in labels):  # an array would unpack tuples
         return _as_object_vector(labels)
     found = np.array(labels)
     return found if found.tolist() == labels else _as_object_vector(labels)
 
 
 def _as_label(found: Any) -> Any:
-    """A label from a file, where a tuple has become a list."""
+    """Return a label read from a file, in which tuples have become lists."""
     return tuple(map(_as_label, found)) if isinstance(found, list) else found
 
 
 def _as_list(given: Any) -> list[Any]:
-    """The labels of a list, array or column; none of anything else."""
-    if hasattr(given, "to_pylist"):  # a column of Arrow, which would hand out scalars of its own
+    """Return the labels of a list, array or column, or an empty list for anything else."""
+    if hasattr(given, "to_pylist"):  # an Arrow column, whose items are Arrow scalars
         return given.to_pylist()
     return [] if isinstance(given, str) or not np.iterable(given) else list(given)
 

@@ -1,4 +1,4 @@
-"""Base of the naive Bayes classifiers: shared parameters, additive statistics, merging and saving."""
+"""Base class of the naive Bayes classifiers: shared parameters, additive statistics, merging and saving."""
 
 from __future__ import annotations
 
@@ -45,55 +45,63 @@ UNSEEN = one_of("ignore", "smooth", "error")
 
 DOCS = WEIGHT_TYPE_DOCS | entries("""\
 alpha : float or array of shape (n_features,)
-    Pseudo-count with smoothing="laplace".
+    Pseudo-count for smoothing="laplace". Larger values smooth more; 0 means no smoothing.
 fit_prior : bool
-    Learn the prior of the classes from the rows; otherwise it is uniform.
+    If True, class priors are estimated from the training set; otherwise they are uniform. Ignored if `class_prior` is
+    set.
 class_prior : array of shape (n_classes,) or None
-    Prior of the classes.
+    Prior probabilities of the classes, which must sum to 1. If None, `fit_prior` determines them.
 smoothing : {"laplace", "m", "kt", "bdeu", "none"}
-    The pseudo-counts of the Dirichlet priors, each of r values for each of q groups: `alpha`; `m` / r; 1/2;
-    `ess` / (r q); 0. For a column of r categories, q is the number of classes, times the categories of the column's
-    parent where it has one; 1 where it does not depend on the class.
+    Pseudo-count of each of r values in each of q groups, the parameter of the Dirichlet priors. "laplace" uses
+    `alpha`, "m" uses `m` / r, "kt" uses 1/2, "bdeu" uses `ess` / (r q) and "none" uses 0. For a column with r
+    categories, q is the number of classes, multiplied by the number of categories of the parent column if there is
+    one. If the column does not depend on the class, q is 1.
 m : float
-    With smoothing="m": imagined rows, or events, of each group (the m-estimate with a uniform prior).
+    Total pseudo-count of each group for smoothing="m" (the m-estimate with a uniform prior). Larger values smooth more.
 ess : float
-    With smoothing="bdeu": imagined rows, or events, of all groups together, the equivalent sample size.
+    Equivalent sample size for smoothing="bdeu": the total pseudo-count of all groups. Larger values smooth more.
 binarize : float or None
-    Values of a binary column above it count as 1; None is 0.
+    Threshold of the binary columns: greater values count as 1. If None, the threshold is 0.
 var_smoothing : float
-    This share of the largest variance of a column of numbers is added to all their variances.
+    Fraction of the largest variance of all numeric columns that is added to each variance for numerical stability.
 max_bins : int
-    Most bins of a column of numbers: one for each distinct value, or quantiles where there are more. Bins are those of
-    the first rows. The default was chosen on 12 tables: see docs/networks.md.
+    Maximum number of bins of a numeric column. A column with more distinct values is binned at quantiles; otherwise
+    each value has its own bin. Bin edges are learned from the first rows that the model is fitted to. The default was
+    chosen on 12 tables: see docs/networks.md.
 categorical_features : "from_dtype", "all", array or None
-    Columns of categories: by their type, all, a mask, indices or names, or none. The others hold numbers.
+    Categorical columns, as a mask, indices or names. "from_dtype" selects them by dtype, "all" selects every column.
+    If None, all columns are numeric. Columns that are not selected are numeric.
 unseen : {"ignore", "smooth", "error"}
-    A category that `fit` did not see: treated as missing, given the probability of one with count 0, or ValueError.
+    How to handle categories that were not seen in `fit`. "ignore" treats them as missing, "smooth" gives them the
+    probability of a category with count 0, and "error" raises ValueError.
 feature_prior : float or None
-    Prior probability that a column of categories depends on the class. With it, predictions are averages over the
-    models of all subsets of these columns, each weighted by its posterior probability.
+    Prior probability that a categorical column depends on the class. If set, predictions are averaged over the models
+    of all subsets of these columns, weighted by their posterior probabilities. If None, all columns depend on the
+    class.
 n_jobs : int or None
-    Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+    Number of threads. If None, OMP_NUM_THREADS or the number of available cores; -1 means all available cores. Results
+    do not depend on it.
 classes_ : array of shape (n_classes,)
-    The labels, sorted.
+    Sorted class labels.
 class_count_, class_log_prior_ : arrays of shape (n_classes,)
-    Rows of each class, and the log of its prior.
+    Number of training rows and log prior probability of each class.
 n_categories_ : array of shape (n_features,)
-    Categories, or bins, of each column.
+    Number of categories, or bins, of each column.
 bin_limits_ : list of n_features arrays or None
-    The upper ends of the bins of a column of numbers, but for the last.
+    Upper bin edges of each numeric column except the last edge.
 log_evidence_ : float
-    Log probability of the columns given the classes, the parameters averaged out; only where their priors are proper.
+    Log probability of the columns given the classes, with the parameters integrated out. Only available if all
+    parameters have proper priors.
 n_features_in_ : int
     Number of columns.
 feature_names_in_ : array of shape (n_features_in_,)
-    Their names, where they have some.
+    Column names, if the training data has any.
 """)
 
 
 @with_parameters
 class SmoothingParameters:
-    """Pseudo-counts, and the prior of the classes."""
+    """Mixin with the parameters of smoothing and of the class priors."""
 
     _parameter_rules: ClassVar[Mapping[str, Rule]] = {**COMMON_RULES, **SMOOTHING_RULES}
 
@@ -107,35 +115,35 @@ class SmoothingParameters:
 
 
 def check_alpha(alpha: Any, n_features: int) -> Any:
-    """The pseudo-count, or an array of one for each column."""
+    """Return `alpha`; raise ValueError if it is an array whose length differs from the number of columns."""
     if np.ndim(alpha) and len(alpha) != n_features:
         raise ValueError(f"alpha must be a number or have one for each of the {n_features} columns; got {len(alpha)}.")
     return alpha
 
 
 def smoothing_of(model: Any) -> Smoothing:
-    """The smoothing that a model's parameters describe."""
+    """Return the smoothing that the parameters of a model describe."""
     return Smoothing(model.smoothing, check_alpha(model.alpha, model.n_features_in_), model.m, model.ess)
 
 
 Array = NDArray[np.float64]
-IN_ORDER = 8  # NumPy adds rows of fewer values from the first to the last
+IN_ORDER = 8  # NumPy sums rows with fewer values sequentially
 
 
 def _holds_whole_numbers(X: Any) -> bool:
-    """Whether `X` is a NumPy matrix of native integers, which need no conversion."""
+    """Return True if `X` is a NumPy matrix of native integers, which needs no conversion."""
     return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.flags.aligned and X.size > 0
 
 
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
-    """Base of the naive Bayes classifiers; a subclass makes the likelihoods of its columns."""
+    """Base class of the naive Bayes classifiers; subclasses create the likelihoods of their columns."""
 
     _docs: ClassVar[Docs] = DOCS
     _takes_parts = True
     _fits_codes = False
     _reads_parts = False
     categorical_features: Any = None
-    # Whether integers are categories, so that they must stay exact.
+    # True if integers are categories, which must not be rounded to floats.
     _keeps_integers: bool = False
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
@@ -150,28 +158,28 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         raise NotImplementedError
 
     def _given_prior(self) -> tuple[bool, Any]:
-        """Whether the prior of the classes is their share of the rows, and the one given."""
+        """Return True if the class priors are estimated from the rows, and the priors passed by the user."""
         return self.fit_prior, self.class_prior
 
     @property
     def _likelihood(self) -> Any:
-        """The first of the likelihoods, for attributes that tell of it; NotFittedError before `fit`."""
+        """First likelihood, which attributes read; raises NotFittedError before `fit`."""
         self._check_fitted()
         return self._likelihoods[0]
 
     # Fit --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Fit to rows and their labels.
+        """Fit the model to a training set.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (n_samples, n_features)
-            The rows. Missing values are skipped.
+            Training rows. Missing values are skipped.
         y : array of shape (n_samples,)
-            The labels.
+            Class labels.
         sample_weight : array of shape (n_samples,), optional
-            Weight 2 is the row twice.
+            Weights of the rows. A weight of 2 is equivalent to repeating the row.
 
         Returns
         -------
@@ -180,7 +188,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         Raises
         ------
         ValueError
-            If a parameter or the data break a rule; the message names it.
+            If a parameter or the data is invalid; the message names it.
         """
         data = self._start_fit(X, y, sample_weight)
         self._take(self._count_first(data), self._class_counts(data))
@@ -190,16 +198,16 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Add rows to those seen so far; the model is that of one fit to all of them.
+        """Update the model with more rows; the result equals a single fit to all rows.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (n_samples, n_features)
-            More rows. Categories that are new are added.
+            Additional training rows. New categories are added to the model.
         y : array of shape (n_samples,)
-            Their labels.
+            Class labels.
         classes : array, optional
-            All the labels there will be; needed in the first call.
+            All labels that may occur in any call; required in the first call.
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
 
@@ -246,7 +254,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
                 self._encoder = self._encoder.with_more_categories(declared)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
-        """Count the first rows, by which the kind of a column may still be chosen."""
+        """Count the first rows; subclasses may still choose the kinds of columns from them."""
         return self._count(data)
 
     def _count(self, data: TrainingData) -> list[Likelihood]:
@@ -269,7 +277,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return sums_by_class(data.y.astype(np.intp), data.sample_weight, len(self.classes_), data.comm)
 
     def _fit_sums(self, sums: Array, class_count: Array, classes: NDArray[Any]) -> Any:
-        """Fit to the sums of columns of counts over the rows of each class, and the sums of these rows' weights."""
+        """Fit the model to the column sums of counts in each class and the total row weight of each class."""
         self._check_parameters()
         self.classes_, self._encoder = classes, InputEncoder(None, [None] * sums.shape[1])
         self._set_columns()
@@ -280,7 +288,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return self
 
     def _take(self, likelihoods: list[Any], class_count: Array) -> None:
-        self.__dict__.pop("_parameters_of_fit", None)  # counts are smoothed as the parameters are now
+        self.__dict__.pop("_parameters_of_fit", None)  # smoothing uses the current parameters
         self.class_log_prior_ = self._log_prior(class_count)
         for likelihood in likelihoods:
             likelihood.estimate("bayes")
@@ -320,7 +328,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return super()._reading()._replace(at_sight=True, exact_integers=self._keeps_integers)
 
     def _takes_numbers_as_they_are(self) -> bool:
-        """Whether an array of numbers has no column to be encoded as categories."""
+        """Return True if a numeric array has no columns to encode as categories."""
         return True
 
     def _check_table(self, X: Any) -> Any:
@@ -347,10 +355,11 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return self.class_log_prior_
 
     def _check_categories(self, table: Any, X: Any) -> None:
-        """Refuse categories that `fit` did not see, where the model is to do so."""
+        """Raise ValueError for categories that were not seen in `fit`, if the model is configured to."""
 
     def _scores(self, X: ArrayLike) -> Array:
-        # Joint log probabilities, less the best of the row. Where no class could have made the row, the prior decides.
+        # Joint log probabilities relative to the maximum of the row. If the row is impossible in every class, the
+        # class priors are used.
         scores = self.predict_joint_log_proba(X)
         best = _by_row(np.maximum, scores)
         if best.min() == -np.inf:
@@ -373,23 +382,23 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,)."""
+        """Predict the most probable class of each row, shape (n_samples,)."""
         best = np.argmax(self._scores(X), axis=1)
         return self.classes_[best]
 
     # Merge and save --------------------------------------------------
 
     def merge(self, other: Any) -> Any:
-        """Return the model of the rows of both: of classes, categories and counts that either has.
+        """Return a model of the rows of both models, with the union of their classes and categories.
 
         Parameters
         ----------
         other : fitted model of the same class and columns
-            As from another part of the rows.
+            Model fitted to other rows.
 
         Returns
         -------
-        A new fitted model with the parameters of this one; both others stay as they are.
+        A new fitted model with the parameters of this one. Neither input model is modified.
         """
         self._check_fitted()
         if type(other) is not type(self):
@@ -425,7 +434,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             raise ValueError("other must have labels of the same kind, strings or numbers.")
 
     def _move_into(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
-        # Statistics in the order of more classes and categories.
+        # Reorder the statistics to a larger set of classes and categories.
         places = np.searchsorted(classes, self.classes_)
         count = np.zeros(len(classes))
         count[places] = self.class_count_
@@ -464,7 +473,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
 
 class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
-    """Naive Bayes models whose parameters have a posterior, and evidence."""
+    """Base class of the naive Bayes models whose parameters have a posterior and an evidence."""
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         self._check_fitted()
@@ -476,7 +485,7 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
 
     @property
     def log_evidence_(self) -> float:
-        """Log probability of the columns given the classes, the parameters averaged out under their prior."""
+        """Log probability of the columns given the classes, with the parameters integrated out under their prior."""
         self._check_fitted()
         values = [likelihood.log_evidence() for likelihood in self._likelihoods]
         if any(value is None for value in values):
@@ -485,14 +494,14 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
 
     @property
     def n_parameters_(self) -> int:
-        """Free parameters: of the prior of the classes, unless it is given, and of the columns."""
+        """Number of free parameters of the columns and, if they are estimated, of the class priors."""
         self._check_fitted()
         is_learned, given = self._as_fitted()._given_prior()
         of_prior = len(self.classes_) - 1 if is_learned and given is None else 0
         return of_prior + sum(likelihood.n_parameters() for likelihood in self._likelihoods)
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
-        """Return log P(row), with its label where `y` is given; shape (n_samples,)."""
+        """Return log P(row), or log P(row, label) if `y` is passed; shape (n_samples,)."""
         joint = self.predict_joint_log_proba(X)
         if y is None:
             return logsumexp(joint, axis=1)
@@ -500,12 +509,12 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
 
 
 def pieces_of(table: Any) -> Iterable[tuple[int, Any]]:
-    """The parts of a table that is read in parts, each with the number of its first row; any other is one piece."""
+    """Return pairs of the index of the first row and the part of a table; in-memory tables are one part."""
     return parts_of(table) if isinstance(table, RowSource) else [(0, table)]
 
 
 def _by_row(function: np.ufunc, values: Array) -> Array:
-    """Reduce each row to a column of one value. NumPy takes long for many short rows, which it reduces in order."""
+    """Reduce each row to one value. Short rows are reduced by column, in the same order as NumPy but faster."""
     if 1 < values.shape[1] < IN_ORDER:
         return reduce(function, values.T)[:, None]
     return function.reduce(values, axis=1, keepdims=True)

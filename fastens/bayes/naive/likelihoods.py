@@ -1,4 +1,4 @@
-"""Class-conditional likelihoods of Gaussian, binary, count and categorical columns."""
+"""Class-conditional likelihoods of numeric, binary, count and categorical columns."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from fastens.table.columns.numbers import FLOATS
 from fastens.table.parts import row_blocks
 
 Array = NDArray[np.float64]
-GRAIN = 100_000  # table entries
+GRAIN = 100_000  # minimum number of table entries per thread
 
 
 class Batch(NamedTuple):
-    """Rows to count, those of one rank."""
+    """Rows of one process to count."""
 
     X: Any  # array, CSR matrix, or a row source of arrays
     y: NDArray[np.int32]
@@ -46,20 +46,20 @@ class Batch(NamedTuple):
     comm: Comm = LOCAL
 
     def coded(self, codes: NDArray[Any]) -> LabelledCodes:
-        """The rows, or a block of them, with their codes."""
+        """Return the codes of the rows with their labels and weights."""
         return LabelledCodes(codes, self.y, self.weight, self.n_threads, self.comm)
 
     def taken(self, rows: slice, X: Any) -> Batch:
-        """Some of the rows, which `X` holds."""
+        """Return a batch of the selected rows, whose columns are `X`."""
         return self._replace(X=X, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows of this rank are a sparse matrix."""
+        """True if the rows of this process are a sparse matrix."""
         return sparse.issparse(self.X)
 
     def blocks(self) -> Iterator[Batch]:
-        """Yield the parts of a table that is read in parts; anything else is one block."""
+        """Yield the parts of a table that is read in parts; an in-memory table is one block."""
         if not isinstance(self.X, RowSource):
             yield self
             return
@@ -67,9 +67,10 @@ class Batch(NamedTuple):
             yield self.taken(slice(start, start + part.shape[0]), part)
 
     def equal_blocks(self, n_rows: int) -> Iterator[Batch]:
-        """Yield dense blocks of so many rows, counted from the first of the whole table.
+        """Yield dense blocks of `n_rows` rows, aligned to the first row of the whole table.
 
-        A rank has those that begin in its rows, and gets what is missing of the last of them from the ranks after it.
+        Each process yields the blocks that begin in its rows. It receives the rest of its last block from the
+        processes after it.
         """
         n_before, tails = self._given_back(n_rows) if self.comm.size > 1 else (0, [])
         waiting: Batch | None = None
@@ -85,7 +86,7 @@ class Batch(NamedTuple):
             yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)
 
     def _given_back(self, n_rows: int) -> tuple[int, list[Any]]:
-        """How many of the first rows belong to a block that began on a rank before, and the others' for this one."""
+        """Exchange rows of split blocks; return the number of leading rows sent away and the tails received."""
         comm = self.comm
         ends = np.cumsum(comm.gather(len(self.y)))
         first = int(ends[comm.rank]) - len(self.y)
@@ -99,14 +100,14 @@ class Batch(NamedTuple):
 
 
 def sums_by_class(y: NDArray[Any], weight: Array | None, n_classes: int, comm: Comm) -> Array:
-    """Return the number of the rows of each class on all ranks, or the sum of their weights."""
+    """Return the number of rows of each class over all processes, or the sum of their weights."""
     if weight is None:
         return sum_over(comm, np.bincount(y, minlength=n_classes)).astype(np.float64)
     return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, y, weight))
 
 
 class NotPositionsError(ValueError):
-    """Columns that should hold category positions hold other numbers."""
+    """Raised if columns that should hold category positions hold other numbers."""
 
     def __init__(self, columns: NDArray[np.intp], name: str) -> None:
         super().__init__(
@@ -117,50 +118,50 @@ class NotPositionsError(ValueError):
 
 
 class Likelihood:
-    """Base of the kinds of likelihood; `columns` None stands for all columns."""
+    """Base class of likelihoods; if `columns` is None, all columns are used."""
 
     statistics: ClassVar[tuple[str, ...]]
     per_column: ClassVar[tuple[str, ...]] = ()  # statistics that have no class axis
     tables: ClassVar[tuple[str, ...]]
-    unseen: str = "ignore"  # what becomes of categories that were not in fit
+    unseen: str = "ignore"  # policy for categories that were not seen in fit
 
     def __init__(self, columns: NDArray[np.intp] | None = None) -> None:
         self.columns = columns
 
     def select(self, X: Any) -> Any:
-        """The likelihood's own columns; of an array in C order, copied block by block, so that Ctrl-C is seen."""
+        """Return the columns of this likelihood; C-ordered arrays are copied in blocks to handle KeyboardInterrupt."""
         if self.columns is None:
             return X
         if not (isinstance(X, np.ndarray) and X.flags.c_contiguous):
             return X[:, self.columns]
         selected = np.empty((len(X), len(self.columns)), X.dtype)
         for rows in row_blocks(*selected.shape):
-            np.take(X[rows], self.columns, axis=1, out=selected[rows], mode="clip")  # "raise" copies once more
+            np.take(X[rows], self.columns, axis=1, out=selected[rows], mode="clip")  # "raise" would buffer `out`
         return selected
 
     def n_columns(self, X: Any) -> int:
-        """How many these are."""
+        """Return the number of columns of this likelihood."""
         return X.shape[1] if self.columns is None else len(self.columns)
 
     def column_name(self, names: list[str] | None, index: int) -> str:
-        """What an error calls one of the likelihood's columns."""
+        """Return the name of a column for error messages."""
         column = index if self.columns is None else int(self.columns[index])
         return repr(names[column]) if names else str(column)
 
     def count(self, batch: Batch) -> None:
-        """Take the statistics of the rows."""
+        """Compute the statistics of the rows."""
         raise NotImplementedError
 
     def take_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
-        """Take as statistics the sums of columns by class, and the rows, or their weight, in which each is known."""
+        """Set the statistics from column sums by class and the number (or weight) of rows with known values."""
         raise NotImplementedError
 
     def add(self, other: Any) -> None:
-        """Add the statistics of other rows, which has the same classes and categories."""
+        """Add the statistics of another likelihood with identical classes and categories."""
         raise NotImplementedError
 
     def place_classes(self, places: NDArray[np.intp], n_classes: int) -> None:
-        """Make room for more classes: those there are go to `places`."""
+        """Expand the statistics to `n_classes` classes; existing classes move to the positions `places`."""
         for name in self.statistics:
             old = getattr(self, name)
             if name not in self.per_column:
@@ -169,10 +170,10 @@ class Likelihood:
                 setattr(self, name, new)
 
     def place_categories(self, old: list[Any], new: list[Any]) -> None:
-        """Put the categories that a table's columns had in the order of a longer list."""
+        """Reorder the statistics from the old categories of all columns to the new, longer lists."""
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Make the tables: by the estimate "bayes", "map" or "ml" of the parameters, or by a draw of `rng`."""
+        """Compute the tables from a "bayes", "map" or "ml" estimate of the parameters, or from a draw by `rng`."""
         raise NotImplementedError
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
@@ -180,24 +181,24 @@ class Likelihood:
         raise NotImplementedError
 
     def n_parameters(self) -> int:
-        """Free parameters."""
+        """Return the number of free parameters."""
         raise NotImplementedError
 
     def log_evidence(self) -> float | None:
-        """Log probability of the columns given the classes, parameters averaged out; None without a proper prior."""
+        """Return log P(columns | classes) with parameters integrated out, or None if the prior is improper."""
         return None
 
     def first_unseen(self, X: Any) -> tuple[int, int] | None:
-        """Row and column of a value that is neither missing nor a known category."""
+        """Return the row and column of a value that is neither missing nor a known category, or None."""
         return None
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """Raise ValueError unless statistics and tables, read from a file, fit each other."""
+        """Raise ValueError if statistics and tables read from a file are inconsistent."""
         raise NotImplementedError
 
 
 class DirichletLikelihood(Likelihood):
-    """Counts of cells; each group of cells has a Dirichlet prior."""
+    """Likelihood with counts of cells; each group of cells has a Dirichlet prior."""
 
     statistics: ClassVar[tuple[str, ...]] = ("counts", "sizes")
     per_column: ClassVar[tuple[str, ...]] = ("sizes",)
@@ -211,11 +212,11 @@ class DirichletLikelihood(Likelihood):
         self.log_prob: Any = None
 
     def pseudo_of_cells(self) -> Array:
-        """The pseudo-count of each cell."""
+        """Return the pseudo-count of each cell."""
         return np.repeat(self.smoothing.of_groups(self.sizes, len(self.counts)), self.sizes)
 
     def groups(self) -> Groups:
-        """The groups of cells."""
+        """Return the groups of cells."""
         return Groups(self.sizes, self.pseudo_of_cells())
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
@@ -243,7 +244,7 @@ class DirichletLikelihood(Likelihood):
 
 
 class CellLikelihood(DirichletLikelihood):
-    """Counts by category, with room for categories that come later."""
+    """Likelihood with counts by category, which can be widened for new categories."""
 
     def add(self, other: Any) -> None:
         sizes = np.maximum(self.sizes, other.sizes)
@@ -252,7 +253,7 @@ class CellLikelihood(DirichletLikelihood):
         self.counts = self.counts + other.counts
 
     def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
-        """Make room for more categories: those of column j go to places[j], or stay first."""
+        """Expand the counts to `sizes` categories; those of column j move to places[j], or stay in front."""
         if places is None and np.array_equal(sizes, self.sizes):
             return
         old, new = offsets_of(self.sizes), offsets_of(sizes)
@@ -264,7 +265,7 @@ class CellLikelihood(DirichletLikelihood):
         self.sizes = sizes
 
     def _targets(self, places: dict[int, NDArray[np.intp]] | None) -> list[NDArray[np.intp]]:
-        """Where each column's categories go: see `widen`."""
+        """Return the new positions of the categories of each column: see `widen`."""
         return [(places or {}).get(index, np.arange(size))[:size] for index, size in enumerate(self.sizes.tolist())]
 
     def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
@@ -284,7 +285,7 @@ class CellLikelihood(DirichletLikelihood):
             self.widen(sizes, places)
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        """The codes of the rows: see fastens.bayes.counts.counting."""
+        """Return the codes of the rows: see fastens.bayes.counts.counting."""
         raise NotImplementedError
 
     def first_unseen(self, X: Any) -> tuple[int, int] | None:
@@ -296,10 +297,10 @@ class CellLikelihood(DirichletLikelihood):
 
 
 class CategoricalLikelihood(CellLikelihood):
-    """Each column has categories, whose probabilities depend on the class.
+    """Likelihood of categorical columns, whose category probabilities depend on the class.
 
-    With `feature_prior`, the probability that a column depends on the class at all, tables are averages over all
-    subsets of the columns (Dash & Cooper 2004).
+    `feature_prior` is the prior probability that a column depends on the class. If it is set, the tables are averages
+    over all subsets of the columns (Dash & Cooper 2004).
     """
 
     tables = ("log_prob", "log_unseen", "feature_posterior")
@@ -321,7 +322,7 @@ class CategoricalLikelihood(CellLikelihood):
         self.feature_posterior: Any = None
 
     def positions(self, X: Any) -> Any:
-        """The table of category positions."""
+        """Return the table of category positions."""
         return self.select(X)
 
     def count(self, batch: Batch) -> None:
@@ -342,10 +343,10 @@ class CategoricalLikelihood(CellLikelihood):
         self.sizes = self.sizes - 1
 
     def _count_blocks(self, batch: Batch, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        """Add the rows of this rank to counts, which get cells for the categories that come.
+        """Add the rows of this process to the counts, which grow with new categories.
 
-        Missing values have a cell too, the first of each column. Returned are sizes and counts with these, and which
-        columns hold other numbers than positions.
+        The first cell of each column counts missing values. Returns the sizes and counts including these cells, and
+        a mask of the columns that hold numbers other than positions.
         """
         self.sizes, self.counts, faults = state
         for block in batch.blocks():
@@ -374,7 +375,7 @@ class CategoricalLikelihood(CellLikelihood):
         self.log_unseen = log(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
 
     def _without_classes(self) -> tuple[Groups, NDArray[Any]]:
-        """The groups of columns that do not depend on the class, one each, and their counts."""
+        """Return the groups and counts of columns that are independent of the class, one group per column."""
         pseudo = np.repeat(self.smoothing.of_groups(self.sizes, 1), self.sizes)
         return Groups(self.sizes, pseudo), self.counts.sum(axis=0, keepdims=True)
 
@@ -385,7 +386,7 @@ class CategoricalLikelihood(CellLikelihood):
         return odds + self.groups().log_evidence(self.counts).sum(axis=0) - of_all.log_evidence(total)[0]
 
     def _share_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
-        # Weight of "the column depends on the class": averaged, chosen, or drawn.
+        # Weight of the hypothesis that the column depends on the class: its posterior, its mode or a draw.
         posterior = self.feature_posterior
         if rng is not None:
             return (rng.random(len(posterior)) < posterior).astype(np.float64)
@@ -411,7 +412,7 @@ class CategoricalLikelihood(CellLikelihood):
         add_entries(codes, offsets_of(self.sizes + 2), table, out, threads_for(work, n_threads, GRAIN))
 
     def _entries(self) -> Array:
-        # By column: 0 for a missing value, then the categories, then unseen ones.
+        # For each column: 0 for missing values, then the categories, then one entry for unseen categories.
         offsets = offsets_of(self.sizes + 2)
         table = np.zeros((offsets[-1], len(self.counts)))
         is_known = np.ones(len(table), dtype=bool)
@@ -432,12 +433,12 @@ def _mix(share: Array, one: Array, other: Array) -> Array:
     return share * one + (1 - share) * other
 
 
-# Most rows, and values, whose moments are taken at a time.
+# Maximum number of rows, and of values, whose moments are computed at a time.
 _MOMENT_ROWS = 1 << 14
 _MOMENT_VALUES = 1 << 22
-# Twice as much, times 2 pi, is finite.
+# Twice this variance times 2 pi is still finite.
 _MOST_VARIANCE = float(np.finfo(np.float64).max) / 16
-IMPOSSIBLE = -1e300  # a log probability of minus infinity that zero times it is zero
+IMPOSSIBLE = -1e300  # replaces minus infinity because 0 * -inf is NaN
 
 
 def _as_floats(X: NDArray[Any]) -> NDArray[Any]:
@@ -445,27 +446,27 @@ def _as_floats(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def _float_blocks(X: Any) -> Iterable[tuple[int, NDArray[Any]]]:
-    """An array of floats as it is, and blocks of another table: no copy of the whole is made."""
+    """Return a float array as one block, and other tables in blocks, so that the table is never copied as a whole."""
     return [(0, X)] if isinstance(X, np.ndarray) and X.dtype in FLOATS else dense_blocks(X)
 
 
 def _add_sums(X: Any, data: Array, batch: Batch, out: Array) -> None:
-    """Add sums by class and column of `data`, which takes the place of the entries of the CSR matrix X."""
+    """Add sums by class and column of a CSR matrix with the sparsity structure of X and the values `data`."""
     if data.size:
         indptr = X.indptr.astype(X.indices.dtype, copy=False)
         add_sparse_sums(data.astype(np.float64, copy=False), X.indices, indptr, batch.y, batch.weight, out)
 
 
 class BernoulliLikelihood(CategoricalLikelihood):
-    """Binary columns: whether the value is above `threshold`."""
+    """Likelihood of binary columns, which are 1 if the value is above `threshold`."""
 
     def __init__(self, smoothing: Smoothing, columns: NDArray[np.intp] | None = None, *, threshold: Any = 0.0) -> None:
         super().__init__(smoothing, columns, minimum=2)
-        # A double: floats of less precision are compared with it as they are.
+        # A float64 scalar, so that lower-precision values are compared without rounding the threshold.
         self.threshold = np.float64(0.0 if threshold is None else threshold)
 
     def positions(self, X: Any) -> NDArray[np.float32]:
-        """See CategoricalLikelihood: 0 for no, 1 for yes."""
+        """See CategoricalLikelihood: 1 for values above the threshold, otherwise 0."""
         X = self.select(X)
         X = X if isinstance(X, np.ndarray) else X.toarray()
         positions = np.greater(X, self.threshold).astype(np.float32)
@@ -491,7 +492,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         self.take_sums(yes, sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing)
 
     def take_sums(self, sums: Array, n_known: Array, names: list[str] | None = None) -> None:
-        """See Likelihood: the sums are those of rows whose value is above the threshold."""
+        """See Likelihood: the sums count rows whose value is above the threshold."""
         self.sizes = np.full(sums.shape[1], 2, dtype=np.int64)
         self.counts = np.stack([n_known - sums, sums], axis=2).reshape(len(sums), -1)
 
@@ -525,10 +526,10 @@ class BernoulliLikelihood(CategoricalLikelihood):
 
 
 class MultinomialLikelihood(DirichletLikelihood):
-    """Counts of events, multinomial in each class."""
+    """Multinomial likelihood of event counts."""
 
     def pseudo_of_cells(self) -> Array:
-        """See DirichletLikelihood; an array of pseudo-counts has one for each event."""
+        """See DirichletLikelihood; an array of pseudo-counts has one entry for each event."""
         pseudo = self.smoothing.of_groups(np.repeat(self.sizes, self.sizes), len(self.counts))
         return np.ascontiguousarray(pseudo)
 
@@ -585,7 +586,7 @@ class MultinomialLikelihood(DirichletLikelihood):
 
 
 def _filled_blocks(X: Any) -> Any:
-    """Blocks of rows as floats, missing values as 0; a CSR matrix is one block."""
+    """Return blocks of rows as floats with missing values set to 0; a CSR matrix is one block."""
     if isinstance(X, np.ndarray):
         for first, block in dense_blocks(X):
             known = block.astype(np.float64, copy=False)
@@ -598,7 +599,7 @@ def _filled_blocks(X: Any) -> Any:
 
 
 def _finite_scores(counts: Any, table: Array, n_threads: int) -> Array:
-    """Counts times a table; infinite scores of several classes would have no difference."""
+    """Return the product of counts and a table with infinities clipped, because their differences would be NaN."""
     if isinstance(counts, np.ndarray):
         scores = np.zeros((len(counts), table.shape[1]))
         n_threads = threads_for(counts.size * table.shape[1], n_threads, GRAIN)
@@ -610,7 +611,7 @@ def _finite_scores(counts: Any, table: Array, n_threads: int) -> Array:
 
 
 class ComplementLikelihood(MultinomialLikelihood):
-    """Counts of events, each class scored by the rows of all others (Rennie et al. 2003, section 3.1)."""
+    """Complement likelihood of event counts: each class is scored by all others (Rennie et al. 2003, section 3.1)."""
 
     tables = ("log_prob", "weights")
 
@@ -625,11 +626,11 @@ class ComplementLikelihood(MultinomialLikelihood):
         self.log_prob = log(shares)
         finite = np.maximum(self.log_prob, IMPOSSIBLE)
         total = finite.sum(axis=1, keepdims=True)
-        # A single event carries no information.
+        # If there is only one event, the total is 0, and the event carries no information.
         self.weights = np.divide(finite, total, out=np.zeros_like(finite), where=total < 0) if self.norm else -finite
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood; these scores are no log probabilities of rows."""
+        """See Likelihood; these scores are not log probabilities of rows."""
         for first, block in _filled_blocks(self.select(X)):
             scores = _finite_scores(block, self.weights.T, n_threads)
             out[first : first + len(scores)] += scores
@@ -644,7 +645,7 @@ class ComplementLikelihood(MultinomialLikelihood):
 
 
 class GaussianLikelihood(Likelihood):
-    """Each column is normal in every class, with a mean and a variance of its own."""
+    """Gaussian likelihood with a mean and a variance for each class and column."""
 
     statistics = ("weight", "mean", "squares")
     tables = ("theta", "var")
@@ -667,7 +668,7 @@ class GaussianLikelihood(Likelihood):
             raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
 
     def _count_blocks(self, batch: Batch) -> None:
-        """Add up the moments of blocks of rows that begin at the same rows however the table is read."""
+        """Sum the moments of blocks of rows; block boundaries do not depend on how the table is read."""
         block_rows = max(1, min(_MOMENT_ROWS, _MOMENT_VALUES // max(1, batch.X.shape[1])))
         parts: list[GaussianLikelihood] = []
         for block in batch.equal_blocks(block_rows):
@@ -700,7 +701,7 @@ class GaussianLikelihood(Likelihood):
             )
 
     def add(self, other: GaussianLikelihood) -> None:
-        """See Likelihood: means and squares as in Chan, Golub & LeVeque (1979), eq. 2.1."""
+        """See Likelihood: means and squares are merged as in Chan, Golub & LeVeque (1979), eq. 2.1."""
         weight = self.weight + other.weight
         share = np.divide(other.weight, weight, out=np.zeros(weight.shape), where=weight > 0)
         gap = other.mean - self.mean
@@ -718,11 +719,11 @@ class GaussianLikelihood(Likelihood):
 
     @property
     def epsilon(self) -> float:
-        """What every variance is made larger by."""
+        """Value added to all variances."""
         return min(float(self.var_smoothing) * float(self._pooled()[1].max(initial=0)), _MOST_VARIANCE)
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood: the maximum likelihood in every mode; draws are under the prior 1 / variance."""
+        """See Likelihood: every mode is maximum likelihood; draws use a prior proportional to 1 / variance."""
         pooled_mean, pooled_var = self._pooled()
         is_known = self.weight > 0
         mean = np.where(is_known, self.mean, pooled_mean)

@@ -45,7 +45,7 @@ from fastens.table.tables import ArrayTable, Table, checked_array, column_positi
 
 
 class CategoryInput(BaseNaiveBayes):
-    """A naive Bayes with columns of categories, and a policy for unseen ones."""
+    """Base class of the naive Bayes models with categorical columns and a policy for unseen categories."""
 
     _keeps_integers = True
     categorical_features: Any = "from_dtype"
@@ -56,7 +56,7 @@ class CategoryInput(BaseNaiveBayes):
         if isinstance(table, AtSight):
             self._encoder.unseen = -1.0
             return table
-        # A copy: models of one table may share what was learned of it.
+        # Copy the encoder because models of one table may share it.
         encoder = with_categories(self._encoder, list(self._encoder.categories))
         encoder.unseen = -1.0
         self._encoder, table = with_values(encoder, table, declared_values(X))
@@ -103,23 +103,25 @@ FEATURE_PRIOR = NONE | real(0, 1, open_low=True, open_high=True)
 
 @with_parameters
 class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
-    """Naive Bayes for columns of categories.
+    """Naive Bayes for categorical columns.
 
-    The probabilities of a column's categories in a class have a Dirichlet prior, whose pseudo-counts `smoothing` sets;
-    `predict_proba` uses their posterior mean, which is Bayes-optimal for a row. A column of strings, categories or
-    booleans has the categories found in it, and those that its type lists, of pandas' categories and enums, though no
-    row has them. A column of whole numbers from 0 holds positions, and every position up to
-    the largest is a category; of other numbers, the distinct ones are the categories. Missing values are skipped, in
-    fit and in prediction. A table in files is read once; three times where numbers are no positions.
+    The category probabilities of a column in a class have a Dirichlet prior; `smoothing` determines its pseudo-counts.
+    `predict_proba` uses the posterior means, which are Bayes-optimal for a single row.
+
+    The categories of a string, categorical or boolean column are the values found in it, in addition to those that a
+    pandas categorical or enum dtype declares. In a numeric column of whole numbers from 0, the numbers are category
+    positions, and every position up to the maximum is a category. In other numeric columns, each distinct value is a
+    category. Missing values are skipped during both fit and prediction. Tables in files are read once, or three times
+    if a numeric column does not hold positions.
 
     Parameters
     ----------
     {parameters}
     min_categories : int or array of shape (n_features,), default=None
-        Fewest categories of each column.
+        Minimum number of categories of each column. If None, the training data determines it.
     unseen : {"ignore", "smooth", "error"}, default="ignore"
-        A category that `fit` did not see: the column is skipped, or the category has the probability of one that the
-        class never had, or ValueError.
+        How to handle categories that were not seen in `fit`. "ignore" skips the column, "smooth" uses the probability
+        of a category with count 0 in the class, and "error" raises ValueError.
 
     Attributes
     ----------
@@ -171,7 +173,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             return self._count(data._replace(X=self._learn_values(data.X, found.columns)))
 
     def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Any:
-        """Take the distinct values of columns of numbers that are no positions for categories."""
+        """Learn the distinct values of numeric columns that do not hold positions as their categories."""
         values: dict[int, NDArray[Any]] = {index: np.zeros(0) for index in columns.tolist()}
         for _, part in parts_of(X):
             for index, known in values.items():
@@ -185,7 +187,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
                 name = self._encoder.names[index] if self._encoder.names else index
                 raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
             categories[index] = known.tolist()
-        self._encoder = with_categories(self._encoder, categories)  # the rows keep theirs
+        self._encoder = with_categories(self._encoder, categories)  # rows keep the old encoder
         self._set_columns()
 
         def positions(_: int, part: NDArray[Any]) -> Floats:
@@ -213,22 +215,22 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
-        """Categories of each column."""
+        """Number of categories of each column."""
         return self._likelihood.sizes
 
     @property
     def category_count_(self) -> list[Array]:
-        """Rows of each column's categories, by class: arrays of shape (n_classes, n_categories)."""
+        """Number of rows of each class and category: for each column, an array of shape (n_classes, n_categories)."""
         return self._by_column(self._likelihood.counts)
 
     @property
     def feature_log_prob_(self) -> list[Array]:
-        """Log probabilities of each column's categories, by class: arrays of shape (n_classes, n_categories)."""
+        """Log probability of each category in each class: for each column, an array (n_classes, n_categories)."""
         return self._by_column(self._likelihood.log_prob)
 
     @property
     def feature_posterior_(self) -> Array:
-        """Posterior probability that each column depends on the class, with `feature_prior`; 1 without."""
+        """Posterior probability that each column depends on the class; 1 if `feature_prior` is None."""
         return self._likelihood.feature_posterior
 
     def _by_column(self, cells: Array) -> list[Array]:
@@ -240,12 +242,12 @@ def _is_outside(minimum: NDArray[Any]) -> bool:
 
 
 def n_declared(encoder: InputEncoder) -> NDArray[np.int64]:
-    """Number of declared categories of each column; 0 where the rows decide."""
+    """Return the number of declared categories of each column, 0 if the rows determine them."""
     return np.array([len(found or ()) for found in encoder.categories], dtype=np.int64)
 
 
 def check_feature_prior(model: Any) -> None:
-    """Raise ValueError where an average over subsets of the columns has no evidence to weigh them."""
+    """Raise ValueError if `feature_prior` is set without pseudo-counts, which the evidence of subsets needs."""
     has_prior = model.smoothing != "none" and (model.smoothing != "laplace" or np.all(np.asarray(model.alpha) > 0))
     if model.feature_prior is not None and not has_prior:
         raise ValueError(
@@ -256,19 +258,19 @@ def check_feature_prior(model: Any) -> None:
 
 @with_parameters
 class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
-    """Naive Bayes for tables whose columns are of several kinds.
+    """Naive Bayes for tables with columns of several kinds.
 
-    Each column has its own kind of likelihood: "gaussian" as in GaussianNB, "categorical" as in CategoricalNB,
-    "bernoulli" as in BernoulliNB; the columns of kind "multinomial" are the counts of one MultinomialNB together.
-    Missing values are skipped, in fit and in prediction.
+    Each column has its own kind of likelihood: "gaussian" as in GaussianNB, "categorical" as in CategoricalNB and
+    "bernoulli" as in BernoulliNB. All columns of kind "multinomial" together form the counts of one MultinomialNB.
+    Missing values are skipped during both fit and prediction.
 
     Parameters
     ----------
     {parameters}
     kinds : "from_dtype", dict of kind by column name or index, or list of kinds, default="from_dtype"
-        Kind of each column. "from_dtype", also for columns that a dict does not have: "categorical" for categories,
-        enums, strings and booleans, "gaussian" for numbers. A column of numbers of kind "categorical" has the
-        categories found in it.
+        Kind of each column. "from_dtype" selects "categorical" for categories, enums, strings and booleans, and
+        "gaussian" for numbers; it also applies to columns that a dict does not name. The categories of a numeric
+        column of kind "categorical" are the values found in it.
 
     Attributes
     ----------
@@ -311,7 +313,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     @property
     def categorical_features(self) -> Any:
-        """The columns that are encoded as categories."""
+        """Columns that are encoded as categories."""
         return self.kinds_ == "categorical"
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:

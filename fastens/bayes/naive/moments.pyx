@@ -1,4 +1,4 @@
-"""Means and deviations by class, Gaussian densities, and log probabilities with parent columns."""
+"""Moments by class, Gaussian densities, and log probabilities with parent columns."""
 
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint8_t, value_t
 from fastens.engine.team cimport share_pieces, share_until_interrupted
@@ -11,10 +11,10 @@ ctypedef fused index_t:
     int64_t
 
 cdef enum:
-    COLUMNS = 16        # columns that a thread takes at once: two cache lines of each row
-    ROWS = 512          # rows of a block, read once for all those columns
-    TOGETHER = 16       # rows of a product
-    FEW_CLASSES = 8     # up to here a product with 0 takes less time than a test for it
+    COLUMNS = 16        # columns of a work item: two cache lines of each row
+    ROWS = 512          # rows of a block, read once for all columns of a work item
+    TOGETHER = 16       # rows of a product that are accumulated together
+    FEW_CLASSES = 8     # up to this number, multiplying by 0 is faster than testing for it
 
 
 cdef struct Rows:
@@ -23,10 +23,10 @@ cdef struct Rows:
     Py_ssize_t row_stride
     Py_ssize_t column_stride
     const int32_t* y
-    const float64_t* weight     # NULL: all 1
+    const float64_t* weight     # NULL if all weights are 1
     Py_ssize_t n_rows
     Py_ssize_t n_features
-    const float64_t* mean       # NULL: sums are wanted, not squares
+    const float64_t* mean       # NULL to compute sums instead of squared deviations
     float64_t* total
     float64_t* out
 
@@ -34,7 +34,7 @@ cdef struct Rows:
 cdef inline void _add_column(
     const Rows* rows, Py_ssize_t column, Py_ssize_t block, const value_t* kind, const float64_t* mean
 ) noexcept nogil:
-    # Sums by class over a block's known values: of weights and weighted values, or with means of weighted squares.
+    # Add sums by class over the known values of a block: weights and weighted values, or weighted squared deviations.
     cdef Py_ssize_t i, cell
     cdef double x, w
     for i in range(block * ROWS, min((block + 1) * ROWS, rows.n_rows)):
@@ -76,10 +76,10 @@ def add_moments(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Sums over the rows where column j is known, by class and column.
+    """Add sums over the rows in which column j is known, by class and column.
 
-    Without means: the weights to `total` and the weighted values to `out`. With means: the weighted squares of
-    X[i, j] - mean[y, j] to `out`.
+    If `mean` is None, add the weights to `total` and the weighted values to `out`. Otherwise, add the weighted squares
+    of X[i, j] - mean[y, j] to `out`.
     """
     cdef Rows rows
     rows.x, rows.value_size = <const char*> &X[0, 0], sizeof(value_t)
@@ -122,7 +122,7 @@ cdef struct Densities:
     Py_ssize_t n_rows
     Py_ssize_t n_features
     Py_ssize_t n_classes
-    const float64_t* table      # by column, then means, precisions and constants, each by class
+    const float64_t* table      # for each column, means, precisions and constants by class
     float64_t* out
 
 
@@ -156,7 +156,7 @@ cdef void _density_piece(void* job, Py_ssize_t block, int32_t thread) noexcept n
 
 
 def add_gaussian(const value_t[:, :] X, const float64_t[:, :, ::1] table, float64_t[:, ::1] out, int n_threads):
-    """Add to out[i, c] table[j, 2, c] - (X[i, j] - table[j, 0, c])**2 table[j, 1, c] of the columns known in row i."""
+    """Add table[j, 2, c] - (X[i, j] - table[j, 0, c])**2 table[j, 1, c] to out[i, c] for the known columns of row i."""
     cdef Densities job = Densities(
         <const char*> &X[0, 0], sizeof(value_t), X.strides[0], X.strides[1], X.shape[0], X.shape[1], out.shape[1],
         &table[0, 0, 0], &out[0, 0])
@@ -165,7 +165,7 @@ def add_gaussian(const value_t[:, :] X, const float64_t[:, :, ::1] table, float6
 
 
 cdef struct Products:
-    const float64_t* x          # row by row
+    const float64_t* x          # row-major
     const float64_t* table
     Py_ssize_t n_rows
     Py_ssize_t n_features
@@ -174,7 +174,7 @@ cdef struct Products:
 
 
 cdef void _product_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    # A column of a few rows after the other: each of their sums waits for its last addition alone.
+    # Rows are interleaved, because consecutive additions to a single row would have to wait for each other.
     cdef const Products* p = <const Products*> job
     cdef const float64_t* entry
     cdef float64_t* out
@@ -196,7 +196,7 @@ cdef void _product_piece(void* job, Py_ssize_t block, int32_t thread) noexcept n
 
 
 def add_products(const float64_t[:, ::1] X, const float64_t[:, ::1] table, float64_t[:, ::1] out, int n_threads):
-    """Add X times the table to `out`, column after column: sums of BLAS depend on the processor."""
+    """Add X times the table to `out` in column order; BLAS is not used because its results depend on the processor."""
     cdef Products job
     if X.shape[0] == 0 or X.shape[1] == 0:
         return
@@ -210,13 +210,13 @@ ctypedef fused any_code_t:
     uint16_t
 
 cdef enum:
-    FAMILY_ROWS = 256          # a block's scores, and the part of the table that one parent needs, stay in the cache
+    FAMILY_ROWS = 256          # the scores of a block and the table part of one parent stay in the cache
 
 
 cdef void _add_family(
     const any_code_t* codes, const any_code_t* parent, const float64_t* table, const Py_ssize_t* shape, float64_t* out
 ) noexcept nogil:
-    # shape: rows, codes of the column, classes; parent NULL: none
+    # `shape` holds rows, codes of the column and classes; `parent` is NULL if the column has no parent.
     cdef Py_ssize_t n = shape[0], width = shape[1], n_classes = shape[2]
     cdef Py_ssize_t i, c
     cdef const float64_t* entry
@@ -270,7 +270,7 @@ def add_families(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add to out[i] the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j."""
+    """Add the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j to out[i]."""
     cdef Families families = Families(
         &codes[0, 0], sizeof(any_code_t), &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
@@ -279,10 +279,10 @@ def add_families(
 
 
 cdef struct Averaged:
-    # Models of which each has one column, or two, as parents of all others: place[start + codes of the parents], the
-    # row of the table for their values, or -1 where these are no parents; and table[row, other cell, class], the log
-    # probability of the other cell given the parents and the class. Among the cells of the parents themselves there is
-    # once that of parents and class together, and 0 otherwise.
+    # In each model, one or two columns are parents of all others. place[start + codes of the parents] is the row of the
+    # table for their values, or -1 if these values are not parents. table[row, other cell, class] is the log
+    # probability of the other cell given the parents and the class. One cell of the parents holds the joint log
+    # probability of parents and class; their remaining cells hold 0.
     Py_ssize_t n_features
     Py_ssize_t n_rows
     Py_ssize_t n_cells
@@ -290,14 +290,14 @@ cdef struct Averaged:
     Py_ssize_t n_models
     const void* codes
     int32_t code_size
-    const int64_t* models       # first parent, second or -1, start, and what one code of the first moves
+    const int64_t* models       # first parent, second parent or -1, start, and stride of the first parent's codes
     const int64_t* place
     const int64_t* offsets
     const float64_t* table
     float64_t* out
     float64_t* totals
     int32_t* n_parents
-    Py_ssize_t block_rows       # of which each thread has room for scores and places
+    Py_ssize_t block_rows       # rows of the buffers for scores and places of each thread
     float64_t* scores
     int64_t* places
 
@@ -305,7 +305,7 @@ cdef struct Averaged:
 cdef Py_ssize_t _find_places(
     const Averaged* given, const any_code_t* codes, const int64_t* model, Py_ssize_t n, int64_t* places
 ) noexcept nogil:
-    # The table's row for the parents' values in each row of the block; how many rows have one
+    # Find the table row for the parent values of each row of the block; return the number of rows that have one.
     cdef const any_code_t* first = codes + model[0] * given.n_rows
     cdef const any_code_t* second = codes + (model[1] if model[1] >= 0 else model[0]) * given.n_rows
     cdef const int64_t* place = given.place + model[2]
@@ -319,7 +319,8 @@ cdef Py_ssize_t _find_places(
 cdef void _score_model(
     const Averaged* given, const any_code_t* codes, const int64_t* places, Py_ssize_t n, float64_t* scores
 ) noexcept nogil:
-    # Log probability of each row and class by one of the models; a row without a place has that of place 0
+    # Compute the log probability of each row and class under one model. Rows without parents use table row 0; their
+    # scores are ignored later.
     cdef Py_ssize_t n_classes = given.n_classes
     cdef Py_ssize_t j, i, c
     cdef const float64_t* part
@@ -338,7 +339,7 @@ cdef void _score_model(
 
 
 cdef inline void _add_log(float64_t score, float64_t* largest, float64_t* total) noexcept nogil:
-    # total * exp(largest) += exp(score), largest being the greatest score so far
+    # total * exp(largest) += exp(score), where `largest` is the maximum score so far.
     if score <= largest[0]:
         if score != -INFINITY:
             total[0] += exp(score - largest[0])
@@ -397,11 +398,11 @@ def average_parents(
     float64_t[:, ::1] scores,
     int64_t[:, ::1] places,
 ):
-    """Write to out[i] the log of the sum over models of the row's probabilities, -inf where no model applies.
+    """Write the log of the sum of the probabilities over all models to out[i], or -inf if no model applies.
 
-    `out` starts as -inf, `totals` and `n_parents` as 0. For each of the threads to use `places` has room for as many
-    rows as are to be scored at a time, so that what they need of the table stays in the cache, and `scores` for those
-    by classes.
+    `out` must be initialised to -inf, `totals` and `n_parents` to 0. For each thread, `places` has a buffer for the
+    rows that are scored at a time, and `scores` a buffer for these rows by class. Blocks are sized so that their part
+    of the table stays in the cache.
     """
     cdef Averaged given
     given.n_features, given.n_rows = codes.shape[0], codes.shape[1]

@@ -1,4 +1,4 @@
-"""Naive Bayes for numbers, binary columns and counts."""
+"""Naive Bayes for numeric, binary and count features."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ from fastens.params.rules import ANYTHING, FLAG, NONE, real
 
 @with_parameters
 class GaussianNB(PosteriorNaiveBayes):
-    """Naive Bayes for columns of numbers that are normal in each class.
+    """Gaussian naive Bayes for numeric columns.
 
-    Means and variances are those of the class's rows (maximum likelihood), the variances made larger by `epsilon_`.
-    Missing values are skipped, in fit and in prediction. Draws from the posterior, `predict(mode="gibbs")` and
-    `sample_posterior`, are under the prior 1 / variance.
+    Each column is normally distributed within a class. Means and variances are maximum likelihood estimates from the
+    rows of the class, and `epsilon_` is added to all variances. Missing values are skipped during both fit and
+    prediction. `predict(mode="gibbs")` and `sample_posterior` draw from the posterior under a prior proportional to
+    1 / variance.
 
     Parameters
     ----------
     priors : array of shape (n_classes,) or None, default=None
-        Prior of the classes; None: their share of the rows.
+        Prior probabilities of the classes. If None, the class frequencies of the training set are used.
     {parameters}
 
     Attributes
@@ -76,30 +77,30 @@ class GaussianNB(PosteriorNaiveBayes):
 
     @property
     def class_prior_(self) -> Array:
-        """Prior of the classes, shape (n_classes,)."""
+        """Prior probabilities of the classes, shape (n_classes,)."""
         return exp(self.class_log_prior_)
 
     @property
     def theta_(self) -> Array:
-        """Means, by class and column, shape (n_classes, n_features)."""
+        """Mean of each column in each class, shape (n_classes, n_features)."""
         return self._likelihood.theta
 
     @property
     def var_(self) -> Array:
-        """Variances, by class and column, shape (n_classes, n_features)."""
+        """Variance of each column in each class, shape (n_classes, n_features)."""
         return self._likelihood.var
 
     @property
     def epsilon_(self) -> float:
-        """What was added to the variances."""
+        """Value added to all variances."""
         return self._likelihood.epsilon
 
 
 @with_parameters
 class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
-    """Naive Bayes for binary columns.
+    """Bernoulli naive Bayes for binary columns.
 
-    P(column is 1 | class) has a Beta prior, whose two pseudo-counts `smoothing` sets (r is 2). Missing values are
+    P(column is 1 | class) has a Beta prior; `smoothing` determines its two pseudo-counts (r is 2). Missing values are
     skipped.
 
     {parameters and attributes}
@@ -126,17 +127,17 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
 
     @property
     def feature_count_(self) -> Array:
-        """Rows with value 1, by class and column, shape (n_classes, n_features)."""
+        """Number of rows with value 1 for each class and column, shape (n_classes, n_features)."""
         return self._likelihood.counts[:, 1::2]
 
     @property
     def feature_log_prob_(self) -> Array:
-        """Log probability of 1, by class and column, shape (n_classes, n_features)."""
+        """Log probability of value 1 for each class and column, shape (n_classes, n_features)."""
         return self._likelihood.log_prob[:, 1::2]
 
 
 class _EventNaiveBayes(BaseNaiveBayes):
-    """What the models of event counts share."""
+    """Base class of the naive Bayes classifiers for event counts."""
 
     _poor_score = True
 
@@ -147,21 +148,21 @@ class _EventNaiveBayes(BaseNaiveBayes):
 
     @property
     def feature_count_(self) -> Array:
-        """Events, by class and column, shape (n_classes, n_features)."""
+        """Number of events for each class and column, shape (n_classes, n_features)."""
         return self._likelihood.counts
 
 
 @with_parameters
 class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
-    """Naive Bayes for columns that count events, such as words.
+    """Multinomial naive Bayes for columns that count events, such as words.
 
-    The events of a row are drawn one after another with the probabilities of its class, which have a Dirichlet prior:
-    r is the number of columns, q that of classes.
-    A missing count is no event.
+    The events of a row are independent draws from the event distribution of its class, which has a Dirichlet prior
+    (in `smoothing`, r is the number of columns and q the number of classes).
+    Missing counts are treated as zero.
 
     {parameters and attributes}
     log_evidence_ : float
-        Log probability of the events, one after another, given the classes, the parameters averaged out.
+        Log probability of the sequence of events given the classes, with the parameters integrated out.
 
     References
     ----------
@@ -180,28 +181,29 @@ class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
 
     @property
     def feature_log_prob_(self) -> Array:
-        """Log probability of each event, by class, shape (n_classes, n_features)."""
+        """Log probability of each event in each class, shape (n_classes, n_features)."""
         return self._likelihood.log_prob
 
 
 @with_parameters
 class ComplementNB(_EventNaiveBayes):
-    """Naive Bayes for counts of events that scores each class by the rows of all others.
+    """Complement naive Bayes for event counts.
 
-    It is steadier than MultinomialNB where some classes have few rows. Its scores are no probabilities of rows, and
-    the prior of the classes takes no part. A missing count is no event.
+    Each class is scored with statistics of the rows of all other classes, which makes the model more robust than
+    MultinomialNB if some classes have few rows. The scores are not likelihoods of the rows, and the class priors do
+    not affect them. Missing counts are treated as zero.
 
     Parameters
     ----------
     {parameters}
     alpha : float or array of shape (n_features,), default=1.0
-        Pseudo-count of each event.
+        Pseudo-count of each event. Larger values smooth more.
     fit_prior : bool, default=True
-        Whether `class_log_prior_` is the classes' share of the rows; otherwise all are alike.
+        If True, `class_log_prior_` holds the log class frequencies of the training set; otherwise it is uniform.
     class_prior : array of shape (n_classes,) or None, default=None
-        Kept as `class_log_prior_`; takes no part in the scores.
+        Class priors, stored in `class_log_prior_`. They do not affect the scores.
     norm : bool, default=False
-        Whether the weights of each class are divided by their sum.
+        If True, the weights of each class are divided by their sum.
 
     Attributes
     ----------
@@ -236,5 +238,5 @@ class ComplementNB(_EventNaiveBayes):
 
     @property
     def feature_log_prob_(self) -> Array:
-        """Weight of each event, by class, shape (n_classes, n_features)."""
+        """Weight of each event in each class, shape (n_classes, n_features)."""
         return self._likelihood.weights

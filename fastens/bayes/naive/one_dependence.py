@@ -48,7 +48,7 @@ from fastens.table.training_data import WEIGHT_TYPE
 
 
 class PairLikelihood(CellLikelihood):
-    """Counts of the categories of every two columns; columns of numbers have bins, at `limits`, as categories."""
+    """Likelihood with counts for all pairs of columns; numeric columns are binned at `limits`."""
 
     statistics: ClassVar[tuple[str, ...]] = ("counts",)
     tables: ClassVar[tuple[str, ...]] = ()
@@ -60,7 +60,7 @@ class PairLikelihood(CellLikelihood):
         self.unseen = unseen
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        # One category more than there are: numbers have no code for it, but every column room.
+        # Categorical columns have one extra code for unseen categories; numeric columns never use theirs.
         categories = [
             np.arange(1, size + 2, dtype=np.uint16) if limits is None else None
             for limits, size in zip(self.limits, self.sizes.tolist(), strict=True)
@@ -82,7 +82,7 @@ class PairLikelihood(CellLikelihood):
     def _codes_of(self, block: Batch, *, is_known: bool) -> NDArray[Any]:
         if is_known:
             return self.codes(block.X, block.n_threads)
-        found = encode_all(block.X, block.n_threads)  # categories alone, of which some may be new
+        found = encode_all(block.X, block.n_threads)  # only categorical columns, possibly with new categories
         self.sizes = np.maximum(self.sizes, found.largest + 1)
         return found.codes
 
@@ -96,7 +96,7 @@ class PairLikelihood(CellLikelihood):
         self.counts = counts
 
     def singles(self) -> NDArray[Any]:
-        """Counts by class and category."""
+        """Return the counts by class and category."""
         return np.diagonal(self.counts, axis1=1, axis2=2)
 
     def check(self, n_classes: int, n_features: int) -> None:
@@ -106,9 +106,9 @@ class PairLikelihood(CellLikelihood):
 
 
 class TreeLikelihood(PairLikelihood):
-    """Each column depends on the class and its parent in a tree of all columns (Friedman, Geiger & Goldszmidt 1997).
+    """Likelihood of columns that depend on the class and a parent in a tree (Friedman, Geiger & Goldszmidt 1997).
 
-    Where the parent is missing, or of a category never seen, the column depends on the class alone.
+    If the value of the parent is missing or an unseen category, the column depends only on the class.
     """
 
     tables: ClassVar[tuple[str, ...]] = ("parents", "log_prob")
@@ -119,7 +119,7 @@ class TreeLikelihood(PairLikelihood):
         self.parents: Any = None
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood: the tree is the same in every mode."""
+        """See Likelihood: the tree does not depend on the mode."""
         self.parents = self._learn_tree()
         blocks = [self._family_table(column, mode, rng) for column in range(len(self.sizes))]
         self.log_prob = np.concatenate([np.zeros((0, len(self.counts))), *blocks])
@@ -132,7 +132,7 @@ class TreeLikelihood(PairLikelihood):
         return maximum_spanning_tree(information, root)
 
     def _family_table(self, column: int, mode: str, rng: np.random.Generator | None) -> Array:
-        """Log probabilities of a column by the codes of its parent, its own codes, and the class."""
+        """Return the log probabilities of a column, with axes for the parent's codes, its own codes and the class."""
         n_classes, size = len(self.counts), int(self.sizes[column])
         cells = self._cells(column)
         n_parent = self._parent_sizes()[column]
@@ -146,7 +146,7 @@ class TreeLikelihood(PairLikelihood):
     def _estimated(
         self, counts: Array, column: int, n_groups: int, mode: str, rng: np.random.Generator | None
     ) -> Array:
-        """Log probabilities of a column's categories, and of one never seen, in each row of counts."""
+        """Return log probabilities of the categories of a column, and of an unseen one, for each row of counts."""
         groups = self._groups_of(column, n_groups)
         known = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
         unseen = groups.unseen(counts, mode) if self.unseen == "smooth" else np.ones((len(counts), 1))
@@ -160,11 +160,11 @@ class TreeLikelihood(PairLikelihood):
         return slice(*offsets_of(self.sizes)[column : column + 2])
 
     def _parent_sizes(self) -> NDArray[np.int64]:
-        """Categories of each column's parent; 0 for the root."""
+        """Return the number of categories of each column's parent, 0 for the root."""
         return np.where(self.parents == ROOT, 0, self.sizes[self.parents])
 
     def _family_counts(self, column: int) -> NDArray[Any]:
-        """Counts by class and category of the parent, and category of the column."""
+        """Return the counts by class and parent category, and by category of the column."""
         counts = self.counts[:, self._cells(int(self.parents[column])), self._cells(column)]
         return counts.reshape(counts.shape[0] * counts.shape[1], counts.shape[2])
 
@@ -182,7 +182,7 @@ class TreeLikelihood(PairLikelihood):
         return int((per_group * np.maximum(self._parent_sizes(), 1)).sum())
 
     def log_evidence(self) -> float | None:
-        """See Likelihood: of the tree, over the rows in which the column and its parent are known."""
+        """See Likelihood: each column counts rows in which the column and its parent in the tree are known."""
         total = 0.0
         for column, parent in enumerate(self.parents.tolist()):
             counts = self.singles()[:, self._cells(column)] if parent == ROOT else self._family_counts(column)
@@ -203,12 +203,12 @@ class TreeLikelihood(PairLikelihood):
             raise ValueError("the log probabilities are malformed")
 
 
-MOST_TRIPLES = 1 << 28  # cells of a table of all columns by pairs of columns: 2 GiB
-LARGEST = 3  # columns that an error names
+MOST_TRIPLES = 1 << 28  # table cells of all columns by pairs of columns: 2 GiB
+LARGEST = 3  # number of columns that an error message names
 
 
 class Pair(NamedTuple):
-    """Two columns, and where the block of their counts with later columns is."""
+    """Pair of columns and the position of the block of their counts with later columns."""
 
     one: int
     other: int
@@ -216,10 +216,10 @@ class Pair(NamedTuple):
 
 
 class TripleLayout:
-    """Where counts of triples stand: a block for each pair of columns i < j, one after another.
+    """Layout of triple counts: consecutive blocks for the pairs of columns i < j.
 
-    A block's rows are the cells of i and j, that of j counting fast; its columns the cells of all columns after j. A
-    cell is a category of a column.
+    A cell is a category of a column. The rows of a block are pairs of cells of i and j, where j varies fastest. The
+    columns of a block are the cells of all columns after j.
     """
 
     def __init__(self, sizes: NDArray[np.int64]) -> None:
@@ -236,18 +236,18 @@ class TripleLayout:
         self.n_cells = int(starts[-1])
 
     def width(self, column: int) -> int:
-        """Cells of the columns after one."""
+        """Return the number of cells of the columns after `column`."""
         return int(self.offsets[-1] - self.offsets[column + 1])
 
     def block(self, counts: Counts, pair: Pair) -> Counts:
-        """A pair's block, (n_classes, categories of one, categories of the other, cells of the columns after)."""
+        """Return the block of a pair: (n_classes, categories of one, categories of the other, cells after both)."""
         one, other = self.sizes[pair.one], self.sizes[pair.other]
         return counts[:, pair.cells].reshape(len(counts), one, other, self.width(pair.other))
 
     def expanded(self, counts: Counts, pair: Pair) -> Counts:
-        """A pair's counts with the cells of all columns, 0 in those of the two.
+        """Return the counts of a pair with the cells of all columns, 0 for the two columns themselves.
 
-        They have the shape (n_classes, cells of the pair, cells of all columns).
+        The shape is (n_classes, cells of the pair, cells of all columns).
         """
         one, other, _ = pair
         shape = len(counts), self.sizes[one], self.sizes[other], self.offsets[-1]
@@ -262,12 +262,12 @@ class TripleLayout:
         return out.reshape(len(counts), -1, self.offsets[-1])
 
     def _after(self, column: int, later: int) -> slice:
-        """The cells of a later column among those of the columns after one."""
+        """Return the slice of the cells of column `later` among the cells of all columns after `column`."""
         start = self.offsets[column + 1]
         return slice(self.offsets[later] - start, self.offsets[later + 1] - start)
 
     def moved(self, counts: Counts, places: list[NDArray[np.intp]], wider: TripleLayout) -> Counts:
-        """The counts in a layout with more categories: those of column j go to places[j]."""
+        """Return the counts in a layout with more categories; categories of column j move to places[j]."""
         out: Any = np.zeros((len(counts), wider.n_cells), dtype=counts.dtype)
         for old, new in zip(self.pairs, wider.pairs, strict=True):
             start = wider.offsets[old.other + 1]
@@ -279,9 +279,9 @@ class TripleLayout:
 
 
 def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int) -> Counts:
-    """Count the rows, or sum their weights, by class and the categories of every three columns, where all are known.
+    """Count rows, or sum their weights, by class and the categories of all triples of columns with known values.
 
-    As `class_counts`, but `sizes` are numbers of categories, and cells are in the order of `TripleLayout`.
+    In contrast to `class_counts`, `sizes` are numbers of categories, and cells are in the order of `TripleLayout`.
     """
     layout = TripleLayout(sizes)
 
@@ -297,7 +297,7 @@ def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int)
 
 
 def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | None) -> None:
-    """Raise ValueError where probabilities given pairs of columns would take too much memory; it names the largest."""
+    """Raise ValueError, naming the largest columns, if probabilities given pairs would use too much memory."""
     n_cells, squares = int(sizes.sum()), int((sizes**2).sum())
     n_triples = n_classes * (n_cells**2 - squares) // 2 * n_cells
     if n_triples > MOST_TRIPLES:
@@ -310,20 +310,20 @@ def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | N
         )
 
 
-# Rows that a thread scores at a time. A model of two parents has a larger part of the table, which more rows must use.
+# Rows that a thread scores at a time. Models with two parents read a larger part of the table, so more rows share it.
 SINGLE_ROWS, PAIR_ROWS = 256, 4096
 
 
 class Average(NamedTuple):
-    """Models, as `fastens.bayes.naive.moments.average_parents` has them."""
+    """Models to average, in the form that `fastens.bayes.naive.moments.average_parents` expects."""
 
     models: NDArray[np.int64]
     place: NDArray[np.int64]
     table: Array
-    n_rows: int  # to score at a time
+    n_rows: int  # scored at a time
 
     def write(self, codes: NDArray[Any], offsets: NDArray[np.int64], out: Array, n_threads: int) -> NDArray[np.intp]:
-        """Write the log of the models' mean to `out`; return the rows that no model applies to, which stay."""
+        """Write the log of the mean of the models to `out`; return the rows without a model, which are unchanged."""
         if not len(self.table):
             return np.arange(len(out))
         n_threads = threads_for(codes.size * len(self.models) * out.shape[1], n_threads, GRAIN)
@@ -339,10 +339,10 @@ class Average(NamedTuple):
 
 
 class OneDependenceLikelihood(PairLikelihood):
-    """The average of the models in which one column is the parent of all others (Webb, Boughton & Wang 2005).
+    """Average of the models in which one column is the parent of all others (Webb, Boughton & Wang 2005).
 
-    A row's parents are the columns whose value there came in at least `min_count` rows of `fit`. A row without any has
-    the probability that naive Bayes gives it.
+    A column is a parent for a row if its value occurred in at least `min_count` training rows. Rows without parents
+    have the probability of naive Bayes.
     """
 
     def __init__(self, *arguments: Any, min_count: float = 1.0) -> None:
@@ -350,7 +350,7 @@ class OneDependenceLikelihood(PairLikelihood):
         self.min_count = min_count
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood: the posterior means, in every mode."""
+        """See Likelihood: every mode uses the posterior means."""
         singles, offsets = self.singles(), offsets_of(self.sizes + 2)
         self.by_class = self._logs(self.groups(), singles[:, None])[0]
         chosen = np.flatnonzero(singles.sum(axis=0) >= self.min_count)
@@ -364,11 +364,11 @@ class OneDependenceLikelihood(PairLikelihood):
         self.by_one = Average(models, place, table, SINGLE_ROWS)
 
     def _known_cells(self) -> NDArray[np.int64]:
-        """Where the categories are among the codes of all columns."""
+        """Return the positions of the known categories among the codes of all columns."""
         return np.arange(self.sizes.sum()) + np.repeat(2 * np.arange(len(self.sizes)) + 1, self.sizes)
 
     def _logs(self, groups: Groups, counts: NDArray[Any]) -> Array:
-        """Log probabilities of all columns' codes, and classes, from counts by class, parents and cell."""
+        """Return log probabilities for the codes of all columns and classes, from counts by class, parents and cell."""
         offsets, known = offsets_of(self.sizes + 2), self._known_cells()
         table = np.zeros((counts.shape[1], offsets[-1], len(counts)))
         for index, found in enumerate(counts):
@@ -378,26 +378,26 @@ class OneDependenceLikelihood(PairLikelihood):
         return table
 
     def _log_joint(self, counts: NDArray[Any], sizes: NDArray[np.int64], alpha: Any) -> Array:
-        """Log P(class, value of the parents), by value and class, from counts of the values of each set of parents."""
+        """Return log P(class, parent values) by value and class, from counts for each set of parents."""
         size = np.repeat(sizes, sizes) * len(counts)
         pseudo = np.repeat(replace(self.smoothing, alpha=alpha).of_groups(len(counts) * sizes, 1), sizes)
         groups = Groups(sizes, pseudo)
         total = groups.spread(groups.sums(counts).sum(axis=0)) + pseudo * size
         return log(
             np.divide(counts + pseudo, total, out=np.zeros(counts.shape), where=total > 0)
-        ).T  # by value, as tables are
+        ).T  # by value first, like the tables
 
     def _pseudo_of_pairs(self) -> Array:
-        """Pseudo-counts of the categories of a column, by category of the parent."""
+        """Return the pseudo-counts of the categories of a column by category of the parent."""
         by_parent = [self._pseudo_given(max(size, 1)) for size in self.sizes.tolist()]
         return np.repeat(by_parent, self.sizes, axis=0)
 
     def _pseudo_given(self, n_values: int) -> Array:
-        """Pseudo-counts of all cells, where the parents have so many values."""
+        """Return the pseudo-counts of all cells if the parents have `n_values` joint values."""
         return np.repeat(self.smoothing.of_groups(self.sizes, len(self.counts) * n_values), self.sizes)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood. `out` comes with the prior of the classes, which only rows without parents need."""
+        """See Likelihood. `out` holds the class priors on entry, which only rows without parents need."""
         self._write_average(self.codes(X, n_threads), out, n_threads)
 
     def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
@@ -414,10 +414,10 @@ class OneDependenceLikelihood(PairLikelihood):
 
 
 class TwoDependenceLikelihood(OneDependenceLikelihood):
-    """The average of the models in which two columns are parents of all others (Webb et al. 2012).
+    """Average of the models in which two columns are the parents of all others (Webb et al. 2012).
 
-    Two columns are parents of a row where their values came together in at least `min_count` rows of `fit`. A row
-    without any has the average over single parents.
+    Two columns are parents for a row if their values occurred together in at least `min_count` training rows. Rows
+    without such a pair use the average over single parents.
     """
 
     statistics: ClassVar[tuple[str, ...]] = ("counts", "triples")
@@ -427,7 +427,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         super().count(batch)
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
-        check_triples(self.sizes, batch.n_classes, batch.names)  # known now, if not before
+        check_triples(self.sizes, batch.n_classes, batch.names)  # sizes are final only after counting codes
         super()._count_codes(codes, batch)
         self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
 
@@ -474,13 +474,13 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         self.by_two = Average(models, place, table, PAIR_ROWS)
 
     def _pair_cells(self, one: int, other: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The cells of either column in each combination of their values."""
+        """Return the cells of both columns for each combination of their values."""
         offsets = offsets_of(self.sizes)
         first, second = np.indices((self.sizes[one], self.sizes[other]))
         return offsets[one] + first.ravel(), offsets[other] + second.ravel()
 
     def _alpha_of_pairs(self, layout: TripleLayout) -> Any:
-        """That of a pair's values: the mean of the two columns'."""
+        """Return the pseudo-count of the values of each pair, the mean of the values for the two columns."""
         alpha = np.broadcast_to(np.asarray(self.smoothing.alpha, dtype=np.float64), self.sizes.shape)
         return np.array([(alpha[pair.one] + alpha[pair.other]) / 2 for pair in layout.pairs])
 
@@ -510,7 +510,7 @@ PAIR_RULES = {
 
 
 class _PairModel(CategoryInput):
-    """What the models from counts of pairs share: numbers become bins, learned from the first rows."""
+    """Base class of the models on pair counts; numeric columns are binned at edges learned from the first rows."""
 
     _parameter_rules: ClassVar = PAIR_RULES
     _poor_score = True
@@ -549,12 +549,12 @@ class _PairModel(CategoryInput):
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
-        """Categories, or bins, of each column."""
+        """Number of categories, or bins, of each column."""
         return self._likelihood.sizes
 
     @property
     def bin_limits_(self) -> Limits:
-        """The upper ends of each column's bins but the last; None where it has categories."""
+        """Upper bin edges of each column except the last edge; None for categorical columns."""
         self._check_fitted()
         return self._limits
 
@@ -574,34 +574,35 @@ class _PairModel(CategoryInput):
 
 @with_parameters
 class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
-    """Tree-augmented naive Bayes: each column depends on the class and on one other column, which form a tree.
+    """Tree-augmented naive Bayes (TAN): each column depends on the class and on one parent column in a tree.
 
-    The tree is the one of greatest likelihood, a maximum spanning tree of the mutual informations of the columns given
-    the class; `predict_proba` uses the posterior mean of its probabilities. Missing values are skipped, in fit and in
-    prediction: where the value of the parent is missing, the column depends on the class alone. The model is sums over
-    rows: `partial_fit` and `merge` give that of one fit to all of them, but for bins of numbers, which stay those of
-    the first rows. A table in files is read once where all columns hold categories, else twice: bins of numbers are
-    learned before they are counted.
+    The maximum likelihood tree is a maximum spanning tree of the conditional mutual information between columns given
+    the class. `predict_proba` uses the posterior means of the probabilities. Missing values are skipped during both fit
+    and prediction: if the value of the parent is missing, the column depends only on the class.
+
+    The statistics are sums over rows, so `partial_fit` and `merge` are equivalent to a single fit to all rows, except
+    that bin edges of numeric columns are learned only from the first rows. Tables in files are read once if all columns
+    are categorical. Otherwise, they are read twice because bin edges are learned before rows are counted.
 
     Parameters
     ----------
     {parameters}
     root : int, str or None, default=None
-        The column that depends on the class alone, by its index or name; None: that of the greatest mutual
-        information with the class.
+        Index or name of the root column, which depends only on the class. If None, the column with the highest mutual
+        information with the class is used.
 
     Attributes
     ----------
     {attributes}
     log_evidence_ : float
-        Log probability of the columns given the classes and the tree, the parameters averaged out; of each column over
-        the rows in which its parent is known too.
+        Log probability of the columns given the classes and the tree, with the parameters integrated out. Each column
+        contributes the rows in which both it and its parent are known.
 
     Raises
     ------
     ValueError
-        If a parameter or the data break a rule, or the counts of pairs, (categories of all columns)^2 x classes, are
-        more than 2^28; the message names it.
+        If a parameter or the data is invalid, or the number of pair counts, (categories of all columns)^2 x classes,
+        exceeds 2^28. The message names the cause.
 
     References
     ----------
@@ -645,35 +646,39 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
 
     @property
     def parents_(self) -> NDArray[np.int64]:
-        """The column that each column depends on besides the class, -1 for the root."""
+        """Index of the parent column of each column, -1 for the root."""
         return self._likelihood.parents
 
 
 @with_parameters
 class AODEClassifier(_PairModel):
-    """Averaged one-dependence estimators: naive Bayes models, each with one column as a further parent of all others.
+    """Averaged one-dependence estimators (AODE): naive Bayes models in which one column is a parent of all others.
 
-    P(class, row) is the mean over columns i of P(class, x_i) prod_j P(x_j | class, x_i): nothing is selected, so
-    the variance is small. With `order` 2, A2DE, it is the mean over pairs of columns i, j of P(class, x_i, x_j)
-    prod_k P(x_k | class, x_i, x_j). Missing values are skipped, in fit and in prediction. The model is sums over rows:
-    `partial_fit` and `merge` give that of one fit to all of them, but for bins of numbers, which stay those of the
-    first rows. A table in files is read once where all columns hold categories, else twice: bins of numbers are learned
-    before they are counted.
+    P(class, row) is the mean over columns i of P(class, x_i) prod_j P(x_j | class, x_i). The variance is low because
+    there is no model selection. With `order` 2 (A2DE), it is the mean over pairs of columns i, j of
+    P(class, x_i, x_j) prod_k P(x_k | class, x_i, x_j). Missing values are skipped during both fit and prediction.
+
+    The statistics are sums over rows, so `partial_fit` and `merge` are equivalent to a single fit to all rows, except
+    that bin edges of numeric columns are learned only from the first rows. Tables in files are read once if all columns
+    are categorical. Otherwise, they are read twice because bin edges are learned before rows are counted.
 
     Parameters
     ----------
     {parameters}
     order : {1, 2}, default=1
-        How many columns are parents of the others. 2 is less biased, for tables of many rows: time and memory grow by
-        a factor of some half the number of columns.
+        Number of parent columns in each model. 2 has a lower bias, which pays off on large tables; time and memory grow
+        by a factor of about half the number of columns.
     min_count : float, default=1.0
-        A column, or a pair of columns, is a parent for the rows whose values there came in at least this many rows, or
-        weight, of `fit`. A row that no pair is a parent for has the average over single columns, and one without these
-        is classified by naive Bayes. Webb, Boughton & Wang use 30.
+        Minimum number (or weight) of training rows for a parent. A column, or pair of columns, is used as a parent for
+        a row only if its values occurred in at least this many training rows. Rows without a parent pair use the
+        average over single columns; rows without any parent are classified by naive Bayes. Webb, Boughton & Wang use
+        30.
     smoothing : {"laplace", "m", "kt", "bdeu", "none"}, default="laplace"
-        Pseudo-count of each of the r categories of a column, for each class and each of the q categories of its parent:
-        `alpha`; `m` / r; 1/2; `ess` / (r q n_classes); 0. That of each of the q n_classes values of class and parent
-        together: `alpha`, of two parents the mean of theirs; `m` / (q n_classes); 1/2; `ess` / (q n_classes); 0.
+        Pseudo-counts of the Dirichlet priors. For each of the r categories of a column, given the class and one of the
+        q parent categories, "laplace" uses `alpha`, "m" uses `m` / r, "kt" uses 1/2, "bdeu" uses
+        `ess` / (r q n_classes) and "none" uses 0. For each of the q n_classes joint values of class and parents,
+        "laplace" uses `alpha` (the mean of both values for two parents), "m" uses `m` / (q n_classes), "kt" uses 1/2,
+        "bdeu" uses `ess` / (q n_classes) and "none" uses 0.
 
     Attributes
     ----------
@@ -682,9 +687,9 @@ class AODEClassifier(_PairModel):
     Raises
     ------
     ValueError
-        If a parameter or the data break a rule, or the counts of pairs, (categories of all columns)^2 x classes, are
-        more than 2^28; with `order` 2, if its probabilities, (categories of all pairs of columns) x (categories of all
-        columns) x classes, are; the message names it.
+        If a parameter or the data is invalid, or the number of pair counts, (categories of all columns)^2 x classes,
+        exceeds 2^28. With `order` 2, also if the number of probabilities, (categories of all pairs of columns) x
+        (categories of all columns) x classes, exceeds 2^28. The message names the cause.
 
     References
     ----------

@@ -41,27 +41,27 @@ from fastens.table.training_data import check_weights
 
 
 class LabelledTexts(NamedTuple):
-    """The classes and weights of texts."""
+    """Classes and weights of texts."""
 
     y: NDArray[np.int32]
     weight: Array | None
     n_classes: int
 
     def of(self, rows: slice) -> LabelledTexts:
-        """Those of some of them."""
+        """Return the classes and weights of a slice of the texts."""
         return self._replace(y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
 
 
 class TermSums(NamedTuple):
-    """What naive Bayes keeps of texts: sums over those of each class, a column for each term of the vocabulary."""
+    """Sufficient statistics of naive Bayes: sums over the texts of each class, one column per vocabulary term."""
 
     terms: list[str]
-    sums: Array  # how many texts have the term, or how often it comes, times their weights
-    class_counts: Array  # of the texts
+    sums: Array  # weighted number of texts with the term, or of its occurrences
+    class_counts: Array  # total weight of the texts
 
 
 class CountedTerms(NamedTuple):
-    """Different terms of some texts; the texts that have each and how often it comes, shape (2, n_terms)."""
+    """Distinct terms of texts, with document frequencies and occurrence counts of shape (2, n_terms)."""
 
     terms: list[str]
     counts: Array
@@ -69,16 +69,16 @@ class CountedTerms(NamedTuple):
 
 
 class _Terms:
-    """Terms in the order of their first sight, and what is counted of each."""
+    """Terms in order of first occurrence, with their counts."""
 
     def __init__(self, vectorizer: CountVectorizer, *, is_there: bool) -> None:
         self._analyze, self._binary, self._is_there = vectorizer.build_analyzer(), vectorizer.binary, is_there
         self.places: dict[str, int] = {}
-        self.counts = np.zeros((2, 0))  # the texts that have it, and how often it comes
+        self.counts = np.zeros((2, 0))  # document frequencies and occurrence counts
         self._n_texts = 0.0
 
     def rows_of(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
-        """Count the terms of texts, each so many times; return what naive Bayes adds up of each text and term."""
+        """Count the terms of texts, optionally repeated; return the matrix of texts by terms that naive Bayes sums."""
         found = [Counter(self._analyze(text)) for text in texts]
         columns = np.array([self.places.setdefault(term, len(self.places)) for own in found for term in own], np.int64)
         n_times = np.array([n for own in found for n in own.values()], dtype=np.float64)
@@ -94,17 +94,17 @@ class _Terms:
         return sparse.csr_matrix((data, columns.astype(dtype), ends.astype(dtype)), (len(found), len(self.places)))
 
     def of_texts(self) -> CountedTerms:
-        """What was counted."""
+        """Return the counts of all terms."""
         return CountedTerms(list(self.places), self.counts, self._n_texts)
 
 
 def index_type(largest: int) -> type[np.signedinteger[Any]]:
-    """Return the narrowest type that SciPy has for positions up to the largest."""
+    """Return the smallest index type that SciPy supports for positions up to `largest`."""
     return np.int32 if largest <= MAX_INT32 else np.int64
 
 
 def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
-    """Sums with room for more columns."""
+    """Return the sums, padded with zeros to at least `n_columns` columns."""
     return np.pad(sums, ((0, 0), (0, n_columns - sums.shape[1])))
 
 
@@ -116,10 +116,11 @@ def sum_terms(
     is_there: bool,
     on_terms: Callable[[int], Any],
 ) -> TermSums:
-    """The vocabulary that `fit` of the vectorizer would learn from all texts, and the sums of its terms, in one pass.
+    """Return the vocabulary that the vectorizer would learn from all texts and the sums of its terms, in one pass.
 
-    With `is_there` a term counts once in a text, whatever the vectorizer's choice of the most frequent terms. How many
-    terms were seen is told to `on_terms` on the way. Whole weights are numbers of copies for the vectorizer too.
+    If `is_there` is True, each term counts at most once per text in the sums, but the selection of the most frequent
+    terms still uses the vectorizer's counts. `on_terms` is called with the number of terms seen so far. Integer weights
+    count as copies for the vectorizer as well.
     """
     copies = rows._replace(weight=rows.weight if are_copies(rows.weight) else None)
     found = _Terms(vectorizer, is_there=is_there)
@@ -142,7 +143,7 @@ def sum_terms(
 
 
 class CountedTexts(RowSource):
-    """The counts of terms in the texts of a table that is read in batches: a CSR matrix for each batch."""
+    """Row source of term counts, with one CSR matrix for each batch of texts."""
 
     has_sparse_parts = True
 
@@ -157,9 +158,9 @@ class CountedTexts(RowSource):
 
 
 def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
-    """The vocabulary that `fit` of the vectorizer would learn from the texts of all ranks, in lists or in batches.
+    """Return the vocabulary that the vectorizer would learn from the texts of all processes, in lists or batches.
 
-    Whole weights are numbers of copies.
+    Integer weights count as copies.
     """
     found = _Terms(vectorizer, is_there=False)
     copies = weight if all(comm.gather(are_copies(weight))) else None
@@ -170,7 +171,7 @@ def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, c
 
 
 def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
-    """The terms that the vectorizer keeps, sorted."""
+    """Return the sorted terms that the vectorizer keeps."""
     with needing_words():
         terms = sorted({term for own in of_ranks for term in own.terms})
         if not terms:
@@ -184,7 +185,7 @@ def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> li
 
 
 def _kept(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
-    """Which terms `min_df`, `max_df` and `max_features` leave, from the texts they are in and how often they come."""
+    """Return a mask of the terms that pass `min_df`, `max_df` and `max_features`, given their counts."""
     ends = vectorizer.min_df, vectorizer.max_df
     least, most = (end if isinstance(end, Integral) else end * n_texts for end in ends)
     if most < least:
@@ -192,7 +193,7 @@ def _kept(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray
     kept = (counts[0] >= least) & (counts[0] <= most)
     limit = vectorizer.max_features
     if limit is not None and kept.sum() > limit:
-        best = np.flatnonzero(kept)[(-counts[1][kept].astype(np.int64)).argsort()[:limit]]  # as it does
+        best = np.flatnonzero(kept)[(-counts[1][kept].astype(np.int64)).argsort()[:limit]]  # CountVectorizer's order
         kept = np.zeros_like(kept)
         kept[best] = True
     if not kept.any():
@@ -202,7 +203,7 @@ def _kept(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray
 
 @contextmanager
 def needing_words() -> Iterator[None]:
-    """Within it, an error of a vocabulary that is empty says what texts must hold."""
+    """Replace the error message about an empty vocabulary by one that says what the texts must contain."""
     try:
         yield
     except ValueError as error:
@@ -213,12 +214,12 @@ def needing_words() -> Iterator[None]:
 
 
 def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
-    """Some of the texts of a list or of a table in batches."""
+    """Return selected texts of a list or of a table in batches."""
     return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
 
 
 def name_of_texts(X: Any) -> str | None:
-    """The name of the column of texts of a table of one column that has one."""
+    """Return the column name of a table with one column, or None if it has no name."""
     if isinstance(X, Batches | TableParts):
         names = list(X.columns or ())
     else:
@@ -227,13 +228,13 @@ def name_of_texts(X: Any) -> str | None:
 
 
 def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
-    """The texts of a list, a vector, or a table of one column, missing ones empty; one in batches stays as it is.
+    """Return the texts of a list, vector or one-column table; missing texts become empty, batches stay lazy.
 
-    A table may have further columns beside that of the name.
+    If `name` is the name of a column, the table may have other columns as well.
     """
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
-    if isinstance(X, Mapping | set | frozenset):  # whose keys are no rows, or in no order
+    if isinstance(X, Mapping | set | frozenset):  # keys are not rows, and sets are unordered
         raise ValueError(f"X must be a list of texts, or a table of one column; got a {type(X).__name__}.")
     if isinstance(X, Batches | TableParts):
         _check_one_column(X.columns or list(range(X.shape[1])))
@@ -248,7 +249,7 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
         if X.shape[1] != 1:
             raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")
         X = np.asarray(X)[:, 0]
-    elif hasattr(X, "to_pylist"):  # a column of Arrow
+    elif hasattr(X, "to_pylist"):  # an Arrow column
         X = X.to_pylist()
     elif not np.iterable(X):
         raise ValueError(f"X must be a list of texts; got {X!r}.")
@@ -271,8 +272,8 @@ def _check_one_column(names: list[str]) -> None:
 
 
 Array = NDArray[np.float64]
-WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's: two letters or digits at least
-MOST_STEMS = 100_000  # that are remembered
+WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's token pattern
+MOST_STEMS = 100_000  # size of the cache
 DOCUMENTS = "document-frequencies"
 MODELS: dict[str, Any] = {
     "multinomial": MultinomialNB,
@@ -294,14 +295,14 @@ def _stemmer(language: str) -> Any:
 
 
 class _Stemmers(threading.local):
-    """A stemmer for each thread: it holds the word that it is cutting."""
+    """Thread-local stemmers, because a stemmer keeps the current word as state."""
 
     def __init__(self, language: str) -> None:
         self.stem = _stemmer(language).stemWord
 
 
 class Tokenizer:
-    """The words of a text that are no stop words, cut to their stems where a language is given."""
+    """Tokenizer that drops stop words and, if a language is set, reduces words to their stems."""
 
     def __init__(self, stop_words: frozenset[str], language: str | None) -> None:
         self.stop_words = stop_words
@@ -313,7 +314,7 @@ class Tokenizer:
         self._known: dict[str, str] = {}
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text."""
+        """Return the words of a text."""
         words = [word for word in WORD.findall(text) if word not in self.stop_words]
         if self._stemmers is None:
             return words
@@ -348,51 +349,53 @@ def _are_words(value: Any) -> bool:
 
 @with_parameters
 class TextClassifier(BaseClassifier, SavedEstimator):
-    """Classify texts by their words: vocabulary, stop words, stems, counts, naive Bayes.
+    """Text classifier: tokenization, stop words, stemming, term counts and naive Bayes.
 
     Parameters
     ----------
     {parameters}
     model : "multinomial", "bernoulli", "complement" or "document-frequencies", default="multinomial"
-        The naive Bayes: MultinomialNB, BernoulliNB (whose features are always binary) or
-        ComplementNB. "document-frequencies" is BernoulliNB with the preparation of its textbook form: English stop
-        words are left out and words are cut to their English stems, unless `stop_words` or `stemmer` are other
-        than None. P(word | class) is the share of the class's texts that hold the word, smoothed; the probability of a
-        text is the product over all words of the vocabulary, those included that it does not hold.
+        Naive Bayes model: MultinomialNB, BernoulliNB (which always uses binary features) or ComplementNB.
+        "document-frequencies" is BernoulliNB with textbook preprocessing: English stop words are removed and words are
+        reduced to their English stems, unless `stop_words` or `stemmer` is set. In this model, P(word | class) is the
+        smoothed fraction of the texts of the class that contain the word. The likelihood of a text is a product over
+        the whole vocabulary, including the words that the text does not contain.
     features : "binary" or "count", default="binary"
-        Whether a word is in the text, or how often it is.
+        Term features: "binary" for presence or absence, "count" for the number of occurrences.
     lowercase : bool, default=True
-        Whether capital letters are taken for small ones.
+        If True, texts are converted to lower case before tokenization.
     stop_words : "english", list of str, or None, default=None
-        Words that are left out; an empty list for none, whatever the model.
+        Words to remove. If None, the default of `model` is used: English stop words for "document-frequencies", none
+        for the other models. Pass an empty list to keep all words.
     stemmer : str or None, default=None
-        Language by whose rules words are cut to their stems, such as "english"; needs the library snowballstemmer, the
-        extra ``fastens[text]``.
+        Language of the stemmer, such as "english". It requires snowballstemmer, which the extra ``fastens[text]``
+        installs. If None, the default of `model` is used: English for "document-frequencies", no stemming for the other
+        models.
     ngram_range : pair of int, default=(1, 1)
-        Fewest and most words in a row that make up a term of the vocabulary.
+        Minimum and maximum number of consecutive words in a term of the vocabulary.
     min_df, max_df : int or float, default=1 and 1.0
-        Number, or share, of texts that a term must be in at least, and at most.
+        Minimum and maximum document frequency of a term, as a number (int) or a fraction (float) of the texts.
     max_features : int or None, default=None
-        Keep so many of the most frequent terms.
+        Maximum size of the vocabulary: only the most frequent terms are kept. If None, it is unlimited.
     smoothing : "laplace", "m", "kt", "bdeu" or "none", default="laplace"
-        Pseudo-counts, as in MultinomialNB; model="complement" has "laplace" alone.
+        Pseudo-counts, as in MultinomialNB. model="complement" only supports "laplace".
     alpha : float, default=1.0
-        Pseudo-count with smoothing="laplace".
+        Pseudo-count for smoothing="laplace". Larger values smooth more.
 
     Attributes
     ----------
     {attributes}
     terms_ : array of str, shape (n_terms,)
-        The vocabulary, sorted.
+        Sorted vocabulary.
     classifier_ : fitted naive Bayes
-        Its columns are the terms.
+        Fitted model, whose columns are the terms.
 
     Raises
     ------
     ValueError
-        If a parameter or the data break a rule; the message names it.
+        If a parameter or the data is invalid; the message names it.
     ImportError
-        If `stemmer` is given and snowballstemmer is not installed.
+        If a stemmer is needed and snowballstemmer is not installed.
 
     References
     ----------
@@ -454,16 +457,17 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     # Fit --------------------------------------------------
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TextClassifier:
-        """Fit to texts and their labels.
+        """Fit the model to labelled texts.
 
         Parameters
         ----------
         X : list or array of str, shape (n_samples,), or a table of one column, also in files or a stream
-            The texts; a missing one is empty.
+            Texts. Missing texts are treated as empty.
         y : array of shape (n_samples,), or the name of a column
-            The labels.
+            Class labels.
         sample_weight : array of shape (n_samples,), optional
-            Weight 2 is the text twice, also for `min_df`, `max_df` and `max_features`, where all weights are whole.
+            Weights of the texts. A weight of 2 is equivalent to repeating the text. If all weights are integers, this
+            also applies to `min_df`, `max_df` and `max_features`.
 
         Returns
         -------
@@ -496,7 +500,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return self
 
     def _limit_of_terms(self, texts: RowSource) -> Callable[[int], Any]:
-        """A function that raises ValueError where so many terms take more memory than `fit` may."""
+        """Return a function that raises ValueError if a number of terms would exceed the memory limit of `fit`."""
         if texts.limits is None:
             return lambda _: None
         needs, limits = FitNeeds.of(self, weighted=False), texts.limits
@@ -513,7 +517,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return texts_needs(self, shape)
 
     def _learn_terms(self, texts: Any, weight: Array | None) -> Any:
-        """Take the vocabulary of texts; return their counts."""
+        """Learn the vocabulary of texts and return their term counts."""
         vectorizer = self._make_vectorizer()
         if self._comm.size > 1 or (weight is not None and self._leaves_terms_out()):
             self._take_terms(learn_terms(texts, weight, vectorizer, self._comm))
@@ -525,12 +529,12 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return counts
 
     def _leaves_terms_out(self) -> bool:
-        """Whether it matters how often terms come."""
+        """Return True if the vocabulary depends on the frequencies of terms."""
         takes_all = isinstance(self.max_df, float) and self.max_df == 1 and self.min_df in (0, 1)
         return self.max_features is not None or not takes_all
 
     def _is_source(self, X: Any) -> bool:
-        # A string that names no file is a text by mistake.
+        # A string that is not a file name is a single text, passed by mistake instead of a list.
         return super()._is_source(X) and (not isinstance(X, str) or is_file_name(X))
 
     def _make_vectorizer(self, terms: Any = None) -> CountVectorizer:
@@ -542,7 +546,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             token_pattern=None,
             lowercase=self.lowercase,
             ngram_range=tuple(self.ngram_range),
-            min_df=self.min_df or 0.0,  # a whole 0 is a share of 0
+            min_df=self.min_df or 0.0,  # CountVectorizer rejects the integer 0
             max_df=self.max_df or 0.0,
             max_features=self.max_features,
             binary=self.features == "binary",
@@ -562,12 +566,12 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     # Predict --------------------------------------------------
 
     def transform(self, X: Any) -> Any:
-        """Return the counts, or presence, of the vocabulary's terms in texts, a CSR matrix of floats."""
+        """Return the counts, or the presence, of the vocabulary terms in texts as a CSR matrix of floats."""
         self._check_fitted()
         return self._counts_of(texts_of(X, name=self._column))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Return the names of the columns of `transform`, which are the terms; `input_features` is not used."""
+        """Return the column names of `transform`, which are the terms; `input_features` is ignored."""
         self._check_fitted()
         return self.terms_.astype(object)
 
@@ -575,7 +579,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return self._vectorizer.transform(texts).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each text, shape (n_samples,)."""
+        """Predict the most probable class of each text, shape (n_samples,)."""
         counts = self.transform(X)
         return self.classifier_.predict(counts)
 
@@ -595,12 +599,13 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         Parameters
         ----------
         n : int, default=10
-            Most terms of a class.
+            Maximum number of terms for each class.
 
         Returns
         -------
         dict of lists of (term, score), by label
-            The score is log P(term | class) - log P(term | the other classes), both smoothed; best first.
+            Terms in descending order of score, which is log P(term | class) - log P(term | all other classes), with
+            smoothed probabilities.
         """
         self._check_fitted()
         whole(1).check("n", n)

@@ -1,4 +1,4 @@
-"""A Bayesian network over discrete variables, as plain data: names, values, parents and probability tables."""
+"""Bayesian network over discrete variables as plain data: names, values, parents and probability tables."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from fastens.bayes.networks.structures import Parents, check_acyclic, children_o
 from fastens.cached import cached_property
 
 Array = NDArray[np.float64]
-NEAR_ONE = 0.01  # published tables are rounded
+NEAR_ONE = 0.01  # tolerance for sums, because published tables are rounded
 
 
 @dataclass(frozen=True)
 class DiscreteNetwork:
-    """A Bayesian network; variables are numbered in the order of `names`."""
+    """Bayesian network whose variables are indexed in the order of `names`."""
 
     names: tuple[str, ...]
-    states: tuple[tuple[Any, ...], ...]  # the values of each variable
+    states: tuple[tuple[Any, ...], ...]  # values of each variable
     parents: Parents
-    tables: tuple[Array, ...]  # P(variable | parents): axes for the parents, in their order, and for the variable
+    tables: tuple[Array, ...]  # P(variable | parents): one axis per parent, in order, then the variable
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -32,38 +32,38 @@ class DiscreteNetwork:
 
     @cached_property
     def families(self) -> list[tuple[int, ...]]:
-        """The variables of each table, in the order of its axes."""
+        """Variables of each table, in the order of its axes."""
         return families_of(self.parents)
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """The children of each variable."""
+        """Children of each variable."""
         return children_of(self.parents)
 
     @cached_property
     def order(self) -> list[int]:
-        """The variables, parents before children."""
+        """Topological order of the variables, with parents before children."""
         return topological_order(self.parents)
 
     @cached_property
     def n_parameters(self) -> int:
-        """Free parameters: the cells less one for each distribution."""
+        """Number of free parameters: the number of cells minus one for each distribution."""
         return sum(table.size - table[..., 0].size for table in self.tables)
 
     @cached_property
     def edges(self) -> list[tuple[str, str]]:
-        """Pairs (parent, child), child by child."""
+        """Edges as pairs (parent, child), grouped by child."""
         return [(self.names[p], self.names[node]) for node, found in enumerate(self.parents) for p in found]
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def with_tables(self, tables: Sequence[Array]) -> DiscreteNetwork:
-        """The same structure with other probabilities."""
+        """Return a network with this structure and other probability tables."""
         return replace(self, tables=tuple(tables))
 
     def ordered(self, order: Sequence[int]) -> DiscreteNetwork:
-        """The same network with its variables in another order."""
+        """Return the network with its variables in another order."""
         place = {old: new for new, old in enumerate(order)}
         return DiscreteNetwork(
             tuple(self.names[old] for old in order),
@@ -73,7 +73,7 @@ class DiscreteNetwork:
         )
 
     def with_sorted_states(self, variable: int) -> DiscreteNetwork:
-        """The same network with the values of one variable in ascending order."""
+        """Return the network with the values of one variable sorted in ascending order."""
         values = self.states[variable]
         order = sorted(range(len(values)), key=values.__getitem__)
         tables = [
@@ -84,7 +84,7 @@ class DiscreteNetwork:
         return replace(self, states=tuple(states), tables=tuple(tables))
 
     def check(self) -> None:
-        """Raise ValueError unless the parts fit each other and the tables hold probabilities."""
+        """Raise ValueError unless all parts are consistent and the tables hold probabilities."""
         n = len(self.names)
         if len({len(self.names), len(self.states), len(self.parents), len(self.tables)}) != 1 or n == 0:
             raise ValueError("a network must have as many sets of values, parents and tables as variables, at least 1.")
@@ -101,17 +101,17 @@ class DiscreteNetwork:
 
 
 def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Each variable's parents and itself."""
+    """Return the parents of each variable followed by the variable itself."""
     return [(*found, node) for node, found in enumerate(parents)]
 
 
 def joined(tables: Sequence[Array]) -> Array:
-    """The cells of all tables, those of one after those of another."""
+    """Return the concatenated cells of all tables."""
     return np.concatenate([table.ravel() for table in tables])
 
 
 def as_table(name: str, given: Any) -> Array:
-    """What a user gives for a table, as an array; ValueError where it holds no numbers."""
+    """Convert a table passed by the user to an array; raise ValueError if it is not numeric."""
     try:
         return np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -119,7 +119,7 @@ def as_table(name: str, given: Any) -> Array:
 
 
 def check_table(name: str, table: Array, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless a table holds distributions along its last axis, up to rounding."""
+    """Raise ValueError unless a table holds distributions along its last axis, up to rounding errors."""
     if table.shape != shape:
         raise ValueError(f"the table of {name!r} must have the shape {shape}, parents first; got {table.shape}.")
     if not np.isfinite(table).all() or (table < 0).any():

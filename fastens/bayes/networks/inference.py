@@ -16,26 +16,26 @@ from fastens.bayes.networks.structures import ancestors
 from fastens.engine.elementary import log
 
 Array = NDArray[np.float64]
-UNSCALED = 16  # factors whose product does not underflow
+UNSCALED = 16  # number of factors whose product cannot underflow
 
 
 class Factor(NamedTuple):
-    """A table over the variables of `scope`."""
+    """Table over the variables of `scope`."""
 
     scope: tuple[int, ...]
     values: Array  # (n_rows or 1, sizes of the scope...)
 
 
 class Elimination(NamedTuple):
-    """What is left after variables were summed out, and what they were summed out of."""
+    """Result of variable elimination: the remaining factors and the elimination steps."""
 
     factors: list[Factor]
-    log_scale: Array  # (n_rows or 1,): the logs of what rescaling took away
-    steps: list[tuple[int, Factor]]  # each variable with the product that it was removed from
+    log_scale: Array  # (n_rows or 1,): logs of the scale factors
+    steps: list[tuple[int, Factor]]  # each variable with the product it was eliminated from
 
 
 def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
-    """The product of factors, rescaled row by row, and the log of what it was divided by."""
+    """Return the product of factors, rescaled by row, and the logs of the scale factors."""
     scope = tuple(sorted({variable for factor in factors for variable in factor.scope}))
     values, log_scale = np.ones((1,) * (len(scope) + 1)), np.zeros(1)
     for count, factor in enumerate(sorted(factors, key=lambda factor: factor.values.size)):
@@ -59,15 +59,15 @@ def _check_size(one: tuple[int, ...], other: tuple[int, ...]) -> None:
 
 
 def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], sizes: Sequence[int]) -> list[int]:
-    """In which order to sum variables out: next the one whose neighbours need the fewest new edges (min-fill).
+    """Return an elimination order by the min-fill heuristic: next is the variable that adds the fewest edges.
 
-    Of equal ones, the one whose product is the smallest table.
+    Ties go to the variable whose product is the smallest table.
     """
     neighbours = _neighbours(scopes)
     waiting = set(remove)
     costs = {variable: _fill_cost(variable, neighbours, sizes) for variable in waiting}
     order = []
-    queue = [(cost, variable) for variable, cost in costs.items()]  # and those that have changed since
+    queue = [(cost, variable) for variable, cost in costs.items()]  # stale entries remain in the queue
     heapify(queue)
     while waiting:
         cost, best = heappop(queue)
@@ -76,9 +76,9 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
         waiting.remove(best)
         order.append(best)
         around = neighbours.pop(best, set())
-        if cost[0] == 0:  # all of them are neighbours of each other already
+        if cost[0] == 0:  # all neighbours are connected already
             for variable in around:
-                gone = len(neighbours[variable]) - len(around)  # edges that were missing to the one that is removed
+                gone = len(neighbours[variable]) - len(around)  # missing edges to the eliminated variable
                 neighbours[variable].remove(best)
                 if variable in waiting:
                     costs[variable] = costs[variable][0] - gone, _table_size(variable, neighbours[variable], sizes)
@@ -120,9 +120,9 @@ def _table_size(variable: int, around: Iterable[int], sizes: Sequence[int]) -> f
 def eliminate(
     factors: Sequence[Factor], remove: Iterable[int], sizes: Sequence[int], *, by_max: bool = False
 ) -> Elimination:
-    """Sum variables out of a product of factors, or with `by_max` take the maximum over them."""
-    left = dict(enumerate(factors))  # in the order of their numbers
-    numbers: dict[int, list[int]] = {}  # of the factors whose scope a variable is in, also of those that are gone
+    """Sum variables out of a product of factors, or maximise over them if `by_max` is True."""
+    left = dict(enumerate(factors))  # ordered by factor index
+    numbers: dict[int, list[int]] = {}  # factor indices by variable, including eliminated factors
     for number, factor in left.items():
         for variable in factor.scope:
             numbers.setdefault(variable, []).append(number)
@@ -153,16 +153,16 @@ def _sum_of_logs(constants: Iterable[Factor]) -> Array:
 
 
 def _rescaled(values: Array) -> tuple[Array, Array]:
-    """Values whose largest in each row is 1, and the log of what they were divided by; rows of zeros stay."""
+    """Scale each row to a maximum of 1 and return the logs of the scale factors; rows of zeros are unchanged."""
     peak = values.reshape(len(values), -1).max(axis=1)
     peak = np.where(peak > 0, peak, 1.0)
     return values / peak.reshape(-1, *(1,) * (values.ndim - 1)), log(peak)
 
 
 def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int]) -> tuple[Factor, Array]:
-    """The product of the factors summed over all variables but `keep`, divided by its total; and the log of that.
+    """Return the normalised product of the factors, marginalised to `keep`, and the log of its total.
 
-    Rows whose total is 0 have log -inf and zeros.
+    Rows with a total of 0 hold zeros and a log total of -inf.
     """
     kept = set(keep)
     remove = {variable for factor in factors for variable in factor.scope} - kept
@@ -178,9 +178,10 @@ def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int
 
 
 def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.random.Generator) -> dict[int, NDArray]:
-    """Draw `n` joint values of all variables that were summed out, by the last first; factors have one row.
+    """Draw `n` joint values of all eliminated variables, in reverse order of elimination; factors have one row.
 
-    Given the values of those removed later, a variable has the distribution of the product that it was removed from.
+    Given the values of the variables eliminated later, the distribution of a variable is proportional to the product it
+    was eliminated from.
     """
     drawn: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
@@ -191,7 +192,7 @@ def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.rando
 
 
 def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
-    """The most probable joint values of all variables that were removed by maxima; the first of equals."""
+    """Return the most probable joint values of all variables that were maximised out; ties go to the first."""
     found: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
         found[variable] = _at(joined, variable, found, 1).argmax(axis=1)
@@ -199,19 +200,19 @@ def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
 
 
 def _at(joined: Factor, variable: int, known: dict[int, NDArray], n: int) -> Array:
-    """The table's entries for each value of a variable, shape (n, size), the others being known."""
+    """Return the entries for each value of a variable given all others, shape (n, size)."""
     others = tuple(other for other in joined.scope if other != variable)
     values = np.moveaxis(joined.values[0], joined.scope.index(variable), -1)
     entries = values[tuple(known[other] for other in others)]
     return np.broadcast_to(entries, (n, entries.shape[-1]))
 
 
-BLOCK_CELLS = 1 << 20  # of the joint table of a block of rows: 8 MB
-JOINT_CELLS = 1 << 12  # of a small joint table
+BLOCK_CELLS = 1 << 20  # maximum joint table of a block of rows: 8 MB
+JOINT_CELLS = 1 << 12  # maximum cells of a small joint table
 
 
 class Component(NamedTuple):
-    """Connected missing variables, the variables whose tables they touch, and the rows they are missing in."""
+    """Connected missing variables, the variables whose tables contain them, and the rows that lack them."""
 
     variables: tuple[int, ...]
     touched: tuple[int, ...]
@@ -221,9 +222,10 @@ class Component(NamedTuple):
 def find_components(
     network: DiscreteNetwork, is_missing: NDArray[np.bool_], wanted: int | None = None, *, prune: bool = True
 ) -> list[Component]:
-    """The components of all rows, or those with the variable `wanted`.
+    """Return the components of all rows, or those that contain the variable `wanted`.
 
-    With `prune`, missing variables without a known or wanted descendant are left out: their tables sum to 1.
+    If `prune` is True, missing variables without known or wanted descendants are dropped, because their tables sum to
+    1.
     """
     packed = np.packbits(is_missing, axis=0)
     patterns, first, pattern_of_row = np.unique(packed, axis=1, return_index=True, return_inverse=True)
@@ -264,14 +266,14 @@ def _components_of(
 def evidence_factors(
     network: DiscreteNetwork, component: Component, codes: NDArray[Any], rows: NDArray[np.intp]
 ) -> list[Factor]:
-    """The tables that a component touches, at the known values of the rows."""
+    """Return the factors of a component at the known values of the rows."""
     return [
         evidence_factor(network, variable, set(component.variables), codes[:, rows]) for variable in component.touched
     ]
 
 
 def evidence_factor(network: DiscreteNetwork, variable: int, unknown: set[int], codes: NDArray[Any]) -> Factor:
-    """A variable's table at the known values of rows: a factor of the unknown ones in its family."""
+    """Return the table of a variable at the known values of rows, a factor over the unknown variables of its family."""
     family = network.families[variable]
     table, scope, known = split_axes(network.tables[variable], family, unknown)
     if not known:
@@ -280,14 +282,14 @@ def evidence_factor(network: DiscreteNetwork, variable: int, unknown: set[int], 
 
 
 def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tuple[Array, tuple[int, ...], list[int]]:
-    """A view with the axes of the known variables first, then the unknown ones in ascending order; and both."""
+    """Return a view with known axes first and then unknown axes in ascending order, and both lists of variables."""
     known = [variable for variable in family if variable not in unknown]
     scope = tuple(sorted(variable for variable in family if variable in unknown))
     return table.transpose([family.index(variable) for variable in (*known, *scope)]), scope, known
 
 
 def blocks_of(network: DiscreteNetwork, component: Component) -> Iterator[NDArray[np.intp]]:
-    """The rows of a component in blocks whose tables fit the cache."""
+    """Yield the rows of a component in blocks whose tables fit the cache."""
     n_cells = min(np.prod(network.sizes[list(component.variables)], dtype=np.float64), JOINT_CELLS)
     step = BLOCK_CELLS // max(int(n_cells), 1)
     for first in range(0, len(component.rows), step):
@@ -297,7 +299,7 @@ def blocks_of(network: DiscreteNetwork, component: Component) -> Iterator[NDArra
 def posterior_of(
     network: DiscreteNetwork, component: Component, keep: tuple[int, ...], factors: list[Factor], n_rows: int
 ) -> tuple[Array, Array]:
-    """P(keep | what is known of each row), zeros where that is impossible; and the log of the touched tables' sum."""
+    """Return P(keep | known values) of each row, zeros if impossible, and the log total of the component's factors."""
     found, log_total = marginal(factors, keep, network.sizes.tolist())
     shape = tuple(network.sizes[sorted(keep)])
     return np.broadcast_to(found.values, (n_rows, *shape)), np.broadcast_to(log_total, n_rows)
@@ -306,16 +308,16 @@ def posterior_of(
 def expected_counts(
     network: DiscreteNetwork, components: list[Component], codes: NDArray[Any], weights: Array | None
 ) -> tuple[list[Array], float]:
-    """What the missing values add to each family's counts in expectation, and the sum of log probabilities of the rest.
+    """Return the expected counts of each family from missing values, and the sum of log probabilities.
 
-    The log probabilities are those of the tables that components touch; rows in which a family is known are counted
-    elsewhere. Impossible rows add nothing, and make the sum -inf.
+    The log probabilities include the tables in components; rows in which a family is known are counted elsewhere.
+    Impossible rows add no counts and make the sum -inf.
     """
     counts = [np.zeros(table.shape) for table in network.tables]
     total = 0.0
     for component in components:
         joint_size = np.prod(network.sizes[list(component.variables)], dtype=np.float64)
-        # A small joint table is made once, and summed for each family.
+        # A small joint table is computed once and marginalised for each family.
         keep = component.variables if joint_size <= JOINT_CELLS else ()
         for rows in blocks_of(network, component):
             weight = np.ones(len(rows)) if weights is None else weights[rows]
@@ -335,7 +337,7 @@ def expected_counts(
 
 
 def _add_shares(view: Array, known: list[NDArray[Any]], share: Array, weight: Array) -> None:
-    """Add each row's weighted share to the cells of the known values."""
+    """Add the weighted share of each row to the cells of its known values."""
     n_known = view.shape[: len(known)]
     cells = np.zeros(len(weight), dtype=np.intp)
     for size, code in zip(n_known, known, strict=True):
@@ -350,7 +352,7 @@ def _add_shares(view: Array, known: list[NDArray[Any]], share: Array, weight: Ar
 
 
 def log_likelihoods(network: DiscreteNetwork, codes: NDArray[Any], n_threads: int = 1) -> Array:
-    """Log probability of the known values of each row; codes above the sizes count as missing."""
+    """Return the log probability of the known values of each row; codes above the sizes are treated as missing."""
     out = np.zeros((codes.shape[1], 1))
     tables = [log(table)[..., None] for table in network.tables]
     add_family_logs(codes, network.sizes, network.families, tables, out, n_threads)
@@ -365,15 +367,16 @@ def log_likelihoods(network: DiscreteNetwork, codes: NDArray[Any], n_threads: in
 
 
 def missing_in(network: DiscreteNetwork, codes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which codes are missing values."""
+    """Return a mask of the codes that are missing values."""
     return (codes == 0) | (codes > network.sizes[:, None])
 
 
 def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any], n_threads: int = 1) -> Array:
-    """Log of P(variable | the known values of each row), (n_rows, n_values), up to a constant for each row.
+    """Return log P(variable | known values) of each row up to a constant per row, shape (n_rows, n_values).
 
-    Where the variable's Markov blanket is known, its own table and its children's decide (Pearl 1988, section 3.3.1).
-    Otherwise missing values are summed out. The variable's own code does not count. Impossible rows are all -inf.
+    If the Markov blanket of the variable is known, only its table and the tables of its children matter (Pearl 1988,
+    section 3.3.1). Otherwise, missing values are summed out. The code of the variable itself is ignored. Impossible
+    rows are -inf everywhere.
     """
     codes = codes.copy()
     codes[variable] = 0
@@ -400,7 +403,7 @@ def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any],
 
 
 def query(network: DiscreteNetwork, variables: Sequence[int], evidence: Mapping[int, int]) -> tuple[Array, float]:
-    """P(variables | evidence), an axis for each variable in their order, and log P(evidence)."""
+    """Return P(variables | evidence), with one axis for each variable in order, and log P(evidence)."""
     factors = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
     found, log_total = marginal(factors, variables, network.sizes.tolist())
     axes = [found.scope.index(variable) for variable in variables]
@@ -408,7 +411,7 @@ def query(network: DiscreteNetwork, variables: Sequence[int], evidence: Mapping[
 
 
 def _factors(network: DiscreteNetwork, nodes: set[int], evidence: Mapping[int, int]) -> list[Factor]:
-    """The tables of some variables at the evidence, which is the same in all rows."""
+    """Return the tables of variables at the evidence, which is shared by all rows."""
     codes = np.zeros((len(network.names), 1), dtype=np.int64)
     for variable, position in evidence.items():
         codes[variable] = position + 1
@@ -417,7 +420,7 @@ def _factors(network: DiscreteNetwork, nodes: set[int], evidence: Mapping[int, i
 
 
 def explain(network: DiscreteNetwork, evidence: Mapping[int, int]) -> tuple[dict[int, int], float]:
-    """The most probable values of all variables without evidence, and log P(them, evidence)."""
+    """Return the most probable values of all unobserved variables and log P(values, evidence)."""
     factors = _factors(network, set(range(len(network.names))), evidence)
     unknown = set(range(len(network.names))) - set(evidence)
     found = eliminate(factors, unknown, network.sizes.tolist(), by_max=True)
@@ -430,9 +433,10 @@ def explain(network: DiscreteNetwork, evidence: Mapping[int, int]) -> tuple[dict
 def draw(
     network: DiscreteNetwork, n: int, evidence: Mapping[int, int], random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw joint values given the evidence, exactly; positions, shape (n_variables, n).
+    """Draw joint values from the exact distribution given evidence, as positions of shape (n_variables, n).
 
-    Without evidence, parents before children; with it, backwards through an elimination.
+    Without evidence, parents are drawn before children; with evidence, values are drawn backwards through an
+    elimination.
     """
     out = np.zeros((len(network.names), n), dtype=np.int64)
     if not evidence:

@@ -58,14 +58,14 @@ Evidence = Mapping[str, Any] | None
 
 
 class Explanation(NamedTuple):
-    """The most probable values of the variables without evidence, and log P(they and the evidence)."""
+    """Most probable values of the variables without evidence, and their log joint probability with the evidence."""
 
     values: dict[str, Any]
     log_probability: float
 
 
 class NetworkQueries:
-    """Exact inference in `_network`; `_code_rows(X, y)` encodes rows in the order of the network's variables."""
+    """Mixin for exact inference in `_network`; `_code_rows(X, y)` encodes rows in the order of its variables."""
 
     _network: DiscreteNetwork
     _encoder: InputEncoder
@@ -86,33 +86,33 @@ class NetworkQueries:
 
     @property
     def node_names_(self) -> list[str]:
-        """The variables: the columns, hidden variables, the class."""
+        """Names of the variables: columns, hidden variables and the class."""
         return list(self._fitted.names)
 
     @property
     def states_(self) -> dict[str, list[Any]]:
-        """The values of each variable."""
+        """Values of each variable."""
         return {name: list(found) for name, found in zip(self._fitted.names, self._network.states, strict=True)}
 
     @property
     def parents_(self) -> dict[str, list[str]]:
-        """The parents of each variable."""
+        """Parents of each variable."""
         names = self._fitted.names
         return {name: [names[p] for p in found] for name, found in zip(names, self._network.parents, strict=True)}
 
     @property
     def edges_(self) -> list[tuple[str, str]]:
-        """Pairs (parent, child)."""
+        """Edges as pairs (parent, child)."""
         return self._fitted.edges
 
     @property
     def tables_(self) -> dict[str, Array]:
-        """P(variable | parents): axes for the parents in the order of `parents_`, and one for the variable."""
+        """P(variable | parents) of each variable: one axis per parent, in the order of `parents_`, then its own."""
         return dict(zip(self._fitted.names, self._network.tables, strict=True))
 
     @property
     def n_parameters_(self) -> int:
-        """Free parameters of the tables."""
+        """Number of free parameters of the tables."""
         return self._fitted.n_parameters
 
     def _number(self, variable: Any, parameter: str = "variable") -> int:
@@ -137,7 +137,7 @@ class NetworkQueries:
         return found
 
     def _position(self, number: int, value: Any) -> int | None:
-        """The position of a value of a variable, None if it has no such value."""
+        """Return the position of a value of a variable, or None if the value is unknown."""
         values = self._network.states[number]
         is_value = isinstance(value, Hashable) and not is_missing(value) and value in values
         return values.index(value) if is_value else None
@@ -145,24 +145,24 @@ class NetworkQueries:
     # One set of evidence --------------------------------------------------
 
     def query(self, variables: str | list[str], evidence: Evidence = None) -> dict[Any, float]:
-        """Return the exact distribution of variables given values of others, by variable elimination.
+        """Return the exact distribution of variables given evidence, by variable elimination.
 
         Parameters
         ----------
         variables : str or list of str
-            The query variable, or several for their joint distribution.
+            Query variable, or a list of variables for their joint distribution.
         evidence : dict, optional
-            Values of other variables, by name.
+            Values of observed variables by name.
 
         Returns
         -------
         dict
-            The probability of each value, or of each tuple of values.
+            Probability of each value, or of each tuple of values.
 
         Raises
         ------
         ValueError
-            If a variable or value is unknown, a variable is both queried and given, or the evidence is impossible.
+            If a variable or value is unknown, a query variable is also in the evidence, or the evidence is impossible.
         """
         self._check_fitted()
         instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
@@ -180,42 +180,42 @@ class NetworkQueries:
         return {tuple(v[i] for v, i in zip(values, cell, strict=True)): float(table[cell]) for cell in cells}
 
     def log_probability(self, evidence: Evidence = None) -> float:
-        """Return log P(evidence), -inf where it is impossible; `evidence` as in `query`."""
+        """Return log P(evidence), or -inf if the evidence is impossible; see `query` for `evidence`."""
         return query(self._fitted, [], self._evidence(evidence))[1]
 
     def most_probable(self, evidence: Evidence = None) -> Explanation:
-        """Return the most probable explanation: the joint values of all other variables that are most probable.
+        """Return the most probable explanation: the most probable joint values of all unobserved variables.
 
         Parameters
         ----------
         evidence : dict, optional
-            Values of variables, by name.
+            Values of observed variables by name.
 
         Returns
         -------
         Explanation
-            With `values` and `log_probability`, that of them and the evidence together.
+            Named tuple with `values` and `log_probability`, the log joint probability of the values and the evidence.
         """
         found, log_probability = explain(self._fitted, self._evidence(evidence))
         values = {self._network.names[v]: self._network.states[v][place] for v, place in sorted(found.items())}
         return Explanation(values, log_probability)
 
     def sample(self, n: int = 1, evidence: Evidence = None, random_state: Any = None) -> NDArray[Any]:
-        """Draw rows from the network, given evidence exactly.
+        """Draw rows from the exact distribution of the network given evidence.
 
         Parameters
         ----------
         n : int, default=1
             Number of rows, at least 0.
         evidence : dict, optional
-            Values of variables, by name, that all rows have.
+            Values of observed variables by name, which are fixed in all rows.
         random_state : int, RandomState, Generator or None, default=None
-            Fixes the draws.
+            Seed of the draws.
 
         Returns
         -------
         array of objects, shape (n, n_variables)
-            Values; columns in the order of `node_names_`.
+            Sampled values, with columns in the order of `node_names_`.
 
         Raises
         ------
@@ -238,19 +238,20 @@ class NetworkQueries:
     # Rows --------------------------------------------------
 
     def posterior(self, variable: str, X: ArrayLike) -> Array:
-        """Return P(variable | what is known of the row) for many rows at once.
+        """Return P(variable | known values of the row) for many rows at once.
 
         Parameters
         ----------
         variable : str
-            Any variable of the network; if it is a column of `X`, its values there do not count.
+            Any variable of the network. If it is a column of `X`, its values in `X` are ignored.
         X : array or data frame of shape (n_samples, n_features)
-            The rows. Missing values, and those not seen in `fit`, are summed out; so is the class.
+            Rows. Missing values, values that were not seen in `fit`, and the class are summed out.
 
         Returns
         -------
         array of shape (n_samples, n_values)
-            Columns in the order of ``states_[variable]``. Where the values that decide have probability 0, P(variable).
+            Probabilities, with columns in the order of ``states_[variable]``. If the known values have probability 0,
+            the marginal P(variable).
         """
         self._check_fitted()
         number = self._number(variable)
@@ -265,23 +266,23 @@ class NetworkQueries:
 
     @opening_tables
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
-        """Return log P(what is known of the row), with its label where `y` is given; shape (n_samples,)."""
+        """Return log P(known values of the row), including the label if `y` is passed; shape (n_samples,)."""
         return log_likelihoods(self._fitted, self._code_rows(X, y), resolve_n_jobs(self.n_jobs))
 
-    # A picture --------------------------------------------------
+    # Plot --------------------------------------------------
 
     def plot(self, ax: Any = None, *, tables: bool = False, max_rows: int = 8) -> Any:
-        """Draw the network in layers, parents above children, and return the axes; needs matplotlib.
+        """Plot the network in layers, with parents above children; requires matplotlib.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; default: a new figure, large enough.
+            Axes to plot on. If None, a new figure of sufficient size is created.
         tables : bool, default=False
-            Whether the probabilities of each variable's values stand below its name, a line for each combination of its
-            parents' values.
+            If True, the conditional probability table of each variable is printed below its name, with one line for
+            each combination of parent values.
         max_rows : int, default=8
-            Most lines of a table; "..." stands for the others.
+            Maximum number of lines of a table; "..." replaces the remaining lines.
 
         Returns
         -------
@@ -320,11 +321,11 @@ class NetworkQueries:
         return plot_network(list(found.names), found.parents, self._highlighted(), ax, texts)
 
     def _highlighted(self) -> int | None:
-        """The variable that a picture makes stand out."""
+        """Index of the variable that plots highlight, or None."""
         return None
 
 
-MANY_VALUES = 100  # of a column of fractions, which was hardly meant to be a discrete variable
+MANY_VALUES = 100  # a column with more distinct fractions is hardly discrete
 
 GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
 MANY = whole(2, 65_000)
@@ -338,82 +339,89 @@ HIDDEN = NONE | Rule(
 
 @with_parameters
 class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator, NetworkQueries):
-    """A Bayesian network over discrete variables: a classifier, and a model of the whole table.
+    """Bayesian network over discrete variables: a classifier and a model of the joint distribution of a table.
 
-    Every column is a variable and its distinct values are the variable's states, numbers too, unless `max_bins` cuts
-    them into bins. With `y` the class is one more variable. The structure is given or learned, the conditional
-    probability tables are estimated from counts under Dirichlet priors, and inference is exact.
+    Every column is a variable whose states are its distinct values. This also applies to numeric columns unless
+    `max_bins` is set. If `y` is passed, the class is an additional variable. The structure is either specified or
+    learned. Conditional probability tables are estimated from counts under Dirichlet priors, and inference is exact.
 
-    Missing values are summed out: in `fit` by EM, in predictions by variable elimination. A value that `fit` did not
-    see counts as missing.
+    Missing values are handled by EM in `fit` and summed out by variable elimination in prediction. Values that were not
+    seen in `fit` are treated as missing.
 
     Parameters
     ----------
     structure : {"hill-climb", "chow-liu", "tan", "kdb"}, dict or list of pairs, default="hill-climb"
-        "hill-climb": edges are added, removed and reversed, the best first, while the score rises. "chow-liu": the tree
-        of the greatest likelihood. "tan": the class is a parent of all columns, which also form a tree. "kdb": the
-        class is a parent of all columns; columns are ranked by mutual information with the class, and each has further
-        parents from those before it, of the greatest mutual information given the class. Given: a dict of parents by
-        child, or edges (parent, child); variables by name (columns of arrays are x0, x1, ...) or number.
+        Structure of the network. "hill-climb" adds, removes and reverses edges greedily while the score improves.
+        "chow-liu" is the maximum likelihood tree. "tan" makes the class a parent of all columns, which also form a
+        tree. "kdb" makes the class a parent of all columns and ranks columns by mutual information with the class; the
+        other parents of a column are the higher-ranked columns with the highest conditional mutual information given
+        the class. A structure can be specified as a dict of parents by child or as a list of edges (parent, child).
+        Variables are identified by name (x0, x1, ... for the columns of arrays) or index.
     criterion : {"bic", "aic", "bdeu", "k2"}, default="bic"
-        The score that hill-climbing maximises.
+        Score that hill-climbing maximises.
     max_parents : int, default=3
-        Most parents of a variable in hill-climbing and "kdb", where the class is one: 3 is KDB with k = 2.
+        Maximum number of parents of a variable for "hill-climb" and "kdb". The class counts as a parent, so 3 is KDB
+        with k = 2.
     min_information : float, default=0.03
-        In "kdb" the least mutual information of a column and its parent given the class, in nats.
+        Minimum conditional mutual information between a column and a parent given the class for "kdb", in nats. Larger
+        values add fewer edges.
     tabu : int, default=0
-        How many moves of hill-climbing in a row may fail to improve on the best structure; none is visited twice.
+        Number of consecutive moves of hill-climbing that may fail to improve on the best structure. No structure is
+        visited twice. Larger values escape more local maxima but take longer.
     smoothing : {"laplace", "m", "kt", "bdeu", "none"}, default="laplace"
-        Pseudo-count of each of the r values under each of the q combinations of the parents' values: `alpha`; `m` / r;
-        1/2; `ess` / (r q); 0, maximum likelihood.
+        Pseudo-count of each of the r values of a variable for each of the q combinations of parent values. "laplace"
+        uses `alpha`, "m" uses `m` / r, "kt" uses 1/2, "bdeu" uses `ess` / (r q) and "none" uses 0 (maximum likelihood).
     alpha : float, default=1.0
-        For smoothing="laplace".
+        Pseudo-count for smoothing="laplace". Larger values smooth more.
     m : float, default=1.0
-        For smoothing="m".
+        Total pseudo-count of each distribution for smoothing="m". Larger values smooth more.
     ess : float, default=1.0
-        Equivalent sample size, for smoothing="bdeu" and criterion="bdeu".
+        Equivalent sample size for smoothing="bdeu" and criterion="bdeu". Larger values smooth more.
     missing : {"em", "gradient"}, default="em"
-        How the likelihood is maximised where values are missing: expectation-maximisation or gradient ascent.
+        Algorithm that maximises the likelihood if values are missing: expectation-maximisation or gradient ascent.
     start : {"counts", "random"} or dict, default="counts"
-        Initial tables of EM. "counts": those of the rows in which a variable and its parents are known. "random":
-        drawn uniformly. Or tables by variable, of probabilities greater than 0, as in `tables_`; the others are those
-        of "counts".
+        Initial tables of EM. "counts" uses the rows in which a variable and its parents are known, and "random" draws
+        tables uniformly. A dict specifies tables by variable, with probabilities greater than 0 in the format of
+        `tables_`; the remaining tables are initialised as with "counts".
     learning_rate : float or None, default=None
-        Step size of missing="gradient", greater than 0 and at most 1. With it gradient ascent also runs where nothing
-        is missing and counts give the maximum. None: adaptive steps, doubled while the likelihood rises and halved
-        where it falls.
+        Step size of missing="gradient", greater than 0 and at most 1. If set, gradient ascent also runs without missing
+        values, although counts give the maximum. If None, the step size is adaptive: it is doubled while the likelihood
+        increases and halved when it decreases.
     max_iter : int, default=200
-        Most iterations of EM or gradient ascent.
+        Maximum number of iterations of EM or gradient ascent.
     tol : float, default=1e-6
-        They stop where an iteration raises the log likelihood by less than this for each row.
+        EM and gradient ascent stop when an iteration improves the mean log likelihood per row by less than `tol`.
     hidden : dict or None, default=None
-        Hidden variables: numbers of values by name. Needs a given structure.
+        Number of values of each hidden variable, by name. Requires a specified structure. If None, there are no hidden
+        variables.
     states : dict of lists or None, default=None
-        Values of columns by name, in the order of `states_`, also values that no row has: smoothing gives them a
-        probability. None: the values found, and those of the column's type (pandas' categories, enums).
+        Values of columns by name, in the order of `states_`. They may include values that do not occur in the rows,
+        which smoothing gives a positive probability. If None, the states are the values found in the rows and those
+        that the dtype declares (pandas categories, enums).
     max_bins : int or None, default=None
-        Most bins of a column of numbers, which are the variable's values: quantiles, or one for each distinct value
-        where these are fewer. None: every distinct number is a value.
+        Maximum number of bins of a numeric column. A column with more distinct values is binned at quantiles; otherwise
+        each value has its own bin. If None, every distinct number is a state.
     weight_type : {"auto", "frequency", "importance"}, default="auto"
-        What `sample_weight` means. "frequency": a weight is the number of equal rows that the row stands for.
-        "importance": weights are relative to their mean over the rows whose weight is not 0. "auto": "frequency" for
-        whole numbers with a median of at most 10, else "importance", with a warning if they are whole.
+        Meaning of `sample_weight`. For "frequency", a weight is the number of copies of the row. For "importance",
+        weights are relative to the mean of the nonzero weights. "auto" selects "frequency" for integer weights with a
+        median of at most 10, otherwise "importance", with a warning if the weights are integers.
     class_name : str, default="class"
-        The class's name as a variable.
+        Name of the class variable.
     random_state : int, RandomState or None, default=None
-        Seeds the initial tables of hidden variables, and predict(mode="gibbs").
+        Seed of the initial tables of hidden variables and of predict(mode="gibbs").
     n_jobs : int or None, default=None
-        Threads: None for OMP_NUM_THREADS or the available cores, -1 for all of them; results do not depend on it.
+        Number of threads. If None, OMP_NUM_THREADS or the number of available cores; -1 means all available cores.
+        Results do not depend on it.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-        The labels, sorted; only with a class.
+        Sorted class labels. Only available if the network has a class.
     history_ : array
-        The objective of EM before each iteration and at the end: the log likelihood plus, with smoothing, the
-        pseudo-counts times the logs of the probabilities. One value where nothing is missing.
+        Objective of EM before each iteration and at the end: the log likelihood plus, with smoothing, the
+        pseudo-counts times the log probabilities. It has one value if there are no missing values.
     n_iter_ : int
-        Iterations; 1 where nothing is missing.
+        Number of iterations; 1 if there are no missing values.
     {attributes}
     n_features_in_ : int
         Number of columns.
@@ -421,7 +429,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     Raises
     ------
     ValueError
-        If a parameter or the data break a rule, the structure has a cycle, or a table would be too large.
+        If a parameter or the data is invalid, the structure has a cycle, or a table would be too large.
 
     References
     ----------
@@ -500,22 +508,22 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     @property
     def categorical_features(self) -> str:
-        """The columns that are encoded as categories."""
+        """Columns that are encoded as categories."""
         return "all" if self.max_bins is None else "from_dtype"
 
     # Fit --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> BayesianNetwork:
-        """Learn the structure, unless it is given, and the tables.
+        """Learn the structure, unless it is specified, and the probability tables.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            The rows.
+            Training rows.
         y : array of shape (n_samples,), optional
-            Their labels. Without, the network has no class and cannot predict one.
+            Class labels. If None, the network has no class variable and is not a classifier.
         sample_weight : array of shape (n_samples,), optional
-            Weight 2 is the row twice.
+            Weights of the rows. A weight of 2 is equivalent to repeating the row.
 
         Returns
         -------
@@ -537,7 +545,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return network_needs(self, shape)
 
     def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
-        """Warn of a column that is hardly a discrete variable."""
+        """Warn about columns that are unlikely to be discrete variables."""
         for name, found in zip(names, states, strict=True):
             if len(found) > MANY_VALUES and isinstance(found[0], float) and any(value % 1 for value in found):
                 warn(
@@ -547,7 +555,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 return
 
     def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
-        """Encoded columns, labels and weights, without rows of weight 0."""
+        """Return encoded columns, labels and weights without rows of weight 0."""
         self.__dict__.pop("classes_", None)
         declared = declared_values(X)
         if y is not None:
@@ -559,10 +567,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             X = self._learn_table(X)
             weights = check_weights(sample_weight, X.shape[0], self._comm)
             weights = unless_ones(self._weights_to_count(weights, is_fit=True), self._comm)
-        return self._declare(in_memory(X), declared), y, weights  # numbers that will be bins; else it is codes already
+        return self._declare(in_memory(X), declared), y, weights  # codes, or numbers that are binned later
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
-        """Add declared values to the columns; those in `states` override those of the type."""
+        """Add declared values to the columns; `states` overrides the values that a dtype declares."""
         given = given_values(self.states or {}, self._encoder, self._column_names())
         first = 1 if self._reads_codes else 0
         by_type = [None if own else found for found, own in zip(declared, given, strict=False)]
@@ -574,7 +582,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return self._encoder.texts
 
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
-        """Names and values of the variables: the columns, the hidden ones, the class."""
+        """Return names and values of the variables: columns, hidden variables and the class."""
         categories = self._encoder.categories
         names = self._column_names()
         states = [
@@ -595,7 +603,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return tuple(names), tuple(states)
 
     def _join_codes(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
-        """Codes of all variables, (n_variables, n_rows); 0 where a variable is not known."""
+        """Return the codes of all variables, shape (n_variables, n_rows), with 0 for unknown values."""
         found = self._codes_of(positions, n_threads)
         n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
         n_more = len(self.hidden or ()) + (n_classes > 0)
@@ -610,7 +618,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return codes
 
     def _codes_of(self, X: NDArray[Any], n_threads: int) -> NDArray[Any]:
-        """Codes of the columns."""
+        """Return the codes of the columns."""
         if self._reads_codes:
             return np.ascontiguousarray(X.T)
         sizes = np.array(
@@ -638,7 +646,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return P(class | row), shape (n_samples, n_classes); the Markov blanket of the class decides."""
+        """Return P(class | row), shape (n_samples, n_classes), computed from the Markov blanket of the class."""
         self._check_fitted()
         if not hasattr(self, "classes_"):
             raise AttributeError(
@@ -651,14 +659,14 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return log(self.predict_proba(X))
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of rows whose label is predicted; of a network without a class, the mean of `score_samples`.
+        """Return the accuracy or, for a network without a class, the mean log probability of the rows.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Test rows.
         y : array of shape (n_samples,), optional
-            Their labels; None where the network has no class.
+            Class labels; must be passed if the network has a class.
         sample_weight : array of shape (n_samples,), optional
             Weights of the rows.
         """
@@ -671,7 +679,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         weight = check_weights(sample_weight, len(found))
         if weight is None:
             return float(found.mean())
-        return float(np.average(found[weight > 0], weights=weight[weight > 0]))  # 0 times -inf is none
+        return float(np.average(found[weight > 0], weights=weight[weight > 0]))  # avoid 0 * -inf
 
     def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
         fitted = self._as_fitted()

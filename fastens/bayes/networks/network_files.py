@@ -1,4 +1,4 @@
-"""Networks from tables and BIF 0.15 files, and what a saved network holds."""
+"""Networks from tables and BIF 0.15 files, and the state of saved networks."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from fastens.params.rules import instance
 from fastens.table.encoder import InputEncoder
 
 Array = NDArray[np.float64]
-# A comment, a string, a mark, or a run of anything else.
+# A comment, a string, a punctuation mark, or a run of any other characters.
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"]*"|[{}()\[\];,|]|[^\s{}()\[\];,|"]+', re.DOTALL)
 PLAIN = re.compile(r"[^\s{}()\[\];,|\"/]+")
 KEYWORDS = frozenset({"network", "variable", "probability", "property", "type", "discrete", "default", "table"})
 
 
 class BIFError(ValueError):
-    """The text is no BIF, or not that of a network."""
+    """Raised if a text is not valid BIF or does not describe a network."""
 
 
 class _Tokens:
-    """The words of a text and a place among them."""
+    """Token stream with a current position."""
 
     def __init__(self, text: str) -> None:
         self.words = [word for word in TOKEN.findall(text) if not word.startswith(("//", "/*"))]
         self.place = 0
 
     def next(self) -> str:
-        """The next word."""
+        """Return the next token."""
         if self.place >= len(self.words):
             raise BIFError("the text ends within a block.")
         self.place += 1
         return self.words[self.place - 1]
 
     def expect(self, *wanted: str) -> None:
-        """Pass by words that must come."""
+        """Consume the tokens that must come next."""
         for word in wanted:
             found = self.next()
             if found != word:
@@ -60,7 +60,7 @@ class _Tokens:
         return slice(max(self.place - 8, 0), max(self.place - 1, 0))
 
     def until(self, mark: str) -> list[str]:
-        """The words up to a mark, without it."""
+        """Return the tokens up to a mark, excluding the mark."""
         try:
             end = self.words.index(mark, self.place)
         except ValueError:
@@ -70,7 +70,7 @@ class _Tokens:
         return found
 
     def statements(self) -> Iterator[str]:
-        """The first word of each statement of a block in braces, up to its end; properties are passed by."""
+        """Yield the first token of each statement in a block in braces, skipping properties."""
         self.expect("{")
         while (word := self.next()) != "}":
             if word == "property":
@@ -80,7 +80,7 @@ class _Tokens:
 
 
 def _listed(words: list[str]) -> list[str]:
-    """The items of a list with commas, unquoted."""
+    """Return the unquoted items of a comma-separated list."""
     return [word.strip('"') for word in words if word != ","]
 
 
@@ -92,10 +92,10 @@ def _numbers(words: list[str]) -> list[float]:
 
 
 def parse_bif(text: str) -> DiscreteNetwork:
-    """Read a network from the text of a BIF file; BIFError where it is malformed.
+    """Parse a network from the text of a BIF file; raise BIFError if it is malformed.
 
-    Variables, values and parents are in the order of the text, values are strings, and probabilities need not sum to
-    exactly 1.
+    Variables, values and parents keep the order of the text. Values are strings, and probabilities may deviate from a
+    sum of 1.
     """
     tokens = _Tokens(text)
     states: dict[str, tuple[str, ...]] = {}
@@ -169,7 +169,7 @@ def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tu
 
 
 def _as_published(numbers: Array, shape: list[int], n_values: int) -> Array:
-    """A `table` statement of a variable with parents counts its own value slowest, the last parent's fastest."""
+    """Reshape the numbers of a `table` statement, in which the variable varies slowest and the last parent fastest."""
     return np.moveaxis(numbers.reshape(n_values, *shape), 0, -1).copy()
 
 
@@ -204,7 +204,7 @@ def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[st
 
 
 def format_bif(network: DiscreteNetwork, title: str = "unknown") -> str:
-    """Write a network as BIF; numbers have all their digits, so that reading gives the same network."""
+    """Return a network as BIF text; numbers have full precision, so parsing restores the network exactly."""
     words = [[_quoted(str(value)) for value in values] for values in network.states]
     for name, found in zip(network.names, words, strict=True):
         if len(set(found)) != len(found):
@@ -227,17 +227,17 @@ def format_bif(network: DiscreteNetwork, title: str = "unknown") -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as BIF holds it: quoted where it is not one plain word."""
+    """Return a word as BIF text, quoted unless it is a single plain token."""
     if '"' in word:
         raise ValueError(f"names and values must hold no quotation marks to be written as BIF; got {word!r}.")
     return word if PLAIN.fullmatch(word) and word not in KEYWORDS else f'"{word}"'
 
 
-GZIP = b"\x1f\x8b"  # how such files begin
+GZIP = b"\x1f\x8b"  # magic number of gzip files
 
 
 class NetworkFiles:
-    """What makes a fitted network of given tables, writes one, and takes it apart for `save`."""
+    """Mixin that creates fitted networks from tables, reads and writes BIF files, and saves networks."""
 
     _network: DiscreteNetwork
     _counts: list[Array] | None
@@ -258,21 +258,22 @@ class NetworkFiles:
         target: str | None = None,
         **parameters: Any,
     ) -> Any:
-        """Make a network of given probabilities.
+        """Create a fitted network from probability tables.
 
         Parameters
         ----------
         states : dict
-            The values of each variable, by name.
+            Values of each variable by name.
         parents : dict
-            The parents of each variable that has any.
+            Parents of each variable that has any.
         tables : dict
-            For each variable P(variable | parents), an axis for each parent in their order and one for the variable.
+            P(variable | parents) for each variable, with one axis for each parent, in order, and a last axis for the
+            variable.
         target : str, optional
-            The variable that `predict` predicts from the others.
+            Variable that `predict` predicts from the others. If None, the network has no class.
         **parameters
-            Other parameters of the estimator, for a later `fit` with this structure. Variables in `hidden` are in no
-            column here either.
+            Other parameters of the estimator, for a later `fit` with this structure. Variables in `hidden` are not
+            columns of the network either.
 
         Returns
         -------
@@ -281,7 +282,7 @@ class NetworkFiles:
         Raises
         ------
         ValueError
-            If the parts do not fit each other, or a distribution does not sum to 1.
+            If the arguments are inconsistent, or a distribution does not sum to 1.
 
         Examples
         --------
@@ -311,14 +312,14 @@ class NetworkFiles:
 
     @classmethod
     def read_bif(cls, path: str | os.PathLike[str], target: str | None = None, **parameters: Any) -> Any:
-        """Read a network from a BIF file, compressed by gzip or not.
+        """Read a network from a BIF file, which may be compressed with gzip.
 
         Parameters
         ----------
         path : str or path
-            The file.
+            Path of the file.
         target : str, optional
-            The variable that `predict` predicts from the others.
+            Variable that `predict` predicts from the others. If None, the network has no class.
         **parameters
             Other parameters of the estimator, for a later `fit` with this structure.
 
@@ -329,14 +330,14 @@ class NetworkFiles:
         Raises
         ------
         ValueError
-            If the file holds no network; the message says where.
+            If the file is not a valid network; the message contains the position.
         """
         return cls._of(parse_bif(_read_text(Path(path))), target, parameters)
 
     def write_bif(self, path: str | os.PathLike[str], title: str = "unknown") -> None:
-        """Write the network as a BIF file, which `read_bif` and other libraries read; values become text.
+        """Write the network to a BIF file, which `read_bif` and other libraries can read; values become strings.
 
-        A path that ends in .gz is compressed by gzip.
+        If the path ends in .gz, the file is compressed with gzip.
         """
         self._check_fitted()  # type: ignore[attr-defined]
         instance(str, "a text").check("title", title)
@@ -403,7 +404,7 @@ class NetworkFiles:
 
 
 def _hidden_variables(network: DiscreteNetwork, hidden: Mapping[str, int], target: str | None) -> list[str]:
-    """The variables in no column; ValueError where they are not those of the network."""
+    """Return the variables that are not columns; raise ValueError if they do not match the network."""
     states = dict(zip(network.names, network.states, strict=True))
     for name, count in hidden.items():
         if name == target or list(states.get(name, ())) != list(range(count)):

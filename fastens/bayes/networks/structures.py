@@ -24,23 +24,24 @@ from fastens.bayes.counts.dirichlet import class_information, maximum_spanning_t
 from fastens.engine.elementary import gammaln, log, xlogy
 
 SCORES = ("bic", "aic", "bdeu", "k2")
-DENSE_CELLS = 1 << 16  # larger tables are counted by the combinations that come
+DENSE_CELLS = 1 << 16  # larger tables are counted by observed combinations
 BATCH_CELLS = 1 << 22
 
 Candidate = tuple[int, tuple[int, ...]]  # a variable and its parents, in ascending order
-Addition = tuple[Candidate, int]  # one of the parents
+Addition = tuple[Candidate, int]  # a family and one of its parents
 
 
 class FamilyScores:
-    """Local scores of families on coded rows, the larger the better; the score of a network is their sum.
+    """Local scores of families on coded rows; larger is better, and the score of a network is the sum.
 
-    bic, aic: log likelihood less log(n) / 2, or 1, for each free parameter (Schwarz 1978; Akaike 1974). bdeu, k2: log
-    evidence under Dirichlet priors with `ess` / (r q) or 1 for each of the r q cells (Heckerman, Geiger & Chickering
-    1995, eq. 28; Cooper & Herskovits 1992, eq. 12).
+    "bic" and "aic" are the log likelihood minus log(n) / 2, or 1, for each free parameter (Schwarz 1978; Akaike 1974).
+    "bdeu" and "k2" are the log evidence under Dirichlet priors with pseudo-counts of `ess` / (r q), or 1, for each of
+    the r q cells (Heckerman, Geiger & Chickering 1995, eq. 28; Cooper & Herskovits 1992, eq. 12).
 
-    Where values are missing, a family's counts are those of the rows in which it is known. What a parent adds is judged
-    on the rows in which the family with it is known: scores of other rows differ by chance, and by more than parents
-    add. A parent that no row shows beside the variable adds -infinity: nothing speaks for it.
+    With missing values, the counts of a family use the rows in which it is known. The gain of a parent is computed on
+    the rows in which the family including this parent is known, because score differences between different sets of
+    rows are random and larger than typical gains. The gain is -infinity for a parent that is never known together with
+    the variable.
     """
 
     def __init__(self, rows: CodedRows, score: str = "bic", ess: float = 1.0) -> None:
@@ -52,7 +53,7 @@ class FamilyScores:
         self._is_complete = all(rows.comm.gather(bool(rows.codes.all())))
 
     def bound(self, candidate: Candidate) -> float:
-        """No score of this family can be larger; infinite where values are missing."""
+        """Return an upper bound of the score of this family, which is infinite if values are missing."""
         if not self._is_complete:
             return np.inf
         if self._per_parameter is None:
@@ -61,7 +62,7 @@ class FamilyScores:
         return -self._per_parameter * n_cells(parents, self.sizes.tolist()) * (int(self.sizes[child]) - 1)
 
     def of(self, candidates: Iterable[Candidate]) -> list[float]:
-        """The scores of families; those not seen before are counted together."""
+        """Return the scores of families; families that are not cached are counted together."""
         candidates = list(candidates)
         new = [candidate for candidate in dict.fromkeys(candidates) if candidate not in self._found]
         for batch, counts in self._counted(new):
@@ -70,7 +71,7 @@ class FamilyScores:
         return [self._found[candidate] for candidate in candidates]
 
     def added(self, additions: Iterable[Addition]) -> list[float]:
-        """What one of the parents of a family adds to its score, for each of some families and one of their parents."""
+        """Return the gain of one parent of a family in its score, for several pairs of family and parent."""
         additions = list(additions)
         if self._is_complete:
             scores = self.of(candidate for candidate, _ in additions)
@@ -89,7 +90,7 @@ class FamilyScores:
         return [self._added[addition] for addition in additions]
 
     def _counted(self, candidates: list[Candidate]) -> Iterator[tuple[list[Candidate], list[NDArray[Any]]]]:
-        """Families and their counts, in batches: tables with an axis for each variable, large ones by combinations."""
+        """Yield families and their counts in batches: dense tables, or observed combinations for large tables."""
         sizes = self.sizes.tolist()
         batch: list[Candidate] = []
         waiting = 0
@@ -110,23 +111,23 @@ class FamilyScores:
         return list(family_counts(self.rows, [(*parents, child) for child, parents in batch]))
 
     def _counts_without(self, candidate: Candidate, parent: int, counts: NDArray[Any]) -> NDArray[Any]:
-        """Counts of a family without one of its parents, in the rows in which that is known too."""
+        """Return the counts of a family without one parent, over the rows in which this parent is known."""
         if counts.ndim == len(candidate[1]) + 1:
             summed: NDArray[Any] = counts.sum(axis=candidate[1].index(parent))
             return summed
         return self._sparse_counts(_without(candidate, parent), parent)
 
     def _sparse_counts(self, candidate: Candidate, *known_too: int) -> Array:
-        """Counts by the combinations of the parents' values that come, and the child's value."""
+        """Return the counts by observed combination of parent values and by value of the child."""
         child, parents = candidate
-        self.rows = self.rows.of_all_ranks()  # combinations are numbered over all of them
+        self.rows = self.rows.of_all_ranks()  # combinations are numbered globally
         codes, weights = self.rows.codes, self.rows.weights
         known = (codes[[*parents, child, *known_too]] > 0).all(axis=0)
         if not known.any():
             return np.zeros((1, int(self.sizes[child])))
         combination = np.zeros(int(known.sum()), dtype=np.int64)
         for parent in parents:
-            # Numbered anew after each parent: the product of all sizes need not fit an integer.
+            # Renumber after each parent, because the product of all sizes may overflow.
             keys = combination * self.sizes[parent] + codes[parent][known]
             combination = np.unique(keys, return_inverse=True)[1].ravel()
         n_combinations, size = int(combination.max()) + 1, int(self.sizes[child])
@@ -135,11 +136,11 @@ class FamilyScores:
         return np.bincount(cells, weights, minlength=n_combinations * size).reshape(-1, size).astype(np.float64)
 
     def _of_counts(self, batch: list[Candidate], counts: Sequence[NDArray[Any]]) -> tuple[Array, Array]:
-        """The scores of families, and their rows, by their counts; combinations that never come may be left out."""
+        """Return the scores of families and their numbers of rows; counts may omit unobserved combinations."""
         sizes = self.sizes.tolist()
         n_values = self.sizes[[child for child, _ in batch]]
         n_combinations = np.array([n_cells(parents, sizes) for _, parents in batch], dtype=np.float64)
-        n_rows = np.array([found.size for found in counts]) // n_values  # of the tables given
+        n_rows = np.array([found.size for found in counts]) // n_values  # rows of each count table
         flat = np.concatenate([found.ravel() for found in counts]).astype(np.float64)
         cells, rows = offsets_of(n_rows * n_values)[:-1], offsets_of(n_rows)[:-1]
         total = np.add.reduceat(flat, cells)
@@ -164,13 +165,13 @@ Parents = tuple[tuple[int, ...], ...]
 
 
 class CycleError(ValueError):
-    """The graph has a directed cycle."""
+    """Raised if the graph has a directed cycle."""
 
 
 def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
-    """The variables, every one after its parents, otherwise in the order of their numbers.
+    """Return the variables in topological order; ties are in ascending order.
 
-    CycleError, with the variables that cannot be ordered in its args, if there is a cycle.
+    Raises CycleError, with the variables that cannot be ordered in its args, if there is a cycle.
     """
     waiting = [len(set(found)) for found in parents]
     children = children_of(parents)
@@ -186,7 +187,7 @@ def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
 
 
 def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The children of each variable."""
+    """Return the children of each variable."""
     children: list[list[int]] = [[] for _ in parents]
     for node, found in enumerate(parents):
         for parent in dict.fromkeys(found):
@@ -195,7 +196,7 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def ancestors(parents: Sequence[Sequence[int]], nodes: Iterable[int]) -> set[int]:
-    """The variables given and all from which a directed path leads to one of them."""
+    """Return `nodes` and all of their ancestors."""
     found = set(nodes)
     waiting = list(found)
     while waiting:
@@ -206,7 +207,7 @@ def ancestors(parents: Sequence[Sequence[int]], nodes: Iterable[int]) -> set[int
 
 
 def check_acyclic(parents: Sequence[Sequence[int]], names: Sequence[Any]) -> None:
-    """Raise ValueError, with the names of the variables, where there is a directed cycle."""
+    """Raise ValueError, naming the variables, if there is a directed cycle."""
     try:
         topological_order(parents)
     except CycleError as error:
@@ -215,9 +216,9 @@ def check_acyclic(parents: Sequence[Sequence[int]], names: Sequence[Any]) -> Non
 
 
 def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
-    """Read a structure: a dict of parents by child, or edges (parent, child); variables by name or number.
+    """Read a structure from a dict of parents by child or edges (parent, child), with variables by name or index.
 
-    ValueError if a variable is unknown, its own parent or a parent twice, or there is a cycle.
+    Raises ValueError if a variable is unknown, its own parent or a duplicate parent, or if there is a cycle.
     """
     if isinstance(structure, Mapping):
         edges = [(parent, child) for child, found in structure.items() for parent in _as_list(found)]
@@ -261,11 +262,11 @@ def _number_of(variable: Any, numbers: Mapping[Any, int]) -> int:
 
 
 Array = NDArray[np.float64]
-LEAST_GAIN = 1e-9  # relative to the score: what rounding may make of a gain of zero
+LEAST_GAIN = 1e-9  # relative to the score; smaller gains are rounding errors
 
 
 class Move(NamedTuple):
-    """A change of one edge, and what it adds to the score."""
+    """Change of one edge and its gain in score."""
 
     gain: float
     kind: str
@@ -276,11 +277,11 @@ class Move(NamedTuple):
 def hill_climb(
     scores: FamilyScores, n_variables: int, *, max_parents: int = 3, tabu: int = 0, max_moves: int = 10_000
 ) -> Parents:
-    """Hill-climbing from the empty graph, always by the best change of one edge; returns the parents of each variable.
+    """Run hill-climbing from the empty graph with the best change of one edge; return the parents of each variable.
 
-    With `tabu`, so many changes in a row may fail to improve on the best structure; none is visited twice (Glover
-    1986). Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of knowledge and
-    statistical data", section 7.2.
+    `tabu` is the number of consecutive changes that may fail to improve on the best structure. No structure is visited
+    twice (Glover 1986). See Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of
+    knowledge and statistical data", section 7.2.
     """
     climb = _Search(scores, n_variables, max_parents)
     best, best_score, since = climb.parents, climb.score, 0
@@ -305,7 +306,7 @@ def _rank(move: Move) -> tuple[float, str, int, int]:
 
 
 def _descendants(parents: Parents) -> list[int]:
-    """For each variable itself and all below it, as bits of a number."""
+    """Return each variable with all of its descendants, as bit masks."""
     below = [1 << node for node in range(len(parents))]
     for node in reversed(topological_order(parents)):
         for parent in parents[node]:
@@ -314,34 +315,34 @@ def _descendants(parents: Parents) -> list[int]:
 
 
 class _Search:
-    """A structure, and what each change of an edge would add to its score."""
+    """Current structure and the gain of each change of an edge."""
 
     def __init__(self, scores: FamilyScores, n_variables: int, max_parents: int) -> None:
         self._scores, self._max_parents = scores, max_parents
         self.parents: Parents = ((),) * n_variables
         self._current = np.array(scores.of((child, ()) for child in range(n_variables)))
-        # By parent and child: what the edge adds, to be there or to be away.
+        # By parent and child: the gain of adding the edge or, if it exists, of removing it.
         self._gains = np.full((n_variables, n_variables), -np.inf)
         self._learn(range(n_variables))
 
     @property
     def score(self) -> float:
-        """Of the structure."""
+        """Score of the structure."""
         return float(self._current.sum())
 
     @property
     def least_gain(self) -> float:
-        """Smaller ones are rounding."""
+        """Minimum gain; smaller gains are rounding errors."""
         return LEAST_GAIN * max(1.0, abs(self.score))
 
     def _learn(self, children: range | list[int]) -> None:
-        """Score all changes of the parents of some variables."""
+        """Compute the gains of all changes of the parents of some variables."""
         tried: list[tuple[int, int, Addition]] = []
         for child in children:
             self._gains[:, child] = -np.inf
             for other in range(len(self.parents)):
                 candidate = (child, self._changed(other, child))
-                # Reversing an edge adds a parent too, so every variable but the child is tried.
+                # Reversing an edge also adds a parent, so every variable except the child is a candidate.
                 is_there = other in self.parents[child]
                 if other != child and self._may_help(candidate, is_there):
                     tried.append((other, child, ((child, self.parents[child]) if is_there else candidate, other)))
@@ -359,7 +360,7 @@ class _Search:
         return len(parents) <= self._max_parents and self._scores.bound(candidate) > self._current[child]
 
     def best_move(self, visited: set[Parents], above: float) -> Move | None:
-        """The move of the greatest gain to a structure without a cycle that was not visited; the first of equals."""
+        """Return the move with the highest gain to an acyclic, unvisited structure; ties go to the first."""
         below = _descendants(self.parents)
         moves = heapq.merge(
             self._additions(above),
@@ -369,7 +370,7 @@ class _Search:
         return next((m for m in moves if not self._closes_cycle(m, below) and self._after(m) not in visited), None)
 
     def _additions(self, above: float) -> Iterator[Move]:
-        """New edges, the best first."""
+        """Yield additions of edges in descending order of gain."""
         gains = self._gains.copy()
         for child, found in enumerate(self.parents):
             gains[list(found), child] = -np.inf
@@ -382,7 +383,7 @@ class _Search:
             gains[parent, child] = -np.inf
 
     def _changes(self, above: float) -> Iterator[Move]:
-        """Edges removed, and turned around."""
+        """Yield removals and reversals of edges."""
         for child, found in enumerate(self.parents):
             for parent in found:
                 removed = float(self._gains[parent, child])
@@ -397,7 +398,7 @@ class _Search:
             return bool(below[move.child] >> move.parent & 1)
         if move.kind == "remove":
             return False
-        # Another way from the parent to the child than the edge itself.
+        # Reversal closes a cycle if there is another path from the parent to the child.
         others = (c for c, found in enumerate(self.parents) if move.parent in found and c != move.child)
         return any(below[other] >> move.child & 1 for other in others)
 
@@ -409,7 +410,7 @@ class _Search:
         return tuple(parents)
 
     def make(self, move: Move) -> None:
-        """Change the structure."""
+        """Apply a move to the structure."""
         self._current[move.child] += self._gains[move.parent, move.child]
         if move.kind == "turn":
             self._current[move.parent] += self._gains[move.child, move.parent]
@@ -433,7 +434,7 @@ class Search:
 
 
 def learn_structure(kind: str, data: CodedRows, search: Search) -> Parents:
-    """The parents of each variable; in "tan" and "kdb" the last variable is the class."""
+    """Return the parents of each variable; for "tan" and "kdb", the last variable is the class."""
     if kind == "hill-climb":
         scores = FamilyScores(data, search.score, search.ess)
         return hill_climb(scores, len(data.sizes), max_parents=search.max_parents, tabu=search.tabu)
@@ -443,16 +444,16 @@ def learn_structure(kind: str, data: CodedRows, search: Search) -> Parents:
 
 
 def chow_liu(data: CodedRows) -> Parents:
-    """The tree of the greatest likelihood, whose root is the first variable (Chow & Liu 1968)."""
+    """Return the maximum likelihood tree, rooted at the first variable (Chow & Liu 1968)."""
     nothing = np.zeros(data.codes.shape[1], dtype=np.int32)
     information = mutual_information(_pairs(data, nothing, 1), data.sizes)
     return tuple((parent,) if parent >= 0 else () for parent in maximum_spanning_tree(information).tolist())
 
 
 def tan(data: CodedRows) -> Parents:
-    """The class as a parent of all others, and the best tree among these given the class.
+    """Return the TAN structure: the class is a parent of all variables, which form the best tree given the class.
 
-    Its root is the variable of the greatest mutual information with the class.
+    The root of the tree is the variable with the highest mutual information with the class.
     Friedman, Geiger & Goldszmidt (1997), "Bayesian network classifiers", section 4.1.
     """
     last = len(data.sizes) - 1
@@ -462,10 +463,10 @@ def tan(data: CodedRows) -> Parents:
 
 
 def kdb(data: CodedRows, k: int, min_information: float) -> Parents:
-    """The class as a parent of all others, and up to k further parents of each, of those ranked before it.
+    """Return the KDB structure: the class and up to k higher-ranked variables are parents of each variable.
 
-    Variables are ranked by mutual information with the class. The parents are those of the greatest mutual information
-    with the variable given the class, if that is more than `min_information`.
+    Variables are ranked by mutual information with the class. The parents are the variables with the highest
+    conditional mutual information given the class, if it exceeds `min_information`.
     Sahami (1996), "Learning limited dependence Bayesian classifiers", KDD-96.
     """
     last = len(data.sizes) - 1
@@ -480,7 +481,7 @@ def kdb(data: CodedRows, k: int, min_information: float) -> Parents:
 
 
 def _information(data: CodedRows) -> tuple[Array, Array]:
-    """Mutual information of every two variables given the class (the last variable), and of each with the class."""
+    """Return the mutual information of all pairs of variables given the class, and of each with the class (last)."""
     last = len(data.sizes) - 1
     y = data.codes[last].astype(np.int32) - 1
     others = replace(data, codes=np.ascontiguousarray(data.codes[:last]), sizes=data.sizes[:last])

@@ -1,4 +1,4 @@
-"""Conditional probability tables from counts, or by EM and gradient ascent if values are missing."""
+"""Conditional probability tables, estimated from counts, or by EM or gradient ascent if values are missing."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from fastens.table.encoder import InputEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
-ROUNDING = 1e-10  # relative; a fall of more than that is none of rounding
-LONGEST, SHORTEST = 1e6, 1e-12  # steps along the gradient
+ROUNDING = 1e-10  # relative tolerance; a larger decrease is not a rounding error
+LONGEST, SHORTEST = 1e6, 1e-12  # step sizes along the gradient
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """The tables of the greatest likelihood found."""
+    """Result of likelihood maximisation."""
 
     network: DiscreteNetwork
-    counts: list[Array]  # expected counts of each family, under the network
-    history: Array  # the objective before each step, and at the end
+    counts: list[Array]  # expected counts of each family under the network
+    history: Array  # objective before each step and at the end
     converged: bool
 
 
 def objective(table: Array, counts: Array, pseudo: Array) -> float:
-    """Log likelihood of counts, plus the pseudo-counts times the logs of the probabilities; arrays of all cells."""
+    """Return the log likelihood of counts plus pseudo-counts times log probabilities, over all cells."""
     mass = counts + pseudo
     counted = mass > 0
     return float((log(table[counted]) * mass[counted]).sum())
 
 
 class _Objective:
-    """Log likelihood of rows, plus the pseudo-counts times the logs of the probabilities."""
+    """Objective: the log likelihood of rows plus pseudo-counts times log probabilities."""
 
     def __init__(self, network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float]) -> None:
         self._rows, self._pseudo = rows, pseudo
@@ -58,27 +58,27 @@ class _Objective:
         self.weight = rows.n_copies()
 
     def at(self, network: DiscreteNetwork) -> tuple[float, list[Array]]:
-        """Its value, and the expected counts without pseudo-counts."""
+        """Return the objective and the expected counts without pseudo-counts."""
         hidden, value = expected_counts(network, self._components, self._rows.codes, self._rows.weights)
         counts = [known + expected for known, expected in zip(self._known, hidden, strict=True)]
         return value + objective(joined(network.tables), self._known_cells, self._pseudo_cells), counts
 
     def check_rise(self, before: float, after: float) -> None:
-        """ArithmeticError where a step lowers it by more than rounding does, of the value and of each probability."""
+        """Raise ArithmeticError if a step decreases the objective by more than rounding errors can explain."""
         most = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._known) * self.weight
         if after < before - most:
             raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")
 
     def with_pseudo(self, counts: Sequence[Array]) -> list[Array]:
-        """Counts and pseudo-counts."""
+        """Return the sums of counts and pseudo-counts."""
         return [found + pseudo for found, pseudo in zip(counts, self._pseudo, strict=True)]
 
 
 def run_em(network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
-    """Expectation-maximisation from the tables of `network`: expected counts make the next tables.
+    """Run expectation-maximisation from the tables of `network`.
 
-    `pseudo` holds the pseudo-count of a cell of each table. Every step must raise the objective, and that is checked.
-    It stops where a step raises it by less than `tol` for each row.
+    `pseudo` holds the pseudo-count of the cells of each table. Every step must increase the objective, which is
+    checked. EM stops when a step improves the objective by less than `tol` per row.
 
     References
     ----------
@@ -107,14 +107,16 @@ def run_gradient_ascent(
     tol: float,
     learning_rate: float | None = None,
 ) -> Optimum:
-    """Gradient ascent of the same objective, in the logs of unnormalised probabilities.
+    """Run gradient ascent on the objective of EM, in the logs of unnormalised probabilities.
 
-    The derivative by the log of cell k of a distribution is N_k - N theta_k, with expected counts N_k (Binder, Koller,
-    Russell & Kanazawa 1997, eq. 9, by the chain rule); it is divided by N, the distribution's expected rows. A step
-    that does not raise the objective is undone and halved, one that does doubles the next. With a `learning_rate`, at
-    most 1, all steps are that times the derivative. They always raise the objective: as a function of the logs, the
-    second derivative of the expected log likelihood is at most N / 2. They stop where one raises it by less than
-    `tol` times the learning rate for each row.
+    The derivative with respect to the log of cell k of a distribution is N_k - N theta_k, with expected counts N_k
+    (Binder, Koller, Russell & Kanazawa 1997, eq. 9, by the chain rule). It is divided by N, the expected number of rows
+    of the distribution. A step that does not increase the objective is undone and halved; after a successful step, the
+    step size doubles.
+
+    With a `learning_rate` of at most 1, every step is the learning rate times the derivative. Such steps always
+    increase the objective, because the second derivative of the expected log likelihood with respect to the logs is at
+    most N / 2. The ascent stops when a step improves the objective by less than `tol` times the learning rate per row.
     """
     objective = _Objective(network, rows, pseudo)
     value, counts = objective.at(network)
@@ -130,7 +132,7 @@ def run_gradient_ascent(
             if value >= history[-1] or step < SHORTEST or learning_rate is not None:
                 break
             step /= 2
-        if value < history[-1]:  # no step raises it: the maximum, up to rounding
+        if value < history[-1]:  # no step increases the objective: a maximum, up to rounding
             converged = True
             break
         network, counts = trial, trial_counts
@@ -141,7 +143,7 @@ def run_gradient_ascent(
 
 
 def shares(mass: Array, otherwise: Array) -> Array:
-    """Distributions along the last axis; where there is no mass, those of `otherwise`."""
+    """Normalise along the last axis; distributions without mass are taken from `otherwise`."""
     total = mass.sum(axis=-1, keepdims=True)
     return np.divide(mass, total, out=otherwise.copy(), where=total > 0)
 
@@ -158,17 +160,17 @@ def _moved(table: Array, change: Array) -> Array:
 
 
 START = one_of("counts", "random") | instance(Mapping, "a dict of tables by variable")
-SYMMETRY = 0.5  # how far the first tables of hidden variables are from even ones: even ones never part
+SYMMETRY = 0.5  # noise in the initial tables of hidden variables, because EM cannot leave uniform tables
 
 
 def initial_tables(
     start: Any, network: DiscreteNetwork, counts: Sequence[Array], hidden: set[int], rng: np.random.Generator
 ) -> list[Array]:
-    """Initial tables of the optimisation, without zeros, which it would never change.
+    """Return the initial tables of the optimisation, without zeros, which the optimisation could never change.
 
-    "counts": the shares of the rows in which a family is known, after one more of each, with some noise for hidden
-    variables. "random": uniformly drawn distributions. A dict: tables by name, of other variables as with "counts";
-    ValueError if one names no variable, has another shape, or holds no probabilities greater than 0.
+    "counts" uses rows in which the family is known, with one pseudo-count for each cell and noise for hidden variables.
+    "random" draws distributions uniformly. A dict holds tables by name; other variables are initialised as with
+    "counts". Raises ValueError if a table has an unknown name, a wrong shape, or probabilities that are not positive.
     """
     if isinstance(start, str) and start == "random":
         return [shares(mass, mass) for mass in (rng.standard_exponential(found.shape) for found in counts)]
@@ -201,7 +203,7 @@ OPTIMISERS = {"em": run_em, "gradient": run_gradient_ascent}
 
 
 class TableEstimation(ParameterPosteriorMixin):
-    """Estimates the tables of `BayesianNetwork` by its parameters, and draws them from their posterior."""
+    """Mixin that estimates the tables of `BayesianNetwork` and draws them from their posterior."""
 
     _network: DiscreteNetwork
     _counts: list[Array] | None
@@ -235,7 +237,7 @@ class TableEstimation(ParameterPosteriorMixin):
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
         is_iterative = is_any(data.comm, not is_complete.all()) or self.learning_rate is not None
-        if is_iterative or not isinstance(self.start, str):  # tables that are given are checked where they are not read
+        if is_iterative or not isinstance(self.start, str):  # also validates user tables that are not used
             first, n_hidden = len(self._encoder.categories), len(self.hidden or ())
             hidden = set(range(first, first + n_hidden))
             rng = generator(self.random_state)
@@ -249,7 +251,7 @@ class TableEstimation(ParameterPosteriorMixin):
         self.n_iter_ = 1
 
     def _groups(self, shapes: list[tuple[int, ...]]) -> Groups:
-        """The prior of the distributions of tables, one after another."""
+        """Return the prior of the distributions of all tables, concatenated."""
         n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
         n_rows = np.array([math.prod(shape[:-1]) for shape in shapes], dtype=np.int64)
         fitted = self._as_fitted()  # type: ignore[attr-defined]
@@ -257,7 +259,7 @@ class TableEstimation(ParameterPosteriorMixin):
         return Groups(np.repeat(n_values, n_rows), np.repeat(pseudo, n_rows * n_values))
 
     def _estimate(self, mode: str, rng: np.random.Generator | None) -> list[Array]:
-        """Tables from their counts, all at once: by the estimate of a mode, or drawn."""
+        """Return all tables from their counts, as the estimate of a mode or as a draw from the posterior."""
         layout = FamilyLayout(self._network.families, self._network.sizes)
         groups, cells = self._groups(layout.shapes), joined(self._counts or ())[None]
         return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
@@ -286,7 +288,7 @@ class TableEstimation(ParameterPosteriorMixin):
 
     @property
     def log_evidence_(self) -> float:
-        """Log probability of the data given the structure, the tables averaged out under their prior."""
+        """Log probability of the data given the structure, with the tables integrated out under their prior."""
         self._check_fitted()  # type: ignore[attr-defined]
         counts = self._counts or ()
         groups = self._groups([found.shape for found in counts])

@@ -1,4 +1,4 @@
-"""Decision trees averaged over all their prunings (Buntine 1992; Willems, Shtarkov & Tjalkens 1995)."""
+"""Decision trees that average over all prunings (Buntine 1992; Willems, Shtarkov & Tjalkens 1995)."""
 
 from __future__ import annotations
 
@@ -51,22 +51,23 @@ _MOST_COPIES = 2.0**32
 
 POSTERIOR_DOCS = entries("""\
 split_prior : {"search", "strict", "features"}, float or pair
-    Prior probability that a node splits. "strict" is 1 / (2 M), M being the number of splits that the node was
-    given the best of: the prior of the particular split. "search" has odds of 5 to M, as many of these are nearly
-    the same; "features" is 1 / (2 F) for F features; a number is the same for all nodes, and a pair (a, b) stands
-    for a (1 + depth)^-b. M is the number of features that are not constant in the node above, times the thresholds
-    that part the node's own rows.
+    Prior probability that a node splits. Larger values favour larger trees. "strict" is 1 / (2 M), where M is the
+    number of candidate splits among which the best was selected: it is the prior of one particular split. "search"
+    corresponds to odds of 5 to M, because many candidates are nearly identical. "features" is 1 / (2 F) for F features.
+    A number applies to all nodes, and a pair (a, b) means a (1 + depth)^-b. M is the number of features that are not
+    constant in the parent node, multiplied by the number of thresholds that separate rows of the node.
 evidence : {"train", "honest"}
-    The rows of the likelihood: all, or, with "honest", the half that the tree was not grown on. Only then is the
-    posterior that of a tree fixed beforehand; with "train" the prior must pay for the search.
+    Rows that the likelihood uses. "train" uses all rows, so the prior must compensate for the search of splits.
+    "honest" grows the tree on half of the rows and uses only the other half for the likelihood, so that the evidence
+    is independent of the search.
 temperature : float
-    The likelihood is raised to the power of 1 / temperature.
+    The likelihood is raised to the power of 1 / temperature. Values above 1 move the posterior towards the prior.
 """)
 
 
 @with_parameters
 class BaseBayesTree(BaseDecisionTree):
-    """The average over all prunings of one grown tree."""
+    """Base class of decision trees that average over all prunings of one grown tree."""
 
     split_prior: Any = parameter(SPLIT_PRIOR, default="search")
     evidence: str = parameter(one_of(TRAIN, HONEST), default="train")
@@ -75,13 +76,13 @@ class BaseBayesTree(BaseDecisionTree):
     _takes_several_targets = False
     _compares_weights = True
     _with_search = True
-    # What `reweight` may change, besides the prior of the leaves.
+    # Parameters that `reweight` accepts, in addition to the leaf prior of a subclass.
     _PRIOR: ClassVar[tuple[str, ...]] = ("split_prior", "temperature")
 
     # Fit --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Grow the tree, and average over its prunings.
+        """Grow the tree and average over its prunings.
 
         Parameters
         ----------
@@ -95,7 +96,7 @@ class BaseBayesTree(BaseDecisionTree):
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
-        # Of each node: see `SearchCost`.
+        # Number of candidate splits of each node: see `SearchCost`.
         self._n_splits = self._count_splits(tree)
         self._keep_tree(tree, binning, matrix, data)
         everyone = data.of_all_ranks()
@@ -110,7 +111,7 @@ class BaseBayesTree(BaseDecisionTree):
         return n_splits_of(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds)
 
     def _evidence(self, data: TrainingData, everyone: AllRows) -> Array:
-        """The statistics of all nodes from the rows that are evidence, (n_statistics, n_nodes)."""
+        """Return the statistics of all nodes over the evidence rows, shape (n_statistics, n_nodes)."""
         weight = everyone.sample_weight
         if self.evidence == HONEST:
             weight = np.where(self._grows(data), 0.0, _or_ones(everyone))
@@ -119,11 +120,11 @@ class BaseBayesTree(BaseDecisionTree):
         return self._count(data, everyone.y, weight) if grown is None else grown
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        """The statistics of all nodes from those stored in the tree, if these are exact."""
+        """Return the statistics of all nodes that the tree stores, or None if they are not exact."""
         return None
 
     def _add_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
-        """Count more rows in the leaves of the tree there is, if there is one."""
+        """Add rows to the leaves of the current tree, or fit if there is none."""
         if not hasattr(self, "_ensemble"):
             self.fit(X, y, sample_weight)
             return
@@ -134,7 +135,7 @@ class BaseBayesTree(BaseDecisionTree):
         self._average()
 
     def _grows(self, data: TrainingData) -> NDArray[np.bool_]:
-        """Which rows, of all ranks, an honest tree is grown on, about half; copies of a row go the same way."""
+        """Return a mask of the rows of all processes that grow an honest tree: about half; copies stay together."""
         [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, resolve_n_jobs(self.n_jobs))])
         grows = mixed(hashes ^ np.uint64(self._honest_seed)) >> np.uint64(63) == 0
         return grows if grows.any() else ~grows
@@ -146,7 +147,7 @@ class BaseBayesTree(BaseDecisionTree):
         return np.where(self._grows(data), _or_ones(everyone), 0.0)
 
     def _count(self, data: TrainingData, y: Array, weight: Array | None) -> Array:
-        """The statistics of all nodes, (n_statistics, n_nodes); targets and weights are those of all ranks."""
+        """Return the statistics of all nodes, (n_statistics, n_nodes), given targets and weights of all processes."""
         [leaf] = gathered(data.comm, [self._leaves_of(data.X)[:, 0].astype(np.intp)])
         left_child, offsets = self._ensemble.left_child, self._ensemble.node_offsets
         found = []
@@ -158,14 +159,14 @@ class BaseBayesTree(BaseDecisionTree):
         return np.stack(found)
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
-        """What the prior of the leaves takes from the targets."""
+        """Learn the data-dependent constants of the leaf prior from the targets."""
 
     @property
     def _leaf_prior(self) -> LeafPrior:
         raise NotImplementedError
 
     def _average(self) -> None:
-        """Put the average over all prunings into the leaves."""
+        """Set the leaf values to the average over all prunings."""
         self.__dict__.pop("_prunings", None)
         averaged = self._prunings.average(self._leaf_prior.values(self._node_statistics))
         self._ensemble = self._ensemble.with_values(np.ascontiguousarray(averaged.T))
@@ -179,12 +180,12 @@ class BaseBayesTree(BaseDecisionTree):
 
     @keeps_model
     def reweight(self, **prior: Any) -> Any:
-        """Take another prior, without growing or counting anew: the model is as if it had been fitted with it.
+        """Change the prior without growing the tree again; the result equals a fit with the new prior.
 
         Parameters
         ----------
         **prior
-            New values of the parameters of the prior: of the leaves', `split_prior` and `temperature`.
+            New values of `split_prior`, `temperature` or the parameters of the leaf prior.
 
         Returns
         -------
@@ -193,7 +194,7 @@ class BaseBayesTree(BaseDecisionTree):
         Raises
         ------
         ValueError
-            For other parameters, or values that break their rules.
+            If another parameter is passed or a value is invalid.
         """
         self._check_fitted()
         others = [name for name in prior if name not in self._PRIOR]
@@ -210,25 +211,25 @@ class BaseBayesTree(BaseDecisionTree):
 
     @property
     def log_evidence_(self) -> float:
-        """Log of the probability (of numbers, the density) of the targets, over all prunings and leaf values."""
+        """Log marginal probability (or density, for regression) of the targets over all prunings and leaf values."""
         self._check_fitted()
         return float(self._prunings.log_evidence[0])
 
     @property
     def expected_n_leaves_(self) -> float:
-        """The expected number of leaves, over all prunings; `get_n_leaves()` is that of the whole tree."""
+        """Posterior mean of the number of leaves over all prunings; `get_n_leaves()` counts the unpruned tree."""
         self._check_fitted()
         return self._prunings.expected_leaves()
 
     @property
     def entropy_(self) -> float:
-        """How uncertain the pruning is, in nats; 0 where one has all the probability."""
+        """Entropy of the posterior over prunings, in nats; 0 if one pruning has probability 1."""
         self._check_fitted()
         return self._prunings.entropy()
 
     @property
     def feature_probabilities_(self) -> Array:
-        """The posterior probability that the tree splits on each feature at all, (n_features,)."""
+        """Posterior probability that the tree splits on each feature, shape (n_features,)."""
         self._check_fitted()
         feature = self._ensemble.feature
         column = np.where(feature < 0, -1, self._column_of[feature]).astype(feature.dtype)
@@ -236,27 +237,27 @@ class BaseBayesTree(BaseDecisionTree):
 
     @property
     def map_estimator_(self) -> Any:
-        """The most probable pruning, as a decision tree whose leaves predict their posterior means."""
+        """Most probable pruning, as a decision tree whose leaves predict their posterior means."""
         self._check_fitted()
         return self._pruned(self._prunings.map_leaves(), self._leaf_prior.values(self._node_statistics))
 
     @property
     def map_log_joint_(self) -> float:
-        """Log of its joint probability with the targets; minus `log_evidence_`, that of its posterior probability."""
+        """Log joint probability of the MAP pruning and the targets; subtract `log_evidence_` for its log posterior."""
         self._check_fitted()
         return self._prunings.map_log_joint
 
     def sample_posterior(self, n: int = 1, random_state: Any = None, *, draw_values: bool = True) -> list[Any]:
-        """Draw decision trees from the posterior, independently and exactly.
+        """Draw independent decision trees from the exact posterior.
 
         Parameters
         ----------
         n : int, default=1
-            How many.
+            Number of trees.
         random_state : int, RandomState, Generator or None, default=None
-            None takes the estimator's.
+            Seed of the draws. If None, the `random_state` of the estimator is used.
         draw_values : bool, default=True
-            Draw what the leaves predict too; otherwise they predict their posterior means.
+            If True, leaf values are drawn as well; otherwise leaves predict their posterior means.
 
         Returns
         -------
@@ -265,7 +266,7 @@ class BaseBayesTree(BaseDecisionTree):
         Raises
         ------
         ValueError
-            If `n` is not a whole number of at least 1.
+            If `n` is not an integer of at least 1.
         """
         self._check_fitted()
         whole(1).check("n", n)
@@ -284,19 +285,19 @@ class BaseBayesTree(BaseDecisionTree):
         return single_tree(self, TreeEnsemble.from_trees([tree], [0], trees.baseline, trees.binning))
 
     def _leaf_values(self, nodes: NDArray[np.integer]) -> Array:
-        """The posterior means of nodes as leaves, (n, n_values)."""
+        """Return the posterior means of nodes as leaves, shape (n, n_values)."""
         return self._leaf_prior.values(self._node_statistics)[:, nodes].T
 
     def _map_values(self, X: Any) -> Array:
-        """Predictions of the most probable pruning, (n_samples, n_values)."""
+        """Return the predictions of the most probable pruning, shape (n_samples, n_values)."""
         return self._leaf_values(self._prunings.nodes_of(self._prunings.map_leaves())[self.apply(X)])
 
     def _gibbs_values(self, X: Any, random: np.random.Generator) -> Array:
-        """Predictions of a pruning drawn anew for each row, (n_samples, n_values)."""
+        """Return predictions of a pruning that is drawn independently for each row, shape (n_samples, n_values)."""
         return self._leaf_values(self._prunings.draw_nodes(self.apply(X), random))
 
     def _ancestor_weights(self, leaves: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.integer], Array]:
-        """For each leaf, the nodes that may be leaves in its place: whose place, the node, and its probability."""
+        """Return, for every ancestor that may replace a leaf, the index of the leaf, the node and its probability."""
         place, node = np.arange(len(leaves)), leaves
         places, nodes = [place], [node]
         while len(place):
@@ -310,7 +311,7 @@ class BaseBayesTree(BaseDecisionTree):
         return place[matters], node[matters], weight[matters]
 
     def _quantiles(self, X: Any, levels: Array, column: int, *, of_target: bool = False) -> Array:
-        """Quantiles of the posterior of a value, or of a new target, for each row, (n_samples, n_levels)."""
+        """Return posterior quantiles of a leaf value, or of a new target, for each row, (n_samples, n_levels)."""
         leaves, row = np.unique(self.apply(X), return_inverse=True)
         place, node, weight = self._ancestor_weights(leaves)
         statistics, prior = self._node_statistics[:, node], self._leaf_prior
@@ -345,7 +346,7 @@ class BaseBayesTree(BaseDecisionTree):
         n_nodes, expected = len(self._ensemble.left_child), len(self._leaf_prior.statistics(np.zeros(1)))
         if statistics.shape != (expected, n_nodes) or not np.isfinite(statistics).all():
             raise ValueError("the statistics and the tree do not fit together")
-        # Weights of the rows of each class, or of all rows.
+        # Row weights of each class, or of all rows for regression.
         weights = statistics if isinstance(self._leaf_prior, ClassPrior) else statistics[:1]
         if (weights < 0).any():
             raise ValueError("the statistics of the nodes are malformed")
@@ -356,26 +357,26 @@ class BaseBayesTree(BaseDecisionTree):
 
 
 def _or_ones(data: AllRows) -> Array:
-    """The weights of rows."""
+    """Return the weights of the rows, or ones if there are none."""
     return np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
 
 
 def _in_steps(numbers: Array, total_weight: float) -> Array:
-    """Numbers rounded to steps so coarse that sums of them are exact: then a weight is the same as repetition.
+    """Round numbers to multiples of a step that makes their sums exact, so weights equal repeated rows.
 
-    More copies than `_MOST_COPIES` nobody repeats, and the steps would be those of few bits.
+    The total weight is capped at `_MOST_COPIES` because larger totals would leave too few bits of precision.
     """
     fraction, exponent = math.frexp(max(np.abs(numbers).max() * min(total_weight, _MOST_COPIES), 1e-290))
     step = math.ldexp(1.0, exponent - (fraction == 0.5) - 52)
     return np.rint(numbers / step) * step
 
 
-# Of an interval that holds a quantile; then it is exact to float64 but for very long tails.
+# Number of bisection steps for a quantile; it reaches float64 precision except for very long tails.
 _HALVINGS = 60
 
 
 def interval_levels(coverage: Any) -> Array:
-    """The levels of the two ends of an interval that leaves as much out on both sides."""
+    """Return the quantile levels of the ends of a central interval."""
     real(0, 1, open_low=True, open_high=True).check("coverage", coverage)
     return np.array([(1 - coverage) / 2, (1 + coverage) / 2])
 
@@ -385,32 +386,36 @@ _FEWEST_ROWS = 0.05
 
 CLASS_PRIOR_DOCS = POSTERIOR_DOCS | entries("""\
 alpha : float or None
-    Parameter of the Dirichlet prior of a leaf's class probabilities: so many rows of each class are there
-    beforehand. None: ln S (L / n)^(1/2) rows in all, half of them the same for all classes, half by their shares of
-    all weights. S is the number of thresholds of all features: the more there were to choose from, the purer are
-    leaves by chance. L leaves part n rows: few leaves do where there is little noise.
+    Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink leaf
+    probabilities more. If None, the total pseudo-count is ln S (L / n)^(1/2), half of it divided equally among the
+    classes and half by class frequency. S is the number of thresholds of all features, because leaves are purer by
+    chance if there are more candidates. L is the number of leaves of the tree and n the number of rows; a tree has few
+    leaves if there is little noise.
 class_weight : dict, "balanced" or None
-    Factors of the rows' weights by class.
+    Factors for the sample weights of each class. "balanced" uses factors inversely proportional to the class
+    frequencies. If None, all factors are 1.
 """)
 NUMBER_PRIOR_DOCS = POSTERIOR_DOCS | entries("""\
 prior_weight : float
-    How many rows the prior mean of a leaf, which is the mean of all targets, is worth.
+    Number of rows that the prior mean of a leaf is worth; the prior mean is the mean of all targets. Larger values
+    shrink leaf values more.
 prior_shape : float
-    Shape of the inverse gamma prior of a leaf's variance: it is worth twice as many rows.
+    Shape of the inverse gamma prior of the variance of a leaf, which is worth twice as many rows. Larger values
+    shrink variances more.
 prior_scale : float
-    The prior variance of a leaf's targets, as a share of the variance of all.
+    Prior variance of the targets in a leaf, as a fraction of the variance of all targets.
 criterion : {"squared_error", "poisson"}
-    What a split lowers, and the model of a leaf.
+    Loss that splits minimise and model of the leaves: normal for "squared_error", Poisson for "poisson".
 """)
 
 
 @with_parameters
 class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
-    """A decision tree for classification, averaged over all its prunings.
+    """Decision tree for classification that averages over all its prunings.
 
-    One tree is grown; then each of its prunings, of which there may be 10^1000, votes with its posterior probability.
-    One pass over the nodes gives the average, which is put into the leaves: predicting costs what it costs with any
-    tree. In place of a pruning parameter that is searched for by cross-validation there is a prior.
+    The fit grows one tree and then averages over its prunings, which may number 10^1000, weighted by their posterior
+    probabilities. One pass over the nodes computes the average and stores it in the leaves, so prediction costs the
+    same as for a single tree. A prior replaces the pruning parameter that is otherwise tuned by cross-validation.
 
     {parameters and attributes}
 
@@ -443,7 +448,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         n_classes = len(self.classes_)
         weight = sums_by_class(data.y.astype(np.intp), data.sample_weight, n_classes, data.comm)
-        # So coarse that the rounding of sums in another order does not show; so is `noise`.
+        # Shares and `noise` are rounded so that the summation order does not affect them.
         self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
         noise = min(float(np.float32(self._ensemble.n_leaves[0] / weight.sum())), 1.0)
         n_rows = log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(noise)
@@ -464,18 +469,18 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
+        """Add rows to the leaves of the current tree and update the average; the first call is a `fit`.
 
-        The structure stays, and so do the classes, the columns' categories and what the prior takes from the rows, all
-        of the first call. So the model is not that of one `fit` to all rows, which would grow another tree. The
-        "balanced" class weights of added rows are those of these rows alone.
+        The tree structure, the classes, the categories of columns and the data-dependent constants of the prior are
+        learned only in the first call. Therefore, the result differs from a single `fit` to all rows, which would grow
+        a different tree. With class_weight="balanced", the weights of added rows are computed from these rows only.
 
         Parameters
         ----------
         X, y, sample_weight
             As for `fit`.
         classes : array, optional
-            Checked to be those of the first call.
+            Class labels, which must equal the classes of the first call.
 
         Returns
         -------
@@ -500,14 +505,15 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return votes[row.ravel()]
 
     def predict_proba_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
-        """Return credible intervals of the classes' probabilities: exact quantiles of their posterior.
+        """Return credible intervals of class probabilities, which are exact posterior quantiles.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Posterior probability that a class's probability is in its interval; both sides leave out as much.
+            Posterior probability that a class probability is inside its interval. Intervals are central: both tails
+            have equal probability.
 
         Returns
         -------
@@ -531,10 +537,11 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
 @with_parameters
 class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
-    """A decision tree for regression, averaged over all its prunings.
+    """Decision tree for regression that averages over all its prunings.
 
-    One tree is grown; then each of its prunings votes with its posterior probability. The targets of a leaf are normal
-    with mean and variance of its own (criterion="squared_error"), or Poisson counts with a rate of its own ("poisson").
+    The fit grows one tree and then averages over its prunings, weighted by their posterior probabilities. The targets
+    of a leaf are normally distributed with its own mean and variance (criterion="squared_error"), or Poisson counts
+    with its own rate ("poisson").
 
     {parameters and attributes}
 
@@ -567,7 +574,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Small counts may as well be chance: scikit-learn's checks expect them to be learned by heart.
+        # scikit-learn's checks expect an overfitted model, but the Poisson prior attributes small counts to chance.
         tags.regressor_tags.poor_score = self.criterion == "poisson"
         return tags
 
@@ -584,10 +591,10 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     @keeps_model
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Add rows to the leaves of the tree there is, and average again; the first call is `fit`.
+        """Add rows to the leaves of the current tree and update the average; the first call is a `fit`.
 
-        The structure stays, and so do the columns' categories and the prior, those of the first call. So the model is
-        not that of one `fit` to all rows, which would grow another tree.
+        The tree structure, the categories of columns and the prior are learned only in the first call. Therefore, the
+        result differs from a single `fit` to all rows, which would grow a different tree.
 
         Parameters
         ----------
@@ -601,7 +608,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         Raises
         ------
         ValueError
-            For rows that do not fit the first ones, or where `criterion` has changed.
+            If the rows are incompatible with the first call, or `criterion` has changed.
         """
         if hasattr(self, "_location") and self.criterion != self._as_fitted().criterion:
             raise ValueError(f"criterion must be as in fit for partial_fit; got {self.criterion!r}.")
@@ -609,17 +616,17 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         return self
 
     def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[np.floating]:
-        """Return the predicted number of each row.
+        """Predict the target of each row.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         mode : {"bayes", "map", "gibbs"}, default="bayes"
-            Who answers: all prunings by their posterior, the most probable one, or for each row one drawn from the
-            posterior.
+            Prunings that predict: "bayes" averages over the posterior, "map" uses the most probable pruning, and
+            "gibbs" draws one from the posterior for each row.
         random_state : int, RandomState, Generator or None, default=None
-            For mode="gibbs"; None takes the estimator's.
+            Seed for mode="gibbs". If None, the `random_state` of the estimator is used.
 
         Returns
         -------
@@ -633,17 +640,17 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         return self._gibbs_values(X, generator(self.random_state if random_state is None else random_state))[:, 0]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
-        """Return for each row an interval that holds its target: exact quantiles of the posterior predictive.
+        """Return a prediction interval for the target of each row: exact quantiles of the posterior predictive.
 
-        They are those of a mixture, over the nodes on the row's way, of Student's t (of counts, negative binomial)
-        distributions.
+        The posterior predictive is a mixture, over the nodes on the path of the row, of Student's t distributions (or
+        negative binomial distributions for criterion="poisson").
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Posterior probability that the target is in its interval; both sides leave out as much.
+            Posterior probability that the target is inside its interval. Both tails have equal probability.
 
         Returns
         -------
@@ -653,14 +660,14 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         return self._quantiles(X, interval_levels(coverage), 0, of_target=True)
 
     def predict_mean_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
-        """Return for each row a credible interval of the mean of its targets: exact quantiles of the posterior.
+        """Return a credible interval for the target mean of each row: exact quantiles of the posterior.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Rows.
+            Rows to predict.
         coverage : float, default=0.9
-            Posterior probability that the mean is in its interval; both sides leave out as much.
+            Posterior probability that the mean is inside its interval. Both tails have equal probability.
 
         Returns
         -------

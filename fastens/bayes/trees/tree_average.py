@@ -1,4 +1,4 @@
-"""The exact Bayesian average over all decision trees on a few selected binary features."""
+"""Exact Bayesian average over all decision trees on a few selected binary features."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from fastens.table.training_data import WEIGHT_TYPE, TrainingData
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 
 Floats = NDArray[np.float64]
-# Sums that ranks hand on at a time.
+# Number of sums that processes exchange at a time.
 _COUNTED = 1 << 20
 
 
 class BinaryFeatures(NamedTuple):
-    """Whether the value of a column is at most a number, equal to a category, or missing."""
+    """Binary features: a column is at most a threshold, equal to a category, or missing."""
 
     column: NDArray[np.int64]
     kind: NDArray[np.int64]  # AT_MOST, EQUAL or MISSING
     value: NDArray[np.float64]
 
     def answers(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """The features of each row, 1 or 0; a missing value is neither at most nor equal to anything."""
+        """Return the binary features of each row; a missing value is 0 for thresholds and categories."""
         found = np.empty((len(X), len(self.column)), dtype=np.int64)
         for i, (column, kind, value) in enumerate(zip(*self, strict=True)):
             x = X[:, column]
@@ -47,7 +47,7 @@ class BinaryFeatures(NamedTuple):
         return found
 
     def take(self, places: list[int]) -> BinaryFeatures:
-        """Some of them."""
+        """Return the selected features."""
         return BinaryFeatures(self.column[places], self.kind[places], self.value[places])
 
 
@@ -57,9 +57,9 @@ AT_MOST, EQUAL, MISSING = 0, 1, 2
 def candidate_features(
     X: Any, is_categorical: NDArray[np.bool_], weight: Floats, n_thresholds: int, comm: Comm = LOCAL
 ) -> BinaryFeatures:
-    """All features: at most `n_thresholds` of each column of numbers, at weighted quantiles.
+    """Return all candidate features, with at most `n_thresholds` weighted quantiles for each numeric column.
 
-    X is a row source with the rows of this rank; all ranks find the features of the whole table.
+    X is a row source with the rows of this process. All processes return the features of the whole table.
     """
     found: list[tuple[int, int, float]] = []
     columns = _distinct_values(X, comm)
@@ -78,13 +78,13 @@ def candidate_features(
             found += [(column, AT_MOST, value) for value in _thresholds(values, of_values, n_thresholds)]
         if has_missing[column] and len(values):
             found.append((column, MISSING, 0.0))
-    # Where all columns are constant, one constant feature.
+    # If all columns are constant, a single constant feature remains.
     chosen, kinds, numbers = zip(*(found or [(0, MISSING, 0.0)]), strict=True)
     return BinaryFeatures(np.array(chosen, np.int64), np.array(kinds, np.int64), np.array(numbers, np.float64))
 
 
 def _distinct_values(X: Any, comm: Comm) -> list[NDArray[np.floating]]:
-    """The values of each column on all ranks, ascending, without those that are missing."""
+    """Return the sorted values of each column over all processes, without missing values."""
     own: list[NDArray[np.floating]] = [np.empty(0) for _ in range(X.shape[1])]
     for _, part in parts_of(X):
         for column, values in enumerate(part.T):
@@ -94,7 +94,7 @@ def _distinct_values(X: Any, comm: Comm) -> list[NDArray[np.floating]]:
 
 
 def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: Comm) -> Floats:
-    """The weights of the columns' values, one column after another."""
+    """Return the total weight of each distinct value, concatenated over the columns."""
     starts = np.cumsum([0, *map(len, columns)])
 
     def add(sums: Floats) -> None:
@@ -108,7 +108,7 @@ def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: C
 
 
 def _thresholds(values: NDArray[np.floating], totals: Floats, most: int) -> list[float]:
-    """Numbers between neighbouring values: all of them, or the nearest to quantiles of the weight."""
+    """Return midpoints between adjacent values, either all or those closest to weighted quantiles."""
     places = np.arange(len(values) - 1)
     if len(places) > most:
         shares = np.cumsum(totals) * (most + 1) / totals.sum()
@@ -117,14 +117,14 @@ def _thresholds(values: NDArray[np.floating], totals: Floats, most: int) -> list
     low, high = values[places].astype(np.float64), values[places + 1].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         middle = low / 2 + high / 2
-    # Infinite values, and neighbours with nothing between them: the lower one divides as well.
+    # For infinite values or adjacent floats, the lower value serves as the threshold.
     return np.where((middle >= low) & (middle < high), middle, low).tolist()
 
 
 def select_features(
     answers: NDArray[np.uint8], classes: NDArray[np.int64], weight: Floats, most: int, comm: Comm = LOCAL
 ) -> list[int]:
-    """Greedy forward selection: each feature lowers the entropy of the class given all selected ones by the most."""
+    """Select features greedily by the entropy of the class given all features selected so far."""
     chosen: list[int] = []
     n_classes = 1 + int(max_floats(comm, float(classes.max(initial=0)))[0])
     cell, n_cells = np.zeros(len(answers), dtype=np.int64), 1
@@ -147,7 +147,7 @@ def select_features(
 def _counts(
     answers: NDArray[np.uint8], cell: NDArray[np.int64], shape: tuple[int, int], weight: Floats, comm: Comm
 ) -> Iterator[Floats]:
-    """Yield for each feature the weights of all ranks' rows by cell and class, where rows without it have `cell`."""
+    """Yield the total row weights by cell and class for each feature; `cell` applies to rows whose answer is 0."""
     step = max(1, _COUNTED // math.prod(shape))
     for first in range(0, answers.shape[1], step):
         block = answers.T[first : first + step]
@@ -160,7 +160,7 @@ def _counts(
 
 
 def _entropy(counts: Floats, n_classes: int) -> float:
-    """Weighted entropy of the class given the cell, from the weights by cell and class."""
+    """Return the weighted entropy of the class given the cell, from the weights by cell and class."""
     n = -(-(int(np.flatnonzero(counts)[-1]) + 1) // n_classes) * n_classes
     of_cells = counts[:n].reshape(-1, n_classes)
     return float(_n_log_n(of_cells.sum(axis=1)).sum() - _n_log_n(of_cells).sum())
@@ -171,16 +171,16 @@ def _n_log_n(x: Floats) -> Floats:
 
 
 LEAF = -1
-MOST_TABLED = 1 << 16  # counts whose log gamma is looked up: a megabyte
-CLASSES_AT_ONCE = 64  # whose probabilities in all cells are held
+MOST_TABLED = 1 << 16  # size of the log gamma table: about a megabyte
+CLASSES_AT_ONCE = 64  # number of classes whose cell probabilities are in memory
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree over binary features as plain arrays; node 0 is the root.
+    """Decision tree over binary features as plain arrays; node 0 is the root.
 
-    `question` is the feature that a node tests, -1 at leaves; `children` are the nodes for "no" and "yes"; `proba` are
-    the expected class probabilities of a row in the node; `names` describe the features.
+    `question` is the feature that a node tests, or -1 for leaves. `children` are the nodes for "no" and "yes". `proba`
+    holds the expected class probabilities of the node, and `names` describes the features.
     """
 
     question: NDArray[np.int64]
@@ -194,7 +194,7 @@ class Tree:
         return int(np.count_nonzero(self.question == LEAF))
 
     def predict_proba(self, answers: ArrayLike) -> Floats:
-        """Class probabilities of rows of binary features, which `answers(X)` of the model makes of its columns."""
+        """Return class probabilities of rows of binary features, as returned by `answers(X)` of the model."""
         found = np.asarray(answers)
         if found.ndim != 2 or found.shape[1] != len(self.names) or not np.isin(found, (0, 1)).all():
             raise ValueError(
@@ -225,11 +225,11 @@ class Tree:
 
 
 class TreeCube:
-    """The posterior over all trees on binary features, where no path tests one twice.
+    """Posterior over all trees on binary features in which no path tests a feature twice.
 
-    A node at depth d is a leaf with probability 1 - split[d], else it tests one of the other features, each equally
-    likely. Class probabilities of the leaves are Dirichlet(alpha). One number for each of the 3^p cells sums over all
-    trees on it:
+    A node at depth d is a leaf with probability 1 - split[d]; otherwise it tests one of the remaining features, each
+    with equal probability. Class probabilities of the leaves are Dirichlet(alpha). For each of the 3^p cells, one
+    number sums over all trees on it:
 
         q(cell) = (1 - g) f(cell) + g / |free| * sum over free j of q(cell, no) q(cell, yes)
     """
@@ -262,29 +262,29 @@ class TreeCube:
 
     @property
     def log_evidence(self) -> float:
-        """Log of the labels' probability, over all trees and all leaf values."""
+        """Return the log marginal probability of the labels over all trees and leaf values."""
         return float(self._log_q[-1])
 
     def leaf_proba(self, cells: Any, classes: slice = slice(None)) -> Floats:
-        """The expected probabilities of classes in leaves on these cells."""
+        """Return the expected class probabilities of leaves on the given cells."""
         counts = self.cube.counts[cells]
         totals = counts.sum(axis=-1, keepdims=True) + self._alpha * counts.shape[-1]
         return (counts[..., classes] + self._alpha) / totals
 
     def predictions(self) -> Floats:
-        """For each of the 2^p combinations of answers, as binary numbers, the average prediction of all trees."""
+        """Return the average prediction of all trees for each of the 2^p answer combinations (binary numbers)."""
         return self._average(lambda classes: self.leaf_proba(slice(None), classes))
 
     def votes(self) -> Floats:
-        """For each of them and each class the probability of the trees in whose leaf it is the most probable."""
+        """Return, for each answer combination and class, the probability of the trees that predict this class."""
         best = self.cube.counts.argmax(axis=1)[:, None]
         return self._average(lambda classes: best == np.arange(self.cube.counts.shape[1])[classes])
 
     def _average(self, of_leaves: Callable[[slice], NDArray[Any]]) -> Floats:
-        """The average of what leaves on all cells have for some classes.
+        """Return the average over all trees of leaf values for some classes.
 
-        A row comes to a node on a cell with a probability that depends on the cell alone, so that one pass down and
-        one sum over cells around each give all predictions.
+        The probability that a row reaches a node on a cell depends only on the cell. Therefore, one downward pass and
+        one sum over the cells that contain each answer combination give all predictions.
         """
         reach = np.zeros(len(self.cube))
         reach[-1] = 1.0
@@ -302,7 +302,7 @@ class TreeCube:
     # One tree --------------------------------------------------
 
     def map_tree(self, names: list[str]) -> tuple[Tree, float]:
-        """The most probable tree and the log of its joint probability with the labels; ties go to the smaller tree."""
+        """Return the most probable tree and its log joint probability with the labels; ties prefer smaller trees."""
         log_f, log_m = self._evidence(greatest=True)
 
         def choose(cell: int) -> int:
@@ -312,7 +312,7 @@ class TreeCube:
         return self._build(choose, names), float(log_m[-1])
 
     def random_tree(self, names: list[str], random: np.random.Generator) -> Tree:
-        """A tree drawn from the posterior."""
+        """Draw a tree from the posterior."""
 
         def choose(cell: int) -> int:
             options, terms = self._terms(cell, self._log_f, self._log_q)
@@ -322,7 +322,7 @@ class TreeCube:
         return self._build(choose, names)
 
     def _terms(self, cell: int, log_f: Floats, log_q: Floats) -> tuple[list[int], Floats]:
-        """The choices of a node on the cell, to be a leaf or to test a free feature, and the log weight of each."""
+        """Return the choices of a node on the cell (a leaf or a test of a free feature) and their log weights."""
         free = np.flatnonzero(self.cube.digits_of(cell) < 0)
         depth = len(self.cube.sizes) - len(free)
         no, yes = (cell - by * self.cube.strides[free] for by in (2, 1))
@@ -330,7 +330,7 @@ class TreeCube:
         return [LEAF, *free.tolist()], np.append(self._log_prior[0, depth] + log_f[cell], terms)
 
     def random_leaves(self, answers: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-        """For each row the cell of its leaf in a tree of its own, drawn from the posterior."""
+        """Draw a tree from the posterior for each row and return the cells of the leaves that the rows reach."""
         cells = np.full(len(answers), len(self.cube) - 1)
         is_free = np.ones(answers.shape, dtype=bool)
         moving = np.arange(len(answers))
@@ -363,7 +363,7 @@ class TreeCube:
 
 
 def n_trees(n_questions: int) -> int:
-    """The number of trees in which no path tests a feature twice: t_p = 1 + p t_(p-1)^2.
+    """Return the number of trees in which no path tests a feature twice: t_p = 1 + p t_(p-1)^2.
 
     Examples
     --------
@@ -383,40 +383,41 @@ MAX_TREE_QUESTIONS = 15
 
 DOCS = TREE_DOCS | entries("""\
 max_questions : int
-    Most questions, up to 15; time and memory triple with each: 3^10 cells take milliseconds, 3^14 (4.8 million) about
-    two seconds.
+    Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells take
+    milliseconds, 3^14 (4.8 million) about two seconds.
 n_thresholds : int
-    Most thresholds of a column.
+    Maximum number of thresholds of a column.
 split_prior : float or pair
-    Prior probability that a node splits. A pair (a, b): a (1 + depth)^-b.
+    Prior probability that a node splits. Larger values favour larger trees. A pair (a, b) means a (1 + depth)^-b.
 alpha : float
-    Parameter of the Dirichlet prior of a leaf's class probabilities.
+    Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink leaf
+    probabilities more.
 random_state : int, RandomState or None
-    For Gibbs and `sample_posterior`; the average itself has nothing random.
+    Seed of mode="gibbs" and `sample_posterior`. The average itself is deterministic.
 n_trees_ : int
-    How many trees are averaged.
+    Number of trees in the average.
 log_evidence_ : float
-    Log of the labels' probability, over all trees and leaf values.
+    Log marginal probability of the labels over all trees and leaf values.
 """)
 
 
 @with_parameters
 class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator):
-    """The exact Bayesian average over all decision trees on up to some 14 binary features ("questions").
+    """Exact Bayesian average over all decision trees on up to about 14 binary features ("questions").
 
-    With 6 questions there are 4.8e23 trees, with 14 some 10^6078; every one of them votes with its posterior
-    probability. The count cube, one cell for each of the 3^p conjunctions of answers, holds the sum over all trees on
-    each cell, and one pass down gives all predictions: predicting is a table lookup.
+    There are 4.8e23 trees on 6 questions and about 10^6078 trees on 14 questions. Each of them votes with its
+    posterior probability. A count cube has one cell for each of the 3^p conjunctions of answers, which holds the sum
+    over all trees on this cell. One downward pass computes all predictions, so prediction is a table lookup.
 
-    Columns become questions: "x <= threshold", "x = category", "x is missing". If there are more than `max_questions`,
-    they are selected greedily by the entropy of the class.
+    Columns are converted to questions such as "x <= threshold", "x = category" and "x is missing". If there are more
+    than `max_questions` of them, they are selected greedily by the entropy of the class.
 
     {parameters and attributes}
 
     Raises
     ------
     ValueError
-        If a parameter breaks its rule, or the cube would be larger than a gigabyte.
+        If a parameter is invalid, or the cube would be larger than a gigabyte.
 
     References
     ----------
@@ -453,22 +454,22 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     log_evidence_: float = field(init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The cube follows from the rows' counts, and may be a gigabyte.
+        # The cube can be recomputed from the counts and may be as large as a gigabyte.
         return {name: value for name, value in super().__getstate__().items() if name != "_made_cube"}
 
     # Learning --------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ExactTreeAverageClassifier:
-        """Select the questions and sum over all trees.
+        """Select the questions and average over all trees.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows; missing values are allowed.
+            Training rows. Missing values are allowed.
         y : array-like of shape (n_samples,)
-            Labels.
+            Class labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows: a weight of 2 is a row that is there twice.
+            Weights of the rows. A weight of 2 is equivalent to repeating the row.
         """
         data = self._start_fit(X, y, sample_weight)
         rows = data.X if isinstance(data.X, RowSource) else dense(data.X)
@@ -492,7 +493,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return found.take(chosen), answers[:, chosen]
 
     def _remember(self, answers: NDArray[np.uint8], data: TrainingData, weight: Array) -> None:
-        """Keep each combination of answers with its class weights: all that the cube is made of."""
+        """Store the class weights of each distinct combination of answers, which determine the cube."""
         digits, n_classes = np.arange(answers.shape[1])[::-1], len(self.classes_)
         number = answers.astype(np.int64) @ (1 << digits)
         distinct = np.unique(np.concatenate(data.comm.gather(np.unique(number))))
@@ -510,7 +511,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     @property
     def _cube(self) -> TreeCube:
-        """Made again where it is needed after loading."""
+        """Count cube, which is recomputed after a model is loaded."""
         self._check_fitted()
         if "_made_cube" not in self.__dict__:
             n_rows, n_classes = self._counts.shape
@@ -528,30 +529,30 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
             return np.asarray(factor * (1.0 + depth) ** -power)
         return np.full(len(depth), float(self.split_prior))
 
-    # Answers --------------------------------------------------
+    # Predict --------------------------------------------------
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the Bayes-optimal probability of each class, that of all trees, shape (n_samples, n_classes)."""
+        """Return the class probabilities averaged over all trees, shape (n_samples, n_classes)."""
         self._check_fitted()
         return self._table[self._numbers(X)]
 
     def _numbers(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The answers of each row as one binary number."""
+        """Return the answers of each row as one binary number."""
         answers = self.answers(X)
         return answers @ (1 << np.arange(answers.shape[1])[::-1])
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the binary features, (n_samples, n_questions): the input of a `Tree`."""
+        """Return the binary features, shape (n_samples, n_questions), which are the input of a `Tree`."""
         rows = dense(self._check_table(X))
         return map_parts(self._questions.answers, rows)
 
     @property
     def questions_(self) -> list[str]:
-        """The questions as text."""
+        """Questions as text."""
         self._check_fitted()
         questions = list(zip(*self._questions, strict=True))
         texts = [self._in_words(*question) for question in questions]
-        # Thresholds of large numbers may differ beyond the digits that are enough for others.
+        # Large thresholds may only differ in digits that the short format drops.
         if len(set(texts)) == len(texts):
             return texts
         return [self._in_words(*question, in_full=True) for question in questions]
@@ -567,16 +568,16 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     @property
     def map_estimator_(self) -> Tree:
-        """The most probable tree: what an exact search over all trees would find; it predicts from `answers(X)`."""
+        """Most probable tree, as an exact search over all trees would find; it predicts from `answers(X)`."""
         return self._cube.map_tree(self.questions_)[0]
 
     @property
     def map_log_joint_(self) -> float:
-        """Log of its joint probability with the labels; minus `log_evidence_`, that of its posterior probability."""
+        """Log joint probability of the MAP tree and the labels; subtract `log_evidence_` for its log posterior."""
         return self._cube.map_tree(self.questions_)[1]
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Tree]:
-        """Draw trees from the posterior, independently and exactly; they predict from `answers(X)`."""
+        """Draw `n` independent trees from the exact posterior; they predict from `answers(X)`."""
         whole(0).check("n", n)
         random = generator(self.random_state if random_state is None else random_state)
         names = self.questions_
