@@ -1,6 +1,6 @@
-"""AdaBoost's weights: each row's logarithm takes a step by its class and cell, then becomes a whole number.
+"""Update of AdaBoost's row weights, which are kept as logarithms and rounded to integers.
 
-Rows are done in blocks of fixed size and sums are integer sums, so nothing depends on the number of threads.
+Rows are processed in blocks of fixed size and summed as integers, so results do not depend on the number of threads.
 """
 
 from libc.math cimport INFINITY
@@ -13,13 +13,13 @@ cdef extern from "adaboost/reweight_loops.h" nogil:
     void whole_exp(const double* logs, double shift, double scale, Py_ssize_t n, int64_t* out) noexcept
 
 cdef enum:
-    BLOCK = 1024        # rows: their logarithms stay in the first-level cache
+    BLOCK = 1024        # rows; the logarithms of a block stay in the L1 cache
 
 
 cdef struct Weights:
     float64_t* logs
     const uint16_t* classes
-    const int64_t* copies       # NULL: one of each
+    const int64_t* copies       # NULL if every row counts once
     int64_t* whole
     Py_ssize_t n_rows
     float64_t shift
@@ -30,7 +30,7 @@ cdef inline float64_t _step(
     const Weights* weights, const code_t* codes, const float64_t* steps, int32_t n_classes, Py_ssize_t begin,
     Py_ssize_t end,
 ) noexcept nogil:
-    """Add to the logarithms of a block; the largest of them."""
+    """Add the steps to the logarithms of a block and return the largest new logarithm."""
     cdef float64_t largest = -INFINITY
     cdef Py_ssize_t i
     for i in range(begin, end):
@@ -40,7 +40,7 @@ cdef inline float64_t _step(
 
 
 cdef inline int64_t _make_whole(const Weights* weights, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """The weights of a block, and their sum."""
+    """Compute the integer weights of a block and return their sum."""
     cdef int64_t total = 0
     cdef Py_ssize_t i
     whole_exp(weights.logs + begin, weights.shift, weights.scale, end - begin, weights.whole + begin)
@@ -67,7 +67,7 @@ cdef Weights _weights(
 
 cdef struct Round:
     Weights weights
-    const void* codes           # NULL: logarithms stay
+    const void* codes           # NULL if the logarithms are left unchanged
     int32_t code_size
     const float64_t* steps
     int32_t n_classes
@@ -82,7 +82,7 @@ cdef void _begin(Round* over) noexcept nogil:
 
 
 cdef int64_t _run(Round* over, int32_t n_threads) noexcept nogil:
-    """Do all blocks; the sum of the weights."""
+    """Process all blocks and return the sum of the weights."""
     cdef int64_t total = 0
     cdef int32_t t
     share_pieces(_do_block, over, (over.weights.n_rows + BLOCK - 1) // BLOCK, n_threads)
@@ -108,7 +108,7 @@ def make_whole(
     float64_t[::1] logs, const uint16_t[::1] classes, const int64_t[::1] copies, int64_t[::1] whole, double shift,
     double scale, int n_threads
 ):
-    """Write exp(logs - shift) * scale, rounded, times the number of copies; return the sum."""
+    """Write exp(logs - shift) * scale, rounded to integers and multiplied by the copies, and return the sum."""
     cdef Round over
     cdef int64_t total
     over.weights, over.codes = _weights(logs, classes, copies, whole, shift, scale), NULL
@@ -122,9 +122,9 @@ def advance(
     float64_t[::1] logs, const uint16_t[::1] classes, const int64_t[::1] copies, int64_t[::1] whole, double shift,
     double scale, const code_t[::1] codes, const float64_t[:, ::1] steps, int n_threads
 ):
-    """Add steps[code of the row, class of the row] to the logarithms, then do as `make_whole`.
+    """Add steps[code, class] of each row to its logarithm, then compute the integer weights as in `make_whole`.
 
-    `shift` is at least the largest new logarithm.
+    `shift` must be at least the largest new logarithm.
 
     Returns
     -------

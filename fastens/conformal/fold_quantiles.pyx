@@ -1,4 +1,4 @@
-"""Conformal quantiles over folds: of the sums of a fold's prediction and the scores of its held-out rows."""
+"""Conformal quantiles over cross-validation folds, from each fold's prediction and the scores of its held-out rows."""
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
@@ -11,16 +11,16 @@ cdef enum:
 
 
 cdef struct Folds:
-    const double* values            # scores, ascending within each fold, one fold after the other
-    const double* upto              # the weight before each of a fold's scores, and that of all: one number more a fold
-    const int64_t* starts           # where each fold begins among the scores, and their number
+    const double* values            # scores in ascending order within each fold, one fold after another
+    const double* upto              # cumulative weight before each score, then the total: one entry more for each fold
+    const int64_t* starts           # offset of each fold's scores, then the total number of scores
     Py_ssize_t n_folds
 
 
 cdef inline int64_t n_below(
     const double* values, int64_t first, int64_t last, double center, double scale, double limit, bint or_at
 ) noexcept nogil:
-    # Of the scores from `first` on, where those end whose sum is below the limit, or at it.
+    # Return the end of the scores, from `first` on, whose center + scale * score is below the limit (or equal to it).
     cdef int64_t middle
     cdef double reached
     while first < last:
@@ -44,8 +44,8 @@ cdef inline Py_ssize_t widest(const int64_t* low, const int64_t* high, Py_ssize_
 cdef double upper_end(
     const Folds* folds, const double* centers, const double* scales, double needed, int64_t* work
 ) noexcept nogil:
-    # The smallest sum with enough weight at or below it. Sums before `low` are smaller, those from `high` on are not
-    # smaller than the best one so far; a sum between them is tried until none is left.
+    # Return the smallest sum with enough weight at or below it. Sums before `low` are too small, and sums from `high`
+    # on are not smaller than the best one so far; the search tries sums in between until none is left.
     cdef Py_ssize_t n = folds.n_folds, k, tried
     cdef int64_t* low = work
     cdef int64_t* high = work + n
@@ -69,7 +69,7 @@ cdef double upper_end(
         if weight < needed:
             for k in range(n):
                 low[k] = place[k]
-            low[tried] = max(low[tried], middle + 1)  # also where a center is not a number
+            low[tried] = max(low[tried], middle + 1)  # ensures progress even if a center is NaN
         else:
             best = end
             for k in range(n):
@@ -79,7 +79,7 @@ cdef double upper_end(
 
 
 cdef struct Ends:
-    # What is found for each row; work is by thread.
+    # The job of upper_ends. `work` holds a separate workspace for each thread.
     const Folds* folds
     const double* centers
     const double* scales
@@ -104,26 +104,27 @@ def upper_ends(
     const double[::1] values, const double[::1] upto, const int64_t[::1] starts, const double[:, ::1] centers,
     const double[:, ::1] scales, double needed, double[::1] out, int n_threads,
 ):
-    """Write for each row the smallest of center + scale * score, over the scores of all folds, with enough weight.
+    """Write for each row the smallest center + scale * score, over the scores of all folds, with enough weight.
 
     Parameters
     ----------
     values : array of shape (n_scores,)
-        Scores, ascending within each fold, one fold after the other.
+        Scores in ascending order within each fold, one fold after another.
     upto : array of shape (n_scores + n_folds,)
-        For each fold, the weight before each of its scores, and that of all of them.
+        For each fold, the cumulative weight before each of its scores, followed by the fold's total weight.
     starts : array of shape (n_folds + 1,)
-        Where each fold begins among the scores.
+        Offset of each fold in the scores.
     centers, scales : arrays of shape (n_rows, n_folds)
-        For each row those of each fold; scales are positive.
+        Center and scale of each row in each fold. Scales must be positive.
     needed : float
-        The weight that is to lie at or below the sum; where all scores have less, the sum is infinite.
+        Weight that must lie at or below the sum. If the total weight is smaller, the sum is infinite.
     out : array of shape (n_rows,)
-        The sums found.
+        Receives the sums.
     n_threads : int
         Number of threads.
     """
-    cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8  # a cache line apart
+    # padded by a cache line to avoid false sharing
+    cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8
     cdef Folds folds
     cdef Ends ends
     cdef int64_t* work = <int64_t*> malloc(n_threads * size * sizeof(int64_t))

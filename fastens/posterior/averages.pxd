@@ -3,11 +3,11 @@ from fastens.engine.structs cimport float64_t
 
 
 cdef enum:
-    CERTAIN = 800  # nats: the exponential of less than minus so much is 0
+    CERTAIN = 800  # nats: exp(-CERTAIN) is 0 in double precision
 
 
 cdef inline float64_t weigh(float64_t ends, float64_t goes_on, float64_t* split) noexcept nogil:
-    """The log of the sum of two probabilities, given as logs, and the second one's share of it."""
+    """Return the log of the sum of two probabilities, given as logs, and write the share of the second."""
     cdef float64_t ratio
     if abs(goes_on - ends) > CERTAIN:
         split[0] = goes_on > ends

@@ -1,4 +1,4 @@
-"""Passes over all prunings of trees at once, and the averages over them."""
+"""Averages over all prunings of a tree, computed in one pass."""
 
 import numpy as np
 from fastens.engine.exact cimport exp, lgamma, log, log1p
@@ -8,14 +8,14 @@ from libc.stdlib cimport free, malloc
 
 
 cdef struct LogGammas:
-    # Of alpha + i for i = 0, 1, ..., n - 1.
+    # A table of log gamma(alpha + i) for i = 0, 1, ..., n - 1.
     const float64_t* table
     Py_ssize_t n
     float64_t alpha
 
 
 cdef inline float64_t _log_gamma(const LogGammas* known, float64_t x) noexcept nogil:
-    """Of alpha + x, not below alpha: from the table where x is a whole number that it has."""
+    """Return log gamma(alpha + x) for x >= 0, from the table if x is an integer within its range."""
     cdef Py_ssize_t place
     if x < known.n:
         place = <Py_ssize_t> x
@@ -30,8 +30,8 @@ def dirichlet_evidence(
 ):
     """Return the log evidence of each node's class counts, (n_classes, n_nodes), under a Dirichlet prior.
 
-    The tables, whose rows lie in one piece, hold the logarithms of the gamma function of each alpha + i, and of the sum
-    of all alpha + i, for i = 0, 1, ...
+    The tables are C-contiguous. Their rows hold log gamma(alpha + i) for each class and for the sum of all alpha, for i
+    = 0, 1, ...
     """
     cdef Py_ssize_t k, i, n = counts.shape[1]
     cdef LogGammas known
@@ -58,7 +58,7 @@ cdef inline float64_t _sum(const float64_t[:] terms) noexcept nogil:
 
 
 def posterior_shares(const float64_t[:, ::1] counts, const float64_t[:] alpha):
-    """Return the posterior mean of each class's probability: of the second of two classes, or of all."""
+    """Return the posterior mean of the class probabilities: the second one for two classes, otherwise all."""
     cdef Py_ssize_t k, i, n_classes = counts.shape[0], n = counts.shape[1], first = 1 if counts.shape[0] == 2 else 0
     cdef float64_t total, before = _sum(alpha)
     shares = np.empty((n_classes - first, n))
@@ -101,9 +101,9 @@ def best(
     const int32_t[::1] left_child, const float64_t[::1] log_leaf, const float64_t[::1] log_stop,
     const float64_t[::1] log_split
 ):
-    """Return the log joint probability of the best pruning below each node, and whether the node is a leaf of it.
+    """Return the log joint probability of the best pruning below each node, and a mask of its leaves.
 
-    Of equally good ones the smaller.
+    Ties are resolved in favour of the smaller pruning.
     """
     cdef Py_ssize_t i, n = left_child.shape[0]
     cdef float64_t ends, goes_on
@@ -123,7 +123,7 @@ def best(
 
 
 def reach(const int32_t[::1] left_child, const float64_t[::1] split):
-    """Return the posterior probability that all nodes above a node split."""
+    """Return the posterior probability that all ancestors of a node split."""
     cdef Py_ssize_t i, n = left_child.shape[0]
     found = np.ones(n)
     cdef float64_t[::1] above = found
@@ -140,13 +140,13 @@ def spread(
 ):
     """Return the mean of the values, (n_values, n_nodes), over all prunings.
 
-    Of an inner node: as if the tree stopped there. So each leaf has the average for the rows that fall into it.
+    The result at an inner node is the mean as if the tree stopped there, so each leaf holds the average for its rows.
     """
     cdef Py_ssize_t k, i, left, n = left_child.shape[0], n_values = values.shape[0]
     cdef float64_t inside
     found = np.empty((n_values, n))
     cdef float64_t[:, ::1] out = found
-    # The values of the nodes above, each times the probability that it is the leaf.
+    # Sum of the ancestors' values, each weighted by the probability that the ancestor is the leaf.
     cdef float64_t[::1] sum_above = np.empty(n)
     with nogil:
         for k in range(n_values):
@@ -180,7 +180,7 @@ def expected_shape(const int32_t[::1] left_child, const float64_t[::1] split):
 
 
 def unused(const int32_t[::1] left_child, const int32_t[::1] feature, const float64_t[::1] split, int32_t wanted):
-    """Return the posterior probability that no node splits on a feature."""
+    """Return the posterior probability that no node splits on a given feature."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     cdef float64_t[::1] found = np.ones(n)
     with nogil:
@@ -194,7 +194,7 @@ def unused(const int32_t[::1] left_child, const int32_t[::1] feature, const floa
 
 
 def leaf_above(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
-    """Return for each node the first one on the way from the root that is a leaf, or itself."""
+    """Return for each node its first ancestor, from the root, that is a leaf, or the node itself."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     found = np.arange(n, dtype=np.int32)
     cdef int32_t[::1] leaf = found
@@ -207,7 +207,7 @@ def leaf_above(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
 
 
 def parents(const int32_t[::1] left_child):
-    """Return each node's parent, -1 at the root, and its depth."""
+    """Return each node's parent (-1 for the root) and its depth."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     of_parent, of_depth = np.full(n, -1, dtype=np.int32), np.zeros(n, dtype=np.int32)
     cdef int32_t[::1] parent = of_parent, depth = of_depth
@@ -237,9 +237,9 @@ ctypedef fused sum_t:
 
 
 def kinds_of_nodes(const int32_t[::1] left_child):
-    """Return the inner nodes, their left children, and the leaves, each int32 and ascending."""
+    """Return the inner nodes, their left children, and the leaves, each as int32 in ascending order."""
     cdef Py_ssize_t i, n = left_child.shape[0], n_inner = 0, n_leaves = 0
-    # Without branches: each node is written to both lists, and only its own list advances.
+    # Branchless: each node is written to both lists, but only the list it belongs to advances.
     inner_, left_, leaf_ = (np.empty(n // 2 + 2, dtype=np.int32) for _ in range(3))
     cdef int32_t[::1] inner = inner_, left = left_, leaf = leaf_
     with nogil:
@@ -256,7 +256,7 @@ cdef inline float64_t _logarithm(float64_t evidence, bint is_small) noexcept nog
 
 
 cdef struct LogPrior:
-    # The last prior whose logarithms were taken: many nodes have the same.
+    # Caches the logarithms of the last prior, because many nodes share the same prior.
     float64_t prior, stops, splits
 
 
@@ -264,9 +264,9 @@ cdef inline float64_t _over_prunings(
     float64_t own, float64_t prior, int32_t few, const int32_t* n_rows, const float64_t* below, int32_t n_below,
     LogPrior* last, float64_t* split
 ) noexcept nogil:
-    """The evidence of a node's rows over all prunings below it, and the posterior probability that it splits.
+    """Return the evidence of a node's rows over all prunings below it; write the posterior probability of a split.
 
-    `own` is that of the node as a leaf; `below` and `n_rows` are of its two children, which stand side by side.
+    `own` is the evidence of the node as a leaf. `below` and `n_rows` point to its two children, which are adjacent.
     """
     cdef float64_t stops, splits
     if n_below <= few:
@@ -284,7 +284,7 @@ cdef inline void _average_children(
     const float64_t* sum_above, const float64_t* value, float64_t stops, float64_t splits, float64_t* sum_below,
     const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
 ) noexcept nogil:
-    """Add a node's share to the sum above it, and write the averages of its two children."""
+    """Add a node's share to the sum over its ancestors, and write the averages of its two children."""
     cdef Py_ssize_t k
     cdef float64_t inside
     for k in range(n_values):
@@ -300,7 +300,7 @@ def average_over_prunings(
 ):
     """Write the mean of the values, (n_nodes, n_values), over all prunings.
 
-    Of an inner node: as if the tree stopped there. So each leaf has the average for the rows that fall into it.
+    The result at an inner node is the mean as if the tree stopped there, so each leaf holds the average for its rows.
 
     Parameters
     ----------
@@ -309,15 +309,15 @@ def average_over_prunings(
     split : float64 array of shape (n_inner,)
         Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
-        What each node predicts as a leaf.
+        Prediction of each node as a leaf.
     reached : float64 array of shape (n_nodes,)
-        Work space for the probability that all nodes above split, in a place that is in the cache.
+        Workspace for the probability that all ancestors split; the caller reuses it so that it stays in the cache.
     averaged : array of shape (n_nodes, n_values)
-        Where to write.
+        Receives the averages.
     """
     cdef Py_ssize_t i, j, left, n = values.shape[0], n_values = values.shape[1]
     cdef float64_t stops, splits
-    # The values of the nodes above, each times the probability that it is the leaf.
+    # Sum of the ancestors' values, each weighted by the probability that the ancestor is the leaf.
     cdef float64_t[:, ::1] sum_above = np.empty((n, n_values))
     with nogil:
         reached[0] = 1.0
@@ -327,7 +327,7 @@ def average_over_prunings(
             i, left = inner[j], left_child[j]
             stops, splits = reached[i] * (1.0 - split[j]), reached[i] * split[j]
             reached[left] = reached[left + 1] = splits
-            # One value is the usual case, and the loop is unrolled for it.
+            # A single value is the common case, so its loop is unrolled.
             if n_values == 1:
                 _average_children(
                     &sum_above[i, 0], &values[i, 0], stops, splits,
@@ -373,21 +373,21 @@ def class_posterior(
     nodes, const whole_t[:, ::1] leaves, list n_classes, float64_t alpha, tuple tables,
     const float64_t[:] split_prior
 ):
-    """Return the posterior probability that inner nodes split, and the values of all nodes, from the leaves' counts.
+    """Return the posterior split probabilities of inner nodes and the values of all nodes, from the leaves' counts.
 
     Parameters
     ----------
     nodes : tuple of three int32 arrays
         Inner nodes, left children and leaves: see `kinds_of_nodes`.
     leaves : array of shape (sum of n_classes, n_leaves)
-        Rows of each class of each target, in the order of the nodes.
+        Number of rows of each class of each target, with leaves in node order.
     n_classes : list of int
-        Of each target; the targets are independent given the leaf.
+        Number of classes of each target. Targets are independent given the leaf.
     alpha : float
-        Of the symmetric Dirichlet prior of the classes' probabilities.
+        Concentration of the symmetric Dirichlet prior of the class probabilities.
     tables : tuple of two pairs (float64 array, list of one for each target)
-        Products alpha (alpha + 1) ... (alpha + i - 1) / scale^i for i = 0, 1, ..., few, and the inverse of the same for
-        n_classes * alpha (the scale cancels); then log gammas of alpha + i, and of n_classes * alpha + i.
+        Products alpha (alpha + 1) ... (alpha + i - 1) / scale^i for i = 0, 1, ..., few, and the inverse of these
+        products for n_classes * alpha (the scale cancels); then log gammas of alpha + i, and of n_classes * alpha + i.
     split_prior : float64 array of shape (n_nodes,)
         Prior probability that a node splits.
 
@@ -395,9 +395,9 @@ def class_posterior(
     -------
     split : float64 array of shape (n_inner,)
     values : float64 array of shape (n_nodes, n_values)
-        Posterior means of the probability of the second of two classes, or of all.
+        Posterior means of the class probabilities: the second one for two classes, otherwise all.
     evidence : float64 array of shape (n_nodes,)
-        That of the rows over all prunings; of more than `few` rows its logarithm.
+        Evidence of the rows over all prunings; its logarithm for nodes of more than `few` rows.
     """
     cdef const int32_t[::1] inner = nodes[0], left_child = nodes[1], leaf = nodes[2]
     cdef const float64_t[::1] products = tables[0], log_gammas = tables[2]
@@ -429,7 +429,7 @@ def class_posterior(
             i = leaf[j]
             for k in range(n_counts):
                 counts[i, k] = <uint32_t> leaves[k, j]
-            # Two classes are the usual case, and the loops are unrolled for them.
+            # Two classes are the common case, so the loops are unrolled for them.
             if is_plain:
                 evidence[i] = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
             else:
@@ -469,7 +469,7 @@ cdef extern from "posterior/evidence_loops.h":
 
 
 cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
-    """x to the power of n."""
+    """Return x to the power of n."""
     cdef float64_t found = 1.0
     while n > 0:
         if n & 1:
@@ -483,7 +483,7 @@ cdef void _sums_of_branches(
     const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
     Py_ssize_t t, int32_t[::1] n_rows, float64_t[:, ::1] sums
 ) noexcept nogil:
-    """Write the number of rows and the two sums of target t of all nodes from those of the leaves."""
+    """Sum the row counts and the two sums of target t from the leaves to all nodes."""
     cdef Py_ssize_t i, j, left, n_targets = leaves.shape[0] // 2
     cdef const value_t* of_leaf = &leaves[0, 0]
     cdef const value_t* first_of_leaf = &leaves[1 + t, 0]
@@ -504,23 +504,23 @@ def number_posterior(
     nodes, const value_t[:, ::1] leaves, const float64_t[::1] location, const float64_t[::1] rate, tuple worth,
     const float64_t[::1] factors, const float64_t[::1] log_factors, const float64_t[:] split_prior
 ):
-    """The same for numbers: normal with unknown mean and variance, whose prior is normal-inverse-gamma.
+    """Return the posterior for regression: normal likelihood with a normal-inverse-gamma prior of mean and variance.
 
     Parameters
     ----------
     leaves : array of shape (1 + 2 * n_targets, n_leaves)
-        Sums of 1, of the targets less their location, and of the squares of these.
+        Sums of 1, of the targets minus their location, and of the squares of these differences.
     location, rate : float64 arrays of shape (n_targets,)
         Prior mean, and rate of the prior of the precision.
     worth : (float, float)
-        `weight`, the number of rows that the mean is worth, and `shape` of the prior of the precision.
+        `weight`, the prior's weight for the mean in rows, and `shape` of the prior of the precision.
     factors : float64 array of shape (few + 1,)
-        gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows. Of the evidence, the
-        factor (2 pi rate)^(-1/2) of each row and target is left out, as it is the same in all prunings.
+        gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows. The evidence leaves out
+        the factor (2 pi rate)^(-1/2) of each row and target, because it is the same for all prunings.
     log_factors : float64 array
-        The logarithms of these, and of more.
+        Logarithms of the factors, extended to more rows.
     split_prior
-        As for classes.
+        See `class_posterior`.
     """
     cdef const int32_t[::1] inner = nodes[0], left_child = nodes[1], leaf = nodes[2]
     cdef float64_t weight = worth[0], shape = worth[1]
@@ -537,7 +537,7 @@ def number_posterior(
     with nogil:
         for t in range(n_targets):
             _sums_of_branches(inner, left_child, leaf, leaves, t, n_rows, sums)
-            # In blocks that stay in the cache.
+            # Nodes are processed in blocks that stay in the cache.
             for block in range((n + BLOCK - 1) // BLOCK):
                 begin, end = block * BLOCK, min((block + 1) * BLOCK, n)
                 spreads(
@@ -573,7 +573,7 @@ def number_posterior(
 
 
 def largest_whole(const int32_t[::1] leaf, const float32_t[::1] weight):
-    """Return the largest weight of a leaf if all are whole, -1 otherwise."""
+    """Return the largest leaf weight if all leaf weights are integers, otherwise -1."""
     cdef Py_ssize_t j
     cdef bint whole = True
     cdef float32_t largest = 0.0
@@ -587,9 +587,10 @@ def largest_whole(const int32_t[::1] leaf, const float32_t[::1] weight):
 def count_classes(
     const int32_t[::1] leaf, const value_t[:, :] shares, const float32_t[::1] weight, count_t[:, ::1] counts
 ):
-    """Write the weights of one target's classes in the leaves, (n_classes, n_leaves), from the shares that nodes have.
+    """Write the class weights of one target in the leaves, (n_classes, n_leaves), from the nodes' class shares.
 
-    The shares are those of the second of two classes, or of all. If the counts are whole numbers, so are the weights.
+    The shares are given for the second class if there are two classes, otherwise for all. Integer counts require
+    integer weights.
     """
     cdef Py_ssize_t k, j, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
     cdef float64_t share
@@ -606,10 +607,10 @@ def add_up_numbers(
     const int32_t[::1] leaf, const value_t[:, ::1] mean, const float64_t[:, ::1] squares, const float32_t[::1] weight,
     const float64_t[::1] location, sum_t[:, ::1] sums
 ):
-    """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves), z being the targets less `location`.
+    """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves), where z is target - `location`.
 
-    They come from the nodes' weights, means, and sums of squared differences from the mean. Return the largest of each
-    row, without signs.
+    They are computed from the nodes' weights, means, and sums of squared differences from the mean. Return the largest
+    absolute value of each row.
     """
     cdef Py_ssize_t t, j, n_targets = location.shape[0]
     cdef float64_t w, z, second

@@ -1,5 +1,5 @@
-/* The evidence of single nodes: of counts, with loops that are unrolled where the number of classes is known; and of
- * sums of numbers, vectorised by the compiler. See averages.pyx. */
+/* Evidence of single nodes: from class counts, with loops unrolled if the number of classes is a compile-time
+ * constant, and from sums of numeric targets, vectorised by the compiler. See averages.pyx. */
 #ifndef FASTENS_EVIDENCE_LOOPS_H
 #define FASTENS_EVIDENCE_LOOPS_H
 
@@ -10,25 +10,26 @@
 #include "engine/dispatch.h"
 #include "engine/elementary.h"
 
-/* A symmetric prior of the probabilities of one target's classes, and its tables. */
+/* A symmetric Dirichlet prior of the class probabilities of one target, with its tables. */
 typedef struct {
     ptrdiff_t n_classes;
     double alpha;
     uint32_t few;
-    const double* products;           /* of 0, 1, ..., few factors alpha, alpha + 1, ..., each over a scale */
-    const double* products_of_sums;   /* one over the same of n_classes * alpha */
+    const double* products;           /* of 0, 1, ..., few factors alpha, alpha + 1, ..., each divided by a scale */
+    const double* products_of_sums;   /* inverses of these products for n_classes * alpha */
     uint32_t n_known;
-    const double* log_gammas;         /* of alpha + i, for i < n_known */
-    const double* log_gammas_of_sums; /* of n_classes * alpha + i */
+    const double* log_gammas;         /* log gamma(alpha + i), for i < n_known */
+    const double* log_gammas_of_sums; /* log gamma(n_classes * alpha + i) */
 } dirichlet;
 
-/* Of first + i: from the table, if it has it. */
+/* Returns log gamma(first + i), from the table if i is within its range. */
 FASTENS_INLINE double log_gamma(const double* table, uint32_t n_known, double first, uint32_t i)
 {
     return i < n_known ? table[i] : exact_lgamma(first + i);
 }
 
-/* Write the number of rows and the values of a node, return its evidence; of more than `few` rows its logarithm. */
+/* Writes the number of rows and the values of a node. Returns its evidence, or the logarithm if it has more than
+ * `few` rows. */
 FASTENS_INLINE double evidence_of_counts(
     const dirichlet* prior, const uint32_t* counts, ptrdiff_t n_classes, int32_t* n_rows, double* values)
 {
@@ -54,24 +55,24 @@ FASTENS_INLINE double evidence_of_counts(
     return found;
 }
 
-/* Of nodes: the number of rows, and sums of z and z^2. */
+/* For each node: the number of rows, and the sums of z and z^2. */
 typedef struct {
     const int32_t* n_rows;
     const double* first;
     const double* second;
 } node_sums;
 
-/* Of nodes: the mean, the rate as a multiple of the prior's, and that ratio to a power: see spreads_loop. */
+/* For each node: the mean, the rate as a multiple of the prior's rate, and a power of that ratio: see spreads_loop. */
 typedef struct {
     double* mean;
     double* ratio;
     double* power;
 } node_spreads;
 
-/* How many of the lowest bits of an exponent `spreads` sees to; nearly all have no others. */
+/* Number of low bits of an exponent that `spreads` handles. Nearly all exponents have no higher bits. */
 #define EXPONENT_BITS 5
 
-/* The power is minus half of the lowest bits of twice + n_rows. */
+/* The exponent of `power` is minus half of the lowest EXPONENT_BITS bits of twice + n_rows. */
 FASTENS_INLINE void spreads_loop(
     node_sums sums, double weight, double half, int32_t twice, node_spreads out, ptrdiff_t n)
 {
