@@ -1,7 +1,7 @@
 /* Histogram cells: sums over the rows of one bin code. Only this file depends on their bit layout.
  *
- * packed   one word:     gradient + bias * count | hessian | count       from the most significant bit down
- * wide     three words:  gradient, hessian, weight << 32 | count
+ *     packed   one word:     gradient + bias * count | hessian | count       from the most significant bit down
+ *     wide     three words:  gradient, hessian, weight << 32 | count
  *
  * A row is added to packed cells by a single addition of its word. If that word is not stored, it is computed from
  * the row's payload of four bytes: gradient + bias | hessian. The bias keeps gradients non-negative. A row of
