@@ -41,7 +41,7 @@ cdef extern from "pythread.h" nogil:
 
 cdef enum:
     CACHE_LINES = 128               # bytes; processors prefetch cache lines in pairs
-    # The following times are in nanoseconds.
+    # Times are in nanoseconds.
     AWAKE = 100000                  # spin time of an idle helper before it sleeps
     PATIENCE = 50000                # spin time of a waiting lead before it sleeps: no part should take longer
     WORK_PER_WAIT = 10              # minimum ratio of work to waiting, below which the lead works alone

@@ -34,7 +34,7 @@ cdef struct Arrays:
 
 
 cdef inline bint is_shifted(const Arrays* a, int64_t node) noexcept nogil:
-    # True if a node sends only missing values right and so reads the codes minus one.
+    # True if a node sends missing values right and some other values left, and so reads the codes minus one.
     return a.category_set[node] < 0 and not a.missing_left[node] and a.bin_threshold[node] > 0
 
 
@@ -166,7 +166,7 @@ cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_node
 
 
 cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
-    # Returns the threshold, or adds the node's set.
+    # Returns the threshold, or writes the node's set and returns 0.
     if not needs_scan_set(a, node):
         return <uint8_t> min(test_at(a, node), <uint16_t> 255)
     write_scan_set(a, node, next_set)

@@ -111,10 +111,10 @@ cdef struct Forest:
 
 cdef struct Layout:
     # Contents of a cell's words. The sums of one number and of the weights are packed into one word if they fit:
-    #     number << number_shift | weight << weight_shift | count          (the number is the second class's weight if
-    #     there are two classes)
-    # Otherwise each class has a word, weight << weight_shift | count. Several numbers, or numbers that need more bits,
-    # have one word each, plus a word for weight and count. The count is left out unless a rule needs it.
+    #     number << number_shift | weight << weight_shift | count
+    # For two classes, the number is the weight of the second class. If the sums do not fit, each class has a word,
+    # weight << weight_shift | count. Several numbers, or numbers that need more bits, have one word each, plus a word
+    # for weight and count. The count is left out unless a rule needs it.
     bint packed
     int32_t n_words
     int32_t number_shift
