@@ -189,7 +189,7 @@ cdef void _renumber(
 
 
 cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:
-    """Number the pairs in `seen` as combinations; the first code seen with a combination keeps its number."""
+    """Number the pairs in `seen` as combinations; a combination keeps its number for its first code."""
     cdef int32_t i, k, place, n_before = bundle.n_combinations, p = 0
     for i in range(n_before):
         place = i

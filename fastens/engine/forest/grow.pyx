@@ -5,7 +5,7 @@ branches, which threads may share. A tree stores the nodes of the trunk, followe
 order does not depend on which thread grew a branch.
 
 In distributed training, all workers grow the same trunk from reduced sums and divide its branches among themselves: the
-rows of a branch are gathered on one worker, which grows it as a separate tree (see branches.py).
+rows of a branch are gathered on one worker, which grows it as a separate tree (see forests.py).
 """
 
 from cpython.exc cimport PyErr_CheckSignals

@@ -192,7 +192,7 @@ FASTENS_INLINE double bound_value(double gradient, double hessian, const ScanNod
     return value > s->upper ? s->upper : value;
 }
 
-/* Gains with bounded values: the same operations in the same order as `limited_gain` of gain.pxd. */
+/* Gains with bounded values: the same operations in the same order as `_limited_gain` of gain.pxd. */
 FASTENS_INLINE void bound_gains_loop(
     const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest)
 {

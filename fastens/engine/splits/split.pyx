@@ -447,8 +447,8 @@ cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
 cdef inline float64_t _least_gain(const Scan* scan, float64_t worth) noexcept nogil:
     """Return a scan gain up to which a split is worth less than `worth`, children minus parent.
 
-    The bound has a margin: for sums of at most 2**25 hessian steps, the two differ by at most 2**-37 of the gain or of
-    the scores.
+    The bound includes a safety margin: for sums of at most 2**25 hessian steps, rounding errors are at most 2**-37 of
+    the gains or of the scores.
     """
     cdef float64_t least = worth - (worth + fabs(scan.node_score)) * MARGIN
     if scan.limits == NULL:

@@ -199,7 +199,7 @@ cdef enum Criterion:
     ENTROPY                         # sum(s log2(s / w))
     POISSON                         # sum(s log(s / w)); all sums must be positive
     ERROR                           # max(s): the weight of the majority class
-    ABSOLUTE                        # not a function of sums: see engine/forest/splits/median.pyx
+    ABSOLUTE                        # not a function of sums: see engine/forest/splits/search.pyx
 
 
 cdef inline float64_t score_of_sums(

@@ -319,7 +319,7 @@ cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Order categories by their mean (see order.pyx).
+    """Order categories by their mean.
 
     With several sums, categories are ordered along the axis on which their means differ most (Coppersmith, Hong &
     Hosking 1999).

@@ -370,7 +370,7 @@ cdef bint _has_one_class(const Search* search) noexcept nogil:
 
 
 cdef inline int64_t _ordered(float64_t number) noexcept nogil:
-    """Return an integer that orders like the float: see `ordered_bits`."""
+    """Return an integer that orders like the float: see `ordered_bits` in comm.py."""
     cdef int64_t bits
     number += 0.0
     memcpy(&bits, &number, sizeof(bits))
