@@ -1,4 +1,4 @@
-"""Whole numbers in as few bytes as they need: sums of histograms are small beside the words that hold them."""
+"""Compact encoding of integers: sums of histograms are usually small compared with the words that hold them."""
 
 from libc.string cimport memcpy
 
@@ -7,9 +7,9 @@ from fastens.engine.structs cimport int64_t, uint8_t, uint64_t
 import numpy as np
 
 cdef enum:
-    BLOCK = 256                     # numbers of a column that have a least one, and a width, in common
-    HEAD = 9                        # bytes of a block: the least number, and the width
-    TAIL = 8                        # bytes after all, so that each number can be read as a word
+    BLOCK = 256                     # numbers of a column that share a minimum and a byte width
+    HEAD = 9                        # bytes of a block's header: the minimum and the width
+    TAIL = 8                        # padding bytes at the end, so that each number can be read as a whole word
 
 cdef enum How:
     SET
@@ -20,14 +20,14 @@ HOW = {"set": SET, "sum": ADD, "max": TAKE_LARGER}
 
 
 def narrowed(arrays):
-    """Return bytes that hold the numbers of arrays, of which blocks are written by their distances from the least.
+    """Encode the integers of arrays as bytes, as offsets from the minimum of each block.
 
-    Numbers of a column are about as large, so that blocks are of a column.
+    Blocks run along columns, because the numbers of a column have similar magnitudes.
 
     Parameters
     ----------
     arrays : list of int64 arrays
-        In C order; (n,) or (n, n_columns), of which further axes are further columns.
+        In C order, of shape (n,) or (n, n_columns). Further axes count as further columns.
 
     Examples
     --------
@@ -56,21 +56,22 @@ def narrowed(arrays):
 
 
 def widen(const uint8_t[::1] message, arrays, how):
-    """Put numbers that bytes of `narrowed` hold into arrays of the same shapes.
+    """Decode the bytes of `narrowed` into arrays of the same shapes.
 
     Parameters
     ----------
     message : uint8 array
-        What `narrowed` has returned.
+        Result of `narrowed`.
     arrays : list of int64 arrays
-        In C order; changed in place.
+        In C order; modified in place.
     how : {"set", "sum", "max"}
-        Whether the numbers replace those of the arrays, are added to them, or are taken where they are larger.
+        How the decoded numbers are combined with the arrays: they overwrite the elements, are added to them, or replace
+        smaller elements.
 
     Raises
     ------
     ValueError
-        For bytes that do not hold as many numbers.
+        If the message does not hold exactly as many numbers as the arrays.
     """
     cdef int64_t[:, ::1] numbers
     cdef Py_ssize_t start = 0, end = message.shape[0] - TAIL
@@ -96,7 +97,7 @@ cdef inline Py_ssize_t _n_blocks(Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t _write(const int64_t* numbers, Py_ssize_t n, Py_ssize_t n_columns, uint8_t* out) noexcept nogil:
-    """Write a table; return how many bytes that took. Up to TAIL bytes after them are overwritten."""
+    """Encode a table and return the number of bytes. Up to TAIL bytes after them are overwritten."""
     cdef uint64_t apart[BLOCK]
     cdef Py_ssize_t b, first, column, i, n_rows, width, size = 0
     cdef const int64_t* block
@@ -109,7 +110,7 @@ cdef Py_ssize_t _write(const int64_t* numbers, Py_ssize_t n, Py_ssize_t n_column
             least = most = block[0]
             for i in range(n_rows):
                 least, most = min(least, block[i * n_columns]), max(most, block[i * n_columns])
-            for i in range(n_rows):         # modulo 2**64, so that any numbers are as far apart as they are
+            for i in range(n_rows):         # arithmetic modulo 2**64, so that differences of any two int64 fit
                 apart[i] = <uint64_t>block[i * n_columns] - <uint64_t>least
             width = _width(<uint64_t>most - <uint64_t>least)
             memcpy(out + size, &least, 8)
@@ -133,7 +134,7 @@ cdef Py_ssize_t _read(
     const uint8_t* message, Py_ssize_t start, Py_ssize_t end, int64_t* numbers, Py_ssize_t n, Py_ssize_t n_columns,
     How how,
 ) noexcept nogil:
-    """Read a table from so far on; return where the next begins, or -1 where the bytes end before."""
+    """Decode a table that begins at `start`; return where the next one begins, or -1 if the message is too short."""
     cdef Py_ssize_t b, first, column, n_rows, width
     cdef int64_t least
     for b in range(_n_blocks(n)):

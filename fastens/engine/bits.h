@@ -1,4 +1,4 @@
-/* Bits of words. */
+/* Bit counts of words. */
 #ifndef FASTENS_BITS_H
 #define FASTENS_BITS_H
 
@@ -16,7 +16,7 @@ static inline int lowest_bit(uint64_t word)
 }
 #endif
 
-/* Sums of bits side by side: an instruction for it is not in every x86-64 processor, and a call costs more. */
+/* Population count by parallel sums: not every x86-64 processor has the instruction, and a function call costs more. */
 static inline int n_bits(uint64_t word)
 {
     word -= word >> 1 & 0x5555555555555555ULL;

@@ -1,10 +1,10 @@
-/* Compile a loop several times and choose by the machine: once plainly and, where the compiler knows how, for AVX2.
+/* Compiles a loop several times and dispatches by CPU at run time: a portable version, and an AVX2 version if the
+ * compiler supports it.
  *
  *     FASTENS_INLINE void scale_loop(double* x, ptrdiff_t n) { ... }
  *     FASTENS_CHOOSE(scale, (double* x, ptrdiff_t n), (x, n))
  *
- * defines `scale`. Loops are plain C that the compiler vectorises; results do not depend on the choice.
- */
+ * defines `scale`. Loops are plain C that the compiler vectorises. Results do not depend on the version. */
 #ifndef FASTENS_DISPATCH_H
 #define FASTENS_DISPATCH_H
 

@@ -1,7 +1,8 @@
-/* exp and log to the last bit but one, with the same result on every machine and for every width of vector.
+/* exp and log, accurate to about one unit in the last place and bit-identical on every machine and for every vector
+ * width.
  *
- * NumPy's and the C library's take other paths on other processors. Losses have shorter ones (losses/loss_loops.h).
- */
+ * NumPy and the C library use different code paths on different processors. Losses have shorter versions
+ * (losses/loss_loops.h). */
 #ifndef FASTENS_ELEMENTARY_H
 #define FASTENS_ELEMENTARY_H
 
@@ -12,10 +13,10 @@
 
 #include "engine/dispatch.h"
 
-#define FASTENS_LN2_HIGH 6.93147180369123816490e-01 /* few bits: a whole number of them is exact */
+#define FASTENS_LN2_HIGH 6.93147180369123816490e-01 /* few bits, so that integer multiples are exact */
 #define FASTENS_LN2_LOW 1.90821492927058770002e-10
 
-/* 2^k for whole k from -1022 to 1023. */
+/* 2^k for integer k from -1022 to 1023. */
 FASTENS_INLINE double power_of_2(double k)
 {
     double shifted = k + (6755399441055744.0 + 1023.0);
@@ -26,7 +27,7 @@ FASTENS_INLINE double power_of_2(double k)
     return shifted;
 }
 
-/* x = k ln 2 + r with |r| <= ln(2) / 2. What rounding takes from r is added where it still counts. */
+/* x = k ln 2 + r with |r| <= ln(2) / 2. The rounding error of r is added where it still matters. */
 FASTENS_INLINE double exact_exp(double x)
 {
     const double shift = 6755399441055744.0;
@@ -54,7 +55,7 @@ FASTENS_INLINE double exact_exp(double x)
     return (1.0 + (r + (lost + r * r * q))) * power_of_2(half) * power_of_2(k - half);
 }
 
-/* k and m of x = 2^k m, m from sqrt(1/2) to sqrt(2). */
+/* Splits x into 2^k m, with m from sqrt(1/2) to sqrt(2). */
 FASTENS_INLINE double exponent_and_rest(double x, double* rest)
 {
     const uint64_t middle = 0x3fe6a09e667f3bcdULL, bias = 0x4000000000000000ULL, to_double = 0x4330000000000000ULL;
@@ -95,21 +96,21 @@ FASTENS_INLINE double exact_log(double x)
     return x < INFINITY ? out : x;
 }
 
-/* What rounding takes from 1 + x is added (Goldberg 1991, theorem 4, in another form). */
+/* The rounding error of 1 + x is added back (Goldberg 1991, theorem 4, in another form). */
 FASTENS_INLINE double exact_log1p(double x)
 {
     double sum = 1.0 + x, lost = (x - (sum - 1.0)) / sum, out = exact_log(sum);
     return sum > 0.0 && sum < INFINITY ? out + lost : out;
 }
 
-/* Whole numbers for powers of 2. */
+/* Returns exact integers for powers of 2. */
 FASTENS_INLINE double exact_log2(double x)
 {
     double m, k = exponent_and_rest(x, &m);
     return x > 0.0 && x < INFINITY ? k + exact_log(m) * 1.4426950408889634 : exact_log(x);
 }
 
-/* What Stirling's formula leaves of log(gamma(x)) for x >= STIRLING_FROM: a series, whose next term is below 1e-17. */
+/* Remainder of Stirling's formula for log(gamma(x)), x >= STIRLING_FROM: a series whose next term is below 1e-17. */
 enum { STIRLING_FROM = 8, EXACT_FACTORIALS = 19 };
 
 #define FASTENS_HALF_LOG_2PI 0.91893853320467274178
@@ -128,8 +129,8 @@ FASTENS_INLINE double rest_of_stirling(double x)
     return series / x;
 }
 
-/* log(gamma(x)) for x > 0, to about 1e-14 where it is small. The product of the steps up to STIRLING_FROM is taken off
- * Stirling's series; small whole numbers have their factorials. */
+/* log(gamma(x)) for x > 0, with an error of about 1e-14 where the result is small. Smaller x are shifted up to
+ * STIRLING_FROM, and the product of the steps is divided out. Small integers use exact factorials. */
 FASTENS_INLINE double exact_lgamma(double x)
 {
     double steps = 1.0;
@@ -145,8 +146,8 @@ FASTENS_INLINE double exact_lgamma(double x)
     return (x - 0.5) * exact_log(x) - x + (FASTENS_HALF_LOG_2PI + rest_of_stirling(x)) - exact_log(steps);
 }
 
-/* log(gamma(a) gamma(b) / gamma(a + b)). Where numbers are large the terms of Stirling's formula that cancel are left
- * out (DiDonato and Morris 1992, Algorithm 708): of 1e17 they would leave no digit. */
+/* log(gamma(a) gamma(b) / gamma(a + b)). For large arguments, the terms of Stirling's formula that cancel are left
+ * out (DiDonato and Morris 1992, Algorithm 708): near 1e17 they would leave no correct digit. */
 FASTENS_INLINE double exact_lbeta(double a, double b)
 {
     double small = a < b ? a : b, large = a < b ? b : a, ratio = small / large, step = exact_log1p(ratio), out;
@@ -159,7 +160,7 @@ FASTENS_INLINE double exact_lbeta(double a, double b)
         + (small - 0.5) * exact_log(ratio);
 }
 
-/* A function of every number of an array. */
+/* Applies a function to every element of an array. */
 #define FASTENS_OF_ARRAY(name, function)                                       \
     FASTENS_INLINE void name##_loop(const double* x, ptrdiff_t n, double* out) \
     {                                                                          \

@@ -1,7 +1,7 @@
-"""exp, log, log gamma and what is made of them, with the same bits on every machine.
+"""Elementary functions, such as exp, log and log gamma, that are bit-identical on every machine.
 
-They are for what a model or a prediction depends on. NumPy's choose other ways by the processor, and so does the C
-library. These are right to about one unit in the last place, for all numbers, and take arrays of any shape.
+Use these for everything that affects a model or a prediction, because NumPy and the C library choose their algorithms
+by processor. They are accurate to about one unit in the last place for all arguments, and accept arrays of any shape.
 """
 
 import numpy as np
@@ -29,32 +29,32 @@ cdef _each(Loop loop, x, out=None):
 
 
 def exp(x, out=None):
-    """Return e to the power of each number; `out`, in C order, may be x itself."""
+    """Return e to the power of each element; `out` must be C-contiguous and may be x itself."""
     return _each(exps, x, out)
 
 
 def log(x):
-    """Return the natural logarithm of each number; -inf of 0, NaN of what is less."""
+    """Return the natural logarithm of each element; -inf for 0 and NaN for negative numbers."""
     return _each(logs, x)
 
 
 def log1p(x):
-    """Return log(1 + x) of each number."""
+    """Return log(1 + x) of each element."""
     return _each(log1ps, x)
 
 
 def log2(x):
-    """Return the logarithm to the base 2 of each number; whole numbers for powers of 2."""
+    """Return the base-2 logarithm of each element; exact integers for powers of 2."""
     return _each(log2s, x)
 
 
 def gammaln(x):
-    """Return log(gamma(x)) of each number above 0, exactly 0 for 1 and 2."""
+    """Return log(gamma(x)) of each positive element; exactly 0 for 1 and 2."""
     return _each(lgammas, x)
 
 
 def betaln(a, b):
-    """Return log(gamma(a) gamma(b) / gamma(a + b)) of each two numbers above 0."""
+    """Return log(gamma(a) gamma(b) / gamma(a + b)) for each pair of positive elements."""
     shape = np.broadcast_shapes(np.shape(a), np.shape(b))
     first, second = (np.array(np.broadcast_to(x, shape), np.float64).reshape(-1) for x in (a, b))
     result = np.empty_like(first)
@@ -67,19 +67,19 @@ def betaln(a, b):
 
 
 def xlogy(x, y):
-    """Return x log(y) of each two numbers, 0 where x is."""
+    """Return x log(y) for each pair of elements; 0 where x is 0."""
     is_zero = np.equal(x, 0)
     return (x * log(np.where(is_zero, 1.0, y)))[()]
 
 
 def xlog1py(x, y):
-    """Return x log(1 + y) of each two numbers, 0 where x is."""
+    """Return x log(1 + y) for each pair of elements; 0 where x is 0."""
     is_zero = np.equal(x, 0)
     return (x * log1p(np.where(is_zero, 0.0, y)))[()]
 
 
 def logaddexp(x, y):
-    """Return log(exp(x) + exp(y)) of each two numbers."""
+    """Return log(exp(x) + exp(y)) for each pair of elements."""
     largest = np.maximum(x, y)
     with np.errstate(invalid="ignore"):
         found = largest + log1p(exp(np.minimum(x, y) - largest))
@@ -87,26 +87,26 @@ def logaddexp(x, y):
 
 
 def logsumexp(x, axis=None):
-    """Return the logarithm of the sum of exponentials along an axis, or of all."""
+    """Return the logarithm of the sum of exponentials along an axis, or over all elements."""
     largest = np.max(x, axis=axis, keepdims=True)
     largest = np.where(np.isfinite(largest), largest, 0.0)
     return (log(exp(x - largest).sum(axis=axis, keepdims=True)) + largest).sum(axis=axis)
 
 
 def softmax(x, axis=None):
-    """Return exponentials divided by their sum along an axis, or over all."""
+    """Return the exponentials divided by their sum along an axis, or over all elements."""
     shares = exp(x - np.max(x, axis=axis, keepdims=True))
     return shares / shares.sum(axis=axis, keepdims=True)
 
 
 def expit(x):
-    """Return 1 / (1 + exp(-x)) of each number; neither tail loses digits."""
+    """Return 1 / (1 + exp(-x)) of each element; neither tail loses precision."""
     tail = exp(-np.abs(x))
     return (np.where(np.asarray(x) < 0, tail, 1.0) / (1.0 + tail))[()]
 
 
 def sum_in_order(values):
-    """Return the sum of some floats, rounded after each of them; `sum` makes up for that since Python 3.12."""
+    """Return the left-to-right sum of floats, rounded after each step; `sum` compensates rounding since Python 3.12."""
     cdef double total = 0.0
     for value in values:
         total += value

@@ -1,4 +1,4 @@
-# exp and log of single numbers in kernels, with the same bits on every machine; elementary.pyx has those of arrays.
+# Scalar exp and log for kernels, bit-identical on every machine; elementary.pyx has the array versions.
 
 cdef extern from "engine/elementary.h" nogil:
     double exp "exact_exp" (double x) noexcept

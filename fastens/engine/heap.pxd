@@ -1,4 +1,4 @@
-# A heap of nodes by the gain of their split: the largest first, of equal ones the older node.
+# Max-heap of nodes by the gain of their split. Ties go to the older node.
 
 from fastens.engine.structs cimport float64_t, int32_t
 
@@ -23,7 +23,7 @@ cdef inline void push_heap(Candidate* heap, int32_t* n, float64_t gain, int32_t 
 
 
 cdef inline int32_t pop_heap(Candidate* heap, int32_t* n) noexcept nogil:
-    """Remove the best node and return it."""
+    """Remove the node with the largest gain and return it."""
     cdef int32_t best = heap[0].node, place = 0, child
     cdef Candidate last
     n[0] -= 1

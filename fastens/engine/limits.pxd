@@ -1,26 +1,26 @@
-# The limits of limits.py as the kernels of all growers read them.
+# The limits of limits.py in the form that the kernels of all growers read.
 
 from fastens.engine.structs cimport float64_t, int8_t, int32_t, uint64_t
 
 
 cdef struct Limits:
-    # The arrays belong to the Python record, which the grower keeps.
-    int32_t max_leaves              # 0: no limit
+    # The arrays are owned by the Python record, which the grower keeps alive.
+    int32_t max_leaves              # 0 if unlimited
     int32_t max_depth
     int32_t min_samples_leaf
     float64_t min_weight_leaf
     int32_t features_per_split
-    int32_t max_features_on_path    # 0: no limit
-    const float64_t* feature_weights    # NULL: all alike
-    const int8_t* monotone          # NULL: no constraint
-    const uint64_t* feature_groups  # masks, (n_groups, mask_words); NULL: no constraint
+    int32_t max_features_on_path    # 0 if unlimited
+    const float64_t* feature_weights    # NULL if all weights are equal
+    const int8_t* monotone          # NULL if unconstrained
+    const uint64_t* feature_groups  # masks of shape (n_groups, mask_words); NULL if unconstrained
     int32_t n_groups
 
 
 cdef inline void bind_side(
     int32_t monotone, bint right, float64_t middle, float64_t* lower, float64_t* upper
 ) noexcept nogil:
-    """Bound a child's values by the middle of the two children's, where the split is on a monotone feature."""
+    """Bound a child's values by the midpoint of the two children's values if the split feature is monotone."""
     if monotone != 0 and (monotone > 0) == right:
         lower[0] = middle
     elif monotone != 0:
@@ -28,7 +28,7 @@ cdef inline void bind_side(
 
 
 cdef inline Limits read_limits(limits, int32_t n_features):
-    """The fields of a Limits record of Python."""
+    """Read the fields of a Python `Limits` record."""
     cdef const float64_t[::1] weights
     cdef const int8_t[::1] monotone
     cdef const uint64_t[:, ::1] groups

@@ -2,7 +2,7 @@ from libc.stdlib cimport realloc
 
 
 cdef inline bint resize(void** memory, size_t n_bytes) noexcept nogil:
-    """Let memory grow; False where there is none, and it is as it was."""
+    """Reallocate memory; on failure, return False and leave it unchanged."""
     cdef void* grown = realloc(memory[0], max(n_bytes, <size_t>1))
     if grown != NULL:
         memory[0] = grown

@@ -1,4 +1,4 @@
-# Masks of features, a bit for each, and which features may stand on one path with those above a node.
+# Bit masks of features, and the features that interaction constraints and path limits allow below a node.
 
 from fastens.engine.limits cimport Limits
 from fastens.engine.structs cimport int32_t, uint64_t
@@ -9,7 +9,7 @@ cdef extern from "engine/bits.h" nogil:
 
 
 cdef inline int32_t mask_words(int32_t n_features) noexcept nogil:
-    """Words of a mask."""
+    """Return the number of words of a mask."""
     return (n_features + 63) // 64
 
 
@@ -22,7 +22,7 @@ cdef inline void add_feature(uint64_t* mask, int32_t feature) noexcept nogil:
 
 
 cdef inline int32_t next_feature(const uint64_t* mask, int32_t feature, int32_t end) noexcept nogil:
-    """The first feature of the mask from this one on, or end; no mask (NULL) has all."""
+    """Return the first feature of the mask in feature..end-1, or `end`. Without a mask (NULL), all features count."""
     cdef uint64_t word
     if mask == NULL:
         return feature
@@ -35,7 +35,7 @@ cdef inline int32_t next_feature(const uint64_t* mask, int32_t feature, int32_t 
 
 
 cdef inline int32_t next_unmarked(const uint64_t* mask, int32_t feature) noexcept nogil:
-    """The first feature from this one on that is not in the mask; there must be one."""
+    """Return the first feature from `feature` on that is not in the mask. There must be one."""
     cdef uint64_t word = ~mask[feature >> 6] >> (feature & 63)
     while word == 0:
         feature = (feature | 63) + 1
@@ -47,13 +47,13 @@ cdef inline int32_t n_marked(const uint64_t* mask, int32_t n_features) noexcept 
     cdef int32_t w, n = 0, n_whole = n_features >> 6
     for w in range(n_whole):
         n += n_bits(mask[w])
-    if n_features & 63:  # what is behind the last feature may be marked too
+    if n_features & 63:  # bits past the last feature may be set, too
         n += n_bits(mask[n_whole] & ((<uint64_t>1 << (n_features & 63)) - 1))
     return n
 
 
 cdef inline bint binds_paths(const Limits* limits) noexcept nogil:
-    """Whether what a node may split on depends on the splits above it."""
+    """Return True if the features allowed at a node depend on the splits above it."""
     return limits.max_features_on_path > 0 or limits.n_groups > 0
 
 
@@ -68,7 +68,7 @@ cdef inline bint _holds(const uint64_t* group, const uint64_t* path, int32_t n_w
 cdef inline void exclude_features(
     const Limits* limits, int32_t n_features, const uint64_t* path, uint64_t* excluded
 ) noexcept nogil:
-    """Mark the features that may not stand below those of the path, besides what is marked already."""
+    """Mark, in addition to the marked features, those that may not be used below the features of the path."""
     cdef int32_t g, w, n_words = mask_words(n_features)
     cdef const uint64_t* group
     cdef uint64_t allowed

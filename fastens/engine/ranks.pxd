@@ -2,10 +2,10 @@ from fastens.engine.structs cimport int32_t, int64_t
 
 
 cdef struct Ranks:
-    # What kernels know of the ranks of a fit; a NULL pointer stands for a single one.
-    void* exchange                  # the Exchange that this belongs to
-    bint failed                     # it has raised an exception
-    bint goes_on                    # sums travel while it does other work
+    # The kernels' view of the workers of a distributed fit; NULL stands for a single worker.
+    void* exchange                  # the Exchange that owns this struct
+    bint failed                     # an exchange raised an exception
+    bint goes_on                    # sums are reduced asynchronously, while the worker continues
 
 
 cdef class Exchange:

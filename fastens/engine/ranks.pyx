@@ -1,4 +1,4 @@
-"""Reductions over the ranks of a fit, from kernels that do not hold the interpreter's lock."""
+"""Allreduce operations among the workers of a distributed fit, called from kernels that have released the GIL."""
 
 from collections import deque
 
@@ -14,33 +14,33 @@ cdef enum Reduction:
 
 
 cdef class Exchange:
-    """A `Comm` for kernels, which see its exceptions as a failure; `error` keeps them."""
+    """A `Comm` for kernels. Kernels see its exceptions as failures; `error` holds the exception."""
 
     def __init__(self, comm):
         self.comm, self.error = comm, None
-        self.begun = deque()            # what finishes the sums that have begun
+        self.begun = deque()            # callables that wait for the pending reductions
         self.ranks = Ranks(<void*>self, False, comm.sums_travel)
 
 
 cdef bint sum_over(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n) noexcept nogil:
-    """Add up arrays of n numbers each over the ranks, in place; False where that failed. Of 0, no rank sends any."""
+    """Sum arrays of n numbers each over the workers, in place; return False on failure. n = 0 sends nothing."""
     return ranks == NULL or n == 0 or _reduce(ranks, arrays, n_arrays, n, 1, SUM)
 
 
 cdef bint begin_sum_of_rows(
     Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width
 ) noexcept nogil:
-    """Begin to do so for arrays of n rows, whose columns hold numbers that are about as large."""
+    """Begin an asynchronous sum of arrays of n rows, whose columns hold numbers of similar magnitude."""
     return _reduce(ranks, arrays, n_arrays, n, width, BEGIN_SUM)
 
 
 cdef bint finish_sum(Ranks* ranks) noexcept nogil:
-    """Wait for the first of the sums that have begun; False where that failed."""
+    """Wait for the oldest pending sum; return False on failure."""
     return _reduce(ranks, NULL, 0, 0, 1, FINISH_SUM)
 
 
 cdef bint max_over(Ranks* ranks, int64_t* numbers, Py_ssize_t n) noexcept nogil:
-    """Replace numbers by their maxima over the ranks; False where that failed."""
+    """Replace numbers by their maxima over the workers; return False on failure."""
     return ranks == NULL or _reduce(ranks, &numbers, 1, n, 1, MAX)
 
 

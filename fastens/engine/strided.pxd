@@ -1,4 +1,4 @@
-"""Values of arrays of any strides, and their bits."""
+"""Values of arrays with arbitrary strides, and their bits."""
 
 from libc.math cimport NAN
 from libc.stdint cimport uint64_t
@@ -26,7 +26,7 @@ cdef inline Strides strides_of(const value_t[:, :] X) noexcept nogil:
 
 
 cdef struct Values:
-    # A table of float32 or float64, for jobs of several threads, which cannot hold views.
+    # A table of float32 or float64, for multithreaded jobs, which cannot hold memoryviews.
     const void* x
     int32_t value_size
     Strides strides
@@ -44,7 +44,7 @@ cdef inline float64_t value_at(const Values* X, Py_ssize_t row, Py_ssize_t colum
 
 
 cdef inline uint64_t bits_of(float64_t value) noexcept nogil:
-    # The same for both zeros, and for all kinds of NaN.
+    # Equal for both zeros, and for all NaN payloads.
     cdef uint64_t bits
     value = value + 0.0 if value == value else <float64_t> NAN
     memcpy(&bits, &value, sizeof(bits))

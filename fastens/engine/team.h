@@ -1,4 +1,4 @@
-/* What threads that work together need: words that all see, the time, and to wait awake for a moment. */
+/* Primitives of the thread pool: atomic words, a clock, and short spin waits. */
 #ifndef FASTENS_TEAM_H
 #define FASTENS_TEAM_H
 
@@ -12,7 +12,7 @@
 #define NOMINMAX
 #endif
 #include <windows.h>
-#undef near /* words of the processors of the eighties, which kernels use as names */
+#undef near /* remove the macro of the Windows headers, because kernels use the name */
 #undef far
 
 static inline int64_t nanoseconds(void)
@@ -35,7 +35,7 @@ static inline int64_t nanoseconds(void)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* The core that this thread runs on; -1 where the system does not say. */
+/* Returns the core that this thread runs on, or -1 if the system does not report it. */
 #if defined(__linux__)
 #include <sched.h>
 static inline int32_t core_at_hand(void) { return sched_getcpu(); }
@@ -68,7 +68,7 @@ static inline void store_time(int64_t* time, int64_t value) { __atomic_store_n(t
 #define FASTENS_PAUSE() ((void)0)
 #endif
 
-#else /* Microsoft's compiler */
+#else /* MSVC */
 
 static inline int32_t load_word(const int32_t* word)
 {
@@ -96,7 +96,7 @@ static inline void store_time(int64_t* time, int64_t value) { *(volatile int64_t
 
 #endif
 
-/* Wait awake while a word has a value, but not longer than some nanoseconds; whether it has another one. */
+/* Spins while a word keeps its value, for at most `most` nanoseconds; returns true if the value changed. */
 static inline int changes_within(const int32_t* word, int32_t value, int64_t most)
 {
     int64_t end = nanoseconds() + most;

@@ -2,14 +2,14 @@ from fastens.engine.structs cimport int32_t
 
 cdef enum:
     MAX_THREADS = 64
-    # A pass over so few rows takes some microseconds. To give up the interpreter's lock for it, and to wait until other
-    # threads give it back, would take longer.
+    # A pass over fewer rows takes a few microseconds: releasing the GIL, and waiting for other threads to return it,
+    # would take longer.
     FEW_ROWS = 1 << 12
 
 
-# One part of a job: its number, and how many there are.
+# A function that runs one part of a job, given its index and the number of parts.
 ctypedef void (*Part)(void* job, int32_t part, int32_t n_parts) noexcept nogil
-# One of a job's many pieces, done by one of so many threads, which has that number while it is at it.
+# A function that runs one of many pieces of a job; `thread` is the index of the thread that runs it.
 ctypedef void (*Piece)(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil
 
 
@@ -18,7 +18,7 @@ cdef extern from "engine/team.h" nogil:
 
 
 cdef inline int32_t next_item(int32_t* counter) noexcept nogil:
-    """The number of the next of some items that the parts of a job deal with as they come."""
+    """Return the next item of a counter that the parts of a job share."""
     return add_to_word(counter, 1)
 
 

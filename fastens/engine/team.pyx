@@ -1,16 +1,17 @@
-"""Threads that help each other, and never wait for one that the system does not run.
+"""Thread pool that never waits for a thread that the operating system has preempted.
 
-A barrier ends when all of its threads have come, those too whose core the system has just given to somebody else: on a
-machine with other work that takes milliseconds, a thousand times what there was to do. Here the thread that calls, the
-lead, offers the parts of a job to helpers, and does itself what none of them has begun when its own part is done. It
-waits only for parts that are begun. Results do not depend on who came: a part is the same whoever does it.
+A barrier ends only when all of its threads have arrived, including threads that have just been preempted. On a machine
+with other load that takes milliseconds, a thousand times as long as the work itself. Here, the calling thread (the
+lead) offers the parts of a job to helpers. After its own part, it runs every part that no helper has started, so it
+waits only for parts in progress. Results do not depend on which helpers took part, because the parts of a job are
+fixed.
 
-Helpers are the process's own, started when first called for. One that has nothing to do waits awake for a moment,
-since the next job of a growing tree comes within microseconds, and then sleeps. So does a lead that waits: its core is
-then free for the helper that it waits for. And where helpers are taken off their cores within parts so often that
-waiting costs more than a tenth of the work beside them, the cores are wanted elsewhere: for a while, the lead works
-alone. An idle machine, too, takes a core now and then, for a tenth of a millisecond or a few: 20 to 250 times in a fit
-of two seconds, which took 1.3 times as long where each of them had the lead work alone.
+Helpers belong to the process and are started on first use. An idle helper spins for a moment, because the next job of a
+growing tree follows within microseconds, and then sleeps. A waiting lead also sleeps after a moment, which frees its
+core for the helper. If helpers are preempted within their parts so often that waiting costs more than a tenth of the
+work, the cores are needed elsewhere, and the lead works alone for a while. Even an idle machine takes a core away now
+and then, for a tenth of a millisecond to a few milliseconds: 20 to 250 times in a fit of two seconds. The fit took 1.3
+times as long when the lead worked alone after each of them.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -30,7 +31,7 @@ cdef extern from "engine/team.h" nogil:
     bint changes_within(const int32_t* word, int32_t value, int64_t most)
 
 cdef extern from "pythread.h" nogil:
-    # Locks that any thread may release; neither they nor threads started here need the interpreter.
+    # Locks that any thread may release. Neither the locks nor threads started through this interface need the GIL.
     ctypedef void* PyThread_type_lock
     PyThread_type_lock PyThread_allocate_lock()
     int PyThread_acquire_lock(PyThread_type_lock lock, int wait)
@@ -39,53 +40,54 @@ cdef extern from "pythread.h" nogil:
     unsigned long PYTHREAD_INVALID_THREAD_ID
 
 cdef enum:
-    CACHE_LINES = 128               # bytes; they are fetched in pairs
-    # nanoseconds
-    AWAKE = 100000                  # that a helper waits for a job before it sleeps
-    PATIENCE = 50000                # that a lead waits for a part before it sleeps: no part should take longer
-    WORK_PER_WAIT = 10              # beside helpers, or else alone
-    LEAST_ALONE = 1000000           # at first; twice as long each time, until a helper is of use again
+    CACHE_LINES = 128               # bytes; processors prefetch cache lines in pairs
+    # Times are in nanoseconds.
+    AWAKE = 100000                  # spin time of an idle helper before it sleeps
+    PATIENCE = 50000                # spin time of a waiting lead before it sleeps: no part should take longer
+    WORK_PER_WAIT = 10              # minimum ratio of work to waiting, below which the lead works alone
+    LEAST_ALONE = 1000000           # first period without helpers; doubled each time until a helper is useful again
     MOST_ALONE = 128000000
-    UNSEEN = 10000000               # that pieces are done before Python looks for Ctrl-C
-    # A run of pieces may be so many times as long as the one before it: their first ones may be quick by chance.
+    UNSEEN = 10000000               # time between checks for Ctrl-C
+    # Maximum growth of consecutive runs of pieces: the first pieces may be fast by chance.
     MOST_LONGER = 64
 
 cdef enum State:
-    # Of a seat, and who changes it.
-    VACANT                          # no thread yet: a lead
-    DENIED                          # the system gave none: nobody
-    IDLE                            # a lead
-    CLAIMED                         # its lead
-    OFFERED                         # the helper, or its lead, who takes it back
-    TAKEN                           # the helper, or its lead, who is going to sleep
-    AWAITED                         # the helper, who wakes its lead
-    DONE                            # its lead
+    # States of a seat, and who may change them.
+    VACANT                          # no thread yet; changed by a lead
+    DENIED                          # the system refused a thread; final
+    IDLE                            # changed by a lead
+    CLAIMED                         # changed by its lead
+    OFFERED                         # changed by the helper, or by its lead, who withdraws the offer
+    TAKEN                           # changed by the helper, or by its lead, who is about to sleep
+    AWAITED                         # changed by the helper, which wakes its lead
+    DONE                            # changed by its lead
 
 
 cdef struct Seat:
-    # A helper's place, in cache lines of its own, and the part that it is offered.
+    # A helper's slot, on separate cache lines, and the part that it is offered.
     int32_t state
-    int32_t is_asleep               # set by the helper; who unsets it calls, or is the helper itself
-    int32_t core                    # of the lead
+    int32_t is_asleep               # set by the helper; cleared by the thread that wakes it, or by the helper itself
+    int32_t core                    # core that the lead runs on
     int32_t part
     int32_t n_parts
     Part work
     void* job
-    PyThread_type_lock call         # held, but for a moment when the sleeping helper is called
-    PyThread_type_lock answer       # likewise, when the lead that sleeps is told that the part is done
+    PyThread_type_lock call         # held, except while a sleeping helper is woken
+    PyThread_type_lock answer       # held, except while a sleeping lead is woken because the part is done
     uint8_t apart[CACHE_LINES]
 
 
 cdef Seat seats[MAX_THREADS]
-cdef int64_t alone_until = 0        # the time up to which helpers are not called
-cdef int64_t alone_for = 0          # how long the last such time was, unless a helper was of use since
-cdef int64_t work_beside = 0        # what leads have done beside helpers, beyond WORK_PER_WAIT of what they waited
+cdef int64_t alone_until = 0        # time until which helpers are not used
+cdef int64_t alone_for = 0          # length of the last such period; reset once a helper is useful
+# time that leads worked together with helpers, minus WORK_PER_WAIT times the time they waited
+cdef int64_t work_beside = 0
 
 
 # The helper ------------------------------------------------
 
 cdef void _help(void* place) noexcept nogil:
-    """Do what is offered, for ever."""
+    """Run offered parts forever."""
     cdef Seat* seat = <Seat*>place
     while True:
         if change_word(&seat.state, OFFERED, TAKEN):
@@ -96,7 +98,7 @@ cdef void _help(void* place) noexcept nogil:
 
 
 cdef bint _take_part(Seat* seat) noexcept nogil:
-    """Whether it was of use: not if this thread has the core of the lead, which waits meanwhile."""
+    """Run the offered part; return False if this was useless because the waiting lead has the same core."""
     cdef bint is_apart = seat.core < 0 or seat.core != core_at_hand()
     seat.work(seat.job, seat.part, seat.n_parts)
     if swap_word(&seat.state, DONE) == AWAITED:
@@ -109,7 +111,7 @@ cdef bint _take_part(Seat* seat) noexcept nogil:
 
 
 cdef void _sleep(Seat* seat) noexcept nogil:
-    """Until called. An offer that came before the lead could see that this thread sleeps is not missed."""
+    """Sleep until woken, unless an offer arrived before the lead could see that this thread sleeps."""
     swap_word(&seat.is_asleep, True)
     if load_word(&seat.state) != OFFERED or not change_word(&seat.is_asleep, True, False):
         PyThread_acquire_lock(seat.call, 1)
@@ -118,7 +120,7 @@ cdef void _sleep(Seat* seat) noexcept nogil:
 # The lead ------------------------------------------------
 
 cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil:
-    """Do all parts of a job; the lead does the first one, what is left, and what comes after MAX_THREADS."""
+    """Run all parts of a job. The lead runs the first one, unstarted ones, and those past MAX_THREADS."""
     cdef int32_t first = 0
     while first < n_parts - 1 and nanoseconds() < load_time(&alone_until):
         work(job, first, n_parts)
@@ -130,7 +132,7 @@ cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil:
 
 
 cdef void _share(Part work, void* job, int32_t first, int32_t n_parts) noexcept nogil:
-    """Do the parts from one on, which is the lead's own."""
+    """Run the parts from `first` on, which is the lead's own."""
     cdef Seat* helpers[MAX_THREADS]
     cdef int32_t t, n_helpers = min(n_parts, <int32_t>MAX_THREADS)
     cdef int64_t end, begin = nanoseconds()
@@ -162,7 +164,7 @@ cdef void _share(Part work, void* job, int32_t first, int32_t n_parts) noexcept 
 
 
 cdef Seat* _claim(int32_t t) noexcept nogil:
-    """A helper that is free: the t-th, which has the t-th part in its cache, or a later one. NULL: there is none."""
+    """Claim a free helper, preferably the t-th, whose cache holds the t-th part; return NULL if there is none."""
     cdef Seat* seat
     cdef int32_t i
     for i in range(t, MAX_THREADS):
@@ -196,14 +198,14 @@ cdef inline void _offer(Seat* seat, Part work, void* job, int32_t part, int32_t 
 
 
 cdef inline void _await(Seat* seat) noexcept nogil:
-    """Until the part is done: awake for a moment, then asleep, so that the helper may have this core."""
+    """Wait until the part is done: spin for a moment, then sleep, so that the helper may use this core."""
     if not changes_within(&seat.state, TAKEN, PATIENCE) and change_word(&seat.state, TAKEN, AWAITED):
         PyThread_acquire_lock(seat.answer, 1)
     store_word(&seat.state, IDLE)
 
 
 cdef inline void _judge(int64_t worked, int64_t waited) noexcept nogil:
-    """Work alone for a while where helpers took so long that they can only have lost their cores, again and again."""
+    """Stop using helpers for a while if waits were so long that helpers must have been preempted repeatedly."""
     cdef int64_t rest = load_time(&work_beside) + worked
     if waited > PATIENCE and 2 * waited > worked:
         rest -= WORK_PER_WAIT * waited
@@ -213,7 +215,7 @@ cdef inline void _judge(int64_t worked, int64_t waited) noexcept nogil:
 
 
 cdef void _work_alone(int64_t least) noexcept nogil:
-    """For a while call no helpers: they only take cores from others, or from their lead."""
+    """Stop using helpers for at least this time: they only take cores from other work, or from their lead."""
     cdef int64_t time = min(max(2 * load_time(&alone_for), max(least, <int64_t>LEAST_ALONE)), <int64_t>MOST_ALONE)
     store_time(&alone_for, time)
     store_time(&alone_until, nanoseconds() + time)
@@ -226,15 +228,15 @@ cdef struct Pieces:
     void* job
     Py_ssize_t first
     Py_ssize_t n
-    int32_t taken[MAX_THREADS]      # of each thread's own
+    int32_t taken[MAX_THREADS]      # pieces started, for each thread's share
 
 
 cdef void share_pieces(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil:
-    """Do all pieces of a job, which are many more than threads; nobody waits for more than a piece.
+    """Run all pieces of a job, which are many more than threads, with work stealing.
 
-    Each thread begins with pieces of its own, always the same ones, which it may have in its cache, and goes on with
-    what others have not begun. Threads have the numbers 0 to n_threads - 1. A lead that is to work alone asks for help
-    as soon as that time is over.
+    Each thread starts with its own pieces, which are the same in every job and may be in its cache, and then takes
+    pieces that other threads have not started. No thread waits for more than one piece. Threads are numbered from 0 to
+    n_threads - 1. A lead that must work alone uses helpers again as soon as that period ends.
     """
     cdef Pieces pieces
     cdef int32_t t
@@ -272,7 +274,7 @@ cdef struct Run:
 
 
 cdef int share_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
-    """As share_pieces, for passes over many rows; after Ctrl-C, raise with some of the pieces done."""
+    """Run pieces as in `share_pieces`, for passes over many rows; after Ctrl-C, raise with some of the pieces done."""
     cdef Run run = Run(work, job, 0)
     cdef Py_ssize_t least = max(n_threads, 1)
     cdef Py_ssize_t n = least
@@ -297,7 +299,7 @@ cdef void _do_of_run(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil
 
 
 def forget_helpers():
-    """In a forked child, which has none of its parent's threads."""
+    """Reset the pool in a forked child, which has none of its parent's threads."""
     memset(seats, 0, sizeof(seats))
     store_time(&alone_until, 0)
     store_time(&work_beside, 0)

@@ -1,4 +1,4 @@
-"""Mean targets of categories, each row's from other rows than itself."""
+"""Target encoding of categories: mean targets computed without the row's own target."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ cdef inline float64_t _smoothed(float64_t total, float64_t weight, float64_t mea
 def category_sums(
     const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, float64_t[:, ::1] sums
 ):
-    """sums[category] += (weighted target, weighted square, weight, rows), in the order of the rows; NaN is left out."""
+    """Add (weighted target, weighted square, weight, rows) to sums[category], in row order; skip NaN."""
     cdef Py_ssize_t i, category
     cdef float64_t weight = 1.0
     with nogil:
@@ -34,7 +34,10 @@ def ordered_means(
     const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, const int64_t[::1] order,
     float64_t mean, float64_t prior, float64_t[:, ::1] sums, float64_t[::1] out,
 ):
-    """Smoothed mean of the rows of the same category that come before, in `order`; `sums` has zeros and is used up."""
+    """Write the smoothed mean of the preceding rows of the same category in `order`; `sums` must be zeros.
+
+    `sums` is a workspace that the function modifies.
+    """
     cdef Py_ssize_t k, i, category
     cdef float64_t weight = 1.0
     with nogil:
@@ -55,7 +58,7 @@ def fold_sums(
     const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, const uint8_t[::1] fold,
     float64_t[:, :, ::1] sums,
 ):
-    """sums[category, fold] += (weighted target, weight), in the order of the rows; NaN is left out."""
+    """Add (weighted target, weight) to sums[category, fold], in row order; skip NaN."""
     cdef Py_ssize_t i, category
     cdef float64_t weight = 1.0
     with nogil:
@@ -73,9 +76,10 @@ def means_of_other_folds(
     const float64_t[::1] column, const uint8_t[::1] fold, const float64_t[:, :, ::1] sums, float64_t mean,
     float64_t prior, float64_t[::1] out,
 ):
-    """Smoothed mean of the rows of the same category in the other folds, whose `fold_sums` are added up.
+    """Write the smoothed mean of the rows of the same category in the other folds, from `fold_sums`.
 
-    They are not subtracted from the whole, so that not even the last bit of a mean knows the fold's own targets.
+    The other folds are added up rather than subtracted from the total, so that rounding errors cannot leak the targets
+    of the row's own fold.
     """
     cdef Py_ssize_t i, category, other
     cdef float64_t total, weight

@@ -7,10 +7,10 @@ cdef void bin_values(
 
 
 cdef class BinTable:
-    # The search tables of all features. Nothing in it changes after it was made, so threads may share it.
+    # Search tables of all features. They are immutable once constructed, so threads may share them.
     cdef FeatureBins* features
     cdef readonly Py_ssize_t n_features
-    # What the features point to.
+    # Arrays that own the memory the features point to.
     cdef object thresholds, bucket_start, category_codes
     cdef _set_thresholds(self, list thresholds)
     cdef _set_categories(self, list category_codes, const int32_t[:, ::1] lookup)

@@ -1,4 +1,4 @@
-"""Values to bin codes, for dense and sparse tables, and the range of values in every bin."""
+"""Conversion of values to bin codes, for dense and sparse tables, and the range of values in each bin."""
 
 import numpy as np
 from cython cimport final
@@ -14,16 +14,17 @@ from fastens.engine.team cimport share, share_pieces, share_until_interrupted
 
 
 cdef enum:
-    # Tiles of 128 to 1024 rows are within 5 % of each other; 64 features keep the records of a tile in the cache.
+    # Tiles of 128 to 1024 rows are within 5 % of each other. With 64 features, the records of a tile stay in the cache.
     TILE_ROWS = 512
     TILE_FEATURES = 64
-    # Buckets of the search table: 16 a threshold leave one step (normal, lognormal data, 255 bins), 2 a threshold two
-    # or three. One step instead of three saves a third of the time; a table of 8192 fits in the first-level cache.
+    # Buckets of the search table: with 16 per threshold one step remains (normal and lognormal data, 255 bins), with 2
+    # per threshold two or three. One step instead of three saves a third of the time. A table of 8192 buckets fits in
+    # the L1 cache.
     BUCKETS_PER_THRESHOLD = 16
     MIN_BUCKETS_PER_THRESHOLD = 2
     MAX_BUCKETS = 8192
-    MAX_TABLE = 2097152         # buckets of all features together: 4 MiB
-    # How a number is a position; those of binning.py.
+    MAX_TABLE = 2097152         # buckets of all features combined: 4 MiB
+    # How a number becomes a category position, with the constants of binning.py.
     TOWARD_ZERO = 1
     WHOLE = 2
     SINGLE = 4
@@ -34,7 +35,7 @@ cdef float64_t LEAST_BELOW_ZERO = -5e-324
 # Search ---------------------------------------------------------------------------------------------------------------
 
 cdef inline float64_t _signed_key(float64_t value, int32_t log_floor) noexcept nogil:
-    # Exponent and leading bits of the magnitude, less the floor, with the value's sign: ascending in the value.
+    # Exponent and leading bits of the magnitude, minus the floor, with the value's sign. Monotonic in the value.
     cdef int64_t bits
     cdef int32_t key
     memcpy(&bits, &value, sizeof(bits))
@@ -43,7 +44,7 @@ cdef inline float64_t _signed_key(float64_t value, int32_t log_floor) noexcept n
 
 
 cdef inline Py_ssize_t _bucket(const FeatureBins* bins, float64_t value, bint is_log) noexcept nogil:
-    # NaN goes to bucket 0.
+    # NaN maps to bucket 0.
     cdef float64_t place = _signed_key(value, bins.log_floor) if is_log else value
     place = (place - bins.origin) * bins.scale
     place = place if place > 0.0 else 0.0
@@ -53,7 +54,7 @@ cdef inline Py_ssize_t _bucket(const FeatureBins* bins, float64_t value, bint is
 cdef inline void _search(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out, int n_steps, bint is_log
 ) noexcept nogil:
-    # Called with literal n_steps and is_log for the common cases, so that the compiler unrolls the steps.
+    # Called with literal n_steps and is_log in the common cases, so that the compiler unrolls the loop.
     cdef FeatureBins local = bins[0]
     cdef const float64_t* thresholds = local.thresholds
     cdef Py_ssize_t i, position
@@ -102,7 +103,7 @@ cdef void bin_values(
 # Search tables --------------------------------------------------------------------------------------------------------
 
 cdef void _set_places(FeatureBins* bins, bint is_log) noexcept nogil:
-    # Spread the buckets between the first and the last threshold, infinite ones left out.
+    # Spreads the buckets between the first and the last finite threshold.
     cdef const float64_t* thresholds = bins.thresholds
     cdef int32_t i, low = 0, high = bins.n_thresholds - 1
     cdef float64_t first, last, scale
@@ -125,7 +126,7 @@ cdef void _set_places(FeatureBins* bins, bint is_log) noexcept nogil:
 
 
 cdef void _count_steps(FeatureBins* bins, bint is_log) noexcept nogil:
-    # As many steps as the fullest bucket needs.
+    # Returns the number of steps that the fullest bucket needs.
     cdef Py_ssize_t i, bucket, first = 0, previous = -1, most = 1
     _set_places(bins, is_log)
     for i in range(bins.n_thresholds):
@@ -139,7 +140,8 @@ cdef void _count_steps(FeatureBins* bins, bint is_log) noexcept nogil:
 
 
 cdef void _fill_buckets(const FeatureBins* bins, uint16_t* start) noexcept nogil:
-    # In each bucket the number of thresholds in those before it; a window that would reach over the end starts earlier.
+    # Writes for each bucket the number of thresholds in earlier buckets. A window that would extend past the end starts
+    # earlier.
     cdef Py_ssize_t i, end, b = 0
     cdef Py_ssize_t last_start = max(bins.n_thresholds + 1 - (1 << bins.n_steps), 0)
     for i in range(bins.n_thresholds + 1):
@@ -156,7 +158,7 @@ cdef inline Py_ssize_t _n_buckets(Py_ssize_t n_thresholds, Py_ssize_t most) noex
 
 
 cdef void _make_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
-    # Leading bits take about as long to find as a step and a half.
+    # Extracting the leading bits costs about one and a half steps.
     cdef int32_t n_steps
     bins.bucket_start = start
     if bins.n_thresholds == 0:
@@ -178,11 +180,11 @@ cdef class BinTable:
     Parameters
     ----------
     thresholds : list of float64 arrays
-        Ascending; empty for a categorical feature.
+        Ascending thresholds of each feature; empty for a categorical feature.
     category_codes : list of uint16 arrays or None
-        The code of each category; None for a numeric feature.
+        Code of each category; None for a numeric feature.
     lookup : int32 array of shape (n_features, 2) or None
-        As in Binning.
+        See Binning.
     """
 
     def __init__(self, list thresholds, list category_codes, lookup=None):
@@ -223,7 +225,7 @@ cdef class BinTable:
             n = len(thresholds[f])
             n_thresholds += n
             n_buckets += _n_buckets(n, most)
-        # Windows of up to twice the thresholds, less one.
+        # Search windows may be up to twice as long as the thresholds, minus one.
         self.thresholds = padded = np.full(2 * n_thresholds + self.n_features, np.inf)
         self.bucket_start = starts = np.zeros(n_buckets, dtype=np.uint16)
         for f in range(self.n_features):
@@ -241,25 +243,25 @@ cdef class BinTable:
 # Matrices -------------------------------------------------------------------------------------------------------------
 
 cdef struct Job:
-    # What bin_matrix does: where the values are, where the codes go.
+    # Job of bin_matrix: source of the values and destination of the codes.
     const FeatureBins* bins
     Py_ssize_t n_features
     Py_ssize_t n_rows
-    Py_ssize_t row_stride           # of the values, in items
+    Py_ssize_t row_stride           # of the values, in elements
     Py_ssize_t column_stride
-    Py_ssize_t code_stride          # from one column of codes to the next
-    uint8_t* records                # NULL: columns only
+    Py_ssize_t code_stride          # between consecutive columns of codes
+    uint8_t* records                # NULL if only columns are written
     Py_ssize_t record_stride
     const void* x
     int32_t value_size
-    void* columns                   # NULL: records only
+    void* columns                   # NULL if only records are written
     int32_t code_size
 
 
 cdef void _bin_tile(
     const Job* job, const value_t* x, code_t* columns, Py_ssize_t row, Py_ssize_t first, Py_ssize_t last
 ) noexcept nogil:
-    # The tile's rows start at `row`; its features are first..last-1.
+    # The rows of the tile start at `row`; its features are first..last-1.
     cdef Py_ssize_t f, i
     cdef Py_ssize_t n = min(<Py_ssize_t> TILE_ROWS, job.n_rows - row)
     cdef code_t own[TILE_ROWS]
@@ -328,10 +330,10 @@ def bin_matrix(
     BinTable table, const value_t[:, :] X, code_t[:, :] columns, uint8_t[:, ::1] records, Py_ssize_t first_row,
     int n_threads,
 ):
-    """Write the codes of X, whose rows are first_row and on, to columns and unless None to the rows' records.
+    """Write the codes of X, whose first row is first_row, to columns and, if given, to the rows' records.
 
-    columns has shape (n_features, n_rows), in C order, or is a view of the records. The strides of X are whole numbers
-    of items.
+    columns has shape (n_features, n_rows) and is C-contiguous or a view of the records. The strides of X must be
+    multiples of the item size.
     """
     cdef Job job
     if X.shape[0] == 0 or X.shape[1] == 0:
@@ -350,7 +352,7 @@ def bin_matrix(
 
 
 def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
-    """Write the codes by column to the rows' records."""
+    """Copy codes stored by column to the rows' records."""
     cdef Copying job
     if columns.shape[0] == 0 or columns.shape[1] == 0:
         return
@@ -410,7 +412,7 @@ cdef inline void _note_codes(const Noting* job, Py_ssize_t f, Py_ssize_t row, co
 
 
 cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Tile after tile of the part's features."""
+    """Process the part's features tile by tile."""
     cdef const Noting* noting = <const Noting*> job
     cdef Py_ssize_t row = 0, f, n = noting.n_features
     cdef const char* codes
@@ -428,20 +430,20 @@ def note_extremes(
     const code_t[:, :] columns, const value_t[:, :] X, const int64_t[::1] first, float64_t[::1] low,
     float64_t[::1] high, int n_threads
 ):
-    """Lower `low` to the smallest value of each bin, raise `high` to the largest; threads share the features.
+    """Lower `low` to the minimum of each bin and raise `high` to the maximum, in parallel over features.
 
     Parameters
     ----------
     columns : uint8 or uint16 array of shape (n_features, n_rows)
-        The rows' codes.
+        Codes of the rows.
     X : float32 or float64 array of shape (n_rows, n_features)
-        Their values.
+        Values of the rows.
     first : int64 array of shape (n_features,)
-        Where the codes of each feature begin in the next two.
+        Offset of each feature's codes in `low` and `high`.
     low, high : float64 arrays
-        By feature and code; missing values (code 0) have none of use.
+        Extremes by feature and code. Entries of missing values (code 0) are undefined.
     n_threads : int
-        How many; no matter to the result.
+        Number of threads. It does not affect the result.
     """
     cdef Noting job
     job.codes, job.code_size = <const char*> &columns[0, 0], sizeof(code_t)
@@ -498,17 +500,17 @@ def code_stored(
     Parameters
     ----------
     table : BinTable
-        The bins.
+        Bins of the features.
     x : float32 or float64 array of shape (n_values,)
-        The values.
+        Stored values.
     starts : int64 array of shape (n_features + 1,)
-        Where those of each column begin.
+        Offset of each column in `x`.
     codes : uint8 or uint16 array of shape (n_values,)
-        Gets their codes.
+        Receives the codes of the values.
     of_zero : array of shape (n_features,)
-        Gets those of zeros.
+        Receives the code of zeros in each column.
     n_threads : int
-        How many; no matter to the result.
+        Number of threads. It does not affect the result.
     """
     cdef Coding job
     job.bins, job.starts, job.x, job.value_size = table.features, &starts[0], NULL, sizeof(value_t)
@@ -525,18 +527,18 @@ def cells_by_row(
     const int32_t[::1] rows, const int64_t[::1] starts, const code_t[::1] codes, const int64_t[::1] first_cell_of,
     int64_t[::1] place, uint32_t[::1] cells,
 ):
-    """Write the cell of each stored code in a histogram, row by row, ascending in each row.
+    """Write the histogram cell of each stored code, row by row, in ascending order within each row.
 
     Parameters
     ----------
     rows, starts, codes : arrays
-        Those of SparseCodes.
+        Fields of SparseCodes.
     first_cell_of : int64 array of shape (n_features,)
-        The cell of each feature's code 0.
+        Cell of each feature's code 0.
     place : int64 array of shape (n_rows,)
-        Where the cells of each row begin; afterwards, where they end.
+        Offset of each row's cells; on return, their end.
     cells : uint32 array of shape (n_stored,)
-        Gets the cells.
+        Receives the cells.
     """
     cdef Py_ssize_t f, i
     with nogil:
@@ -597,7 +599,7 @@ cdef void _spread_piece(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
 
 
 def spread_codes(columns, const int32_t[::1] features, int32_t first_row, code_t[:, ::1] out, int n_threads):
-    """Write the codes of some features, and of the rows from the first one on, shape (n_features, n_rows)."""
+    """Write the codes of some features for the rows from first_row on, in shape (n_features, n_rows)."""
     cdef const int64_t[::1] starts = columns.starts
     cdef const int32_t[::1] rows = columns.rows
     cdef const code_t[::1] codes = columns.codes, of_zero = columns.of_zero

@@ -1,8 +1,8 @@
-"""Features of few codes joined in bundles, each where it costs least, and which combinations of codes the rows have.
+"""Bundling of features with few codes, and the combinations of codes that occur in the rows.
 
-A bundle costs work for the codes of its features, and for its members: the combinations in which a feature has another
-code than its usual one, which it has in most of them. A feature that joins adds members of its own, and the
-combinations that it splits add some of the others'.
+The cost of a bundle is the number of its features' codes and members. Members of a feature are the combinations in
+which it has another code than its most frequent one. A feature that joins a bundle adds its own members, and splits
+combinations, which adds members of the other features.
 """
 
 from libc.stdint cimport INT32_MAX
@@ -15,34 +15,34 @@ from fastens.engine.team cimport share
 import numpy as np
 
 cpdef enum:
-    MOST_CODES = 33                 # that of missing values included
+    MOST_CODES = 33                 # including the code of missing values
 
 cdef enum:
     MOST_COMBINATIONS = 256
     MOST_PAIRS = MOST_COMBINATIONS * MOST_CODES
-    # Bundles, the latest, that a feature is tried with.
+    # Number of most recent bundles that are tried for a feature.
     MOST_OPEN = 16
-    # After so many rows, twice as many, and so on, a trial checks whether it is still the best one.
+    # After this many rows, then twice as many, and so on, a trial checks whether it can still beat the best one.
     FIRST_ROWS = 128
     ROW_GRAIN = 50000
 
 
 cdef struct Candidate:
-    const uint8_t* codes            # of the rows, so many bytes from one to the next
+    const uint8_t* codes            # codes of the rows, which are `step` bytes apart
     Py_ssize_t step
     int32_t n_codes
-    int32_t bundle                  # -1: none
-    int32_t before                  # the feature that joined the bundle before it; -1: none
-    int32_t n_with[MOST_CODES]      # combinations with each code
+    int32_t bundle                  # -1 if the feature is not in a bundle
+    int32_t before                  # feature that joined the bundle before this one; -1 if there is none
+    int32_t n_with[MOST_CODES]      # number of combinations with each code
     uint8_t code_in[MOST_COMBINATIONS]
 
 
 cdef struct Bundle:
-    uint8_t* numbers                # of the rows' combinations
+    uint8_t* numbers                # combination of each row
     int32_t n_combinations
     int32_t n_features
-    int32_t last                    # feature that joined
-    int32_t n_unusual[MOST_COMBINATIONS]    # of its features have another code than their usual one
+    int32_t last                    # last feature that joined
+    int32_t n_unusual[MOST_COMBINATIONS]    # number of features whose code is not their most frequent one
 
 
 cdef struct Joining:
@@ -51,9 +51,9 @@ cdef struct Joining:
     Py_ssize_t n_rows
     int32_t n_features
     int32_t n_bundles
-    int32_t most_cost               # of a feature
+    int32_t most_cost               # maximum cost of a feature
     int32_t n_threads
-    uint8_t* seen                   # MOST_PAIRS of combination and code for each thread
+    uint8_t* seen                   # MOST_PAIRS pairs of combination and code for each thread
 
 
 # Pairs of combination and code ----------------------------------------------------------------------------------------
@@ -71,11 +71,11 @@ cdef inline int32_t _threads_for(const Joining* job, Py_ssize_t n_rows) noexcept
 
 
 cdef struct RowPass:
-    # A feature tried with a bundle, or joined, on some of the rows.
+    # A feature that is tried with a bundle or has joined it, on some of the rows.
     const Joining* job
     const Bundle* bundle
     const Candidate* feature
-    const uint8_t* number           # of each pair
+    const uint8_t* number           # number of each pair
     Py_ssize_t begin
     Py_ssize_t end
 
@@ -92,7 +92,7 @@ cdef void _note_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
 cdef void _note(
     const Joining* job, const Bundle* bundle, const Candidate* feature, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
-    """Mark the pairs of some more rows, those of all threads with the first thread's in the end."""
+    """Mark the pairs of some more rows, and merge the marks of all threads into the first thread's."""
     cdef RowPass over = RowPass(job, bundle, feature, NULL, begin, end)
     cdef int32_t t, p, n_threads = _threads_for(job, end - begin)
     share(_note_part, &over, n_threads)
@@ -102,7 +102,7 @@ cdef void _note(
 
 
 cdef inline int32_t _largest(const int32_t* counts, int32_t n) noexcept nogil:
-    """The place of the first of the largest."""
+    """Return the index of the first maximum."""
     cdef int32_t i, best = 0
     for i in range(1, n):
         if counts[i] > counts[best]:
@@ -113,7 +113,7 @@ cdef inline int32_t _largest(const int32_t* counts, int32_t n) noexcept nogil:
 cdef int32_t _cost_so_far(
     const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much
 ) noexcept nogil:
-    """What it would cost if the feature joined and rows had the pairs in `seen`: with more pairs, no less."""
+    """Return a lower bound of the cost if the feature joined: more pairs than those in `seen` cannot cost less."""
     cdef int32_t counts[MOST_CODES]
     cdef bint is_second = bundle.n_features == 1
     cdef int32_t i, k, more, n_new = 0, n_seen = 0, of_others = 0
@@ -137,7 +137,7 @@ cdef int32_t _cost_so_far(
 
 
 cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much) noexcept nogil:
-    """What the feature costs, up to `too_much`; `seen` marks the pairs."""
+    """Return the cost of the feature, up to `too_much`; `seen` marks the pairs."""
     cdef Py_ssize_t begin = 0, end = min(<Py_ssize_t>FIRST_ROWS, job.n_rows), t
     cdef int32_t cost = 0
     for t in range(job.n_threads):
@@ -157,7 +157,7 @@ cdef inline void _put(Candidate* feature, int32_t combination, int32_t code) noe
 
 
 cdef void _split_combination(const Joining* job, Bundle* bundle, int32_t combination) noexcept nogil:
-    """Another one in which the bundle's features have the same codes."""
+    """Append a copy of a combination."""
     cdef int32_t g = bundle.last
     while g >= 0:
         _put(&job.features[g], bundle.n_combinations, job.features[g].code_in[combination])
@@ -189,7 +189,7 @@ cdef void _renumber(
 
 
 cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:
-    """Make the pairs in `seen` combinations, which keep their number for the first of the codes they are seen with."""
+    """Number the pairs in `seen` as combinations; a combination keeps its number for its first code."""
     cdef int32_t i, k, place, n_before = bundle.n_combinations, p = 0
     for i in range(n_before):
         place = i
@@ -215,7 +215,7 @@ cdef void _count_unusual(const Joining* job, Bundle* bundle) noexcept nogil:
 
 
 cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
-    """Take the feature in."""
+    """Add the feature to the bundle."""
     cdef uint8_t number[MOST_PAIRS]
     cdef Bundle* bundle = &job.bundles[b]
     cdef Candidate* feature = &job.features[f]
@@ -228,7 +228,7 @@ cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
 
 
 cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
-    """The one where the feature costs least; -1: it costs too much everywhere."""
+    """Return the bundle where the feature costs least, or -1 if it is too expensive in all of them."""
     cdef int32_t b, cost, best = -1, least = job.most_cost + 1
     for b in range(max(0, job.n_bundles - MOST_OPEN), job.n_bundles):
         cost = _cost(job, &job.bundles[b], &job.features[f], least)
@@ -238,7 +238,7 @@ cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
 
 
 cdef void _join_all(Joining* job, const int32_t* planned) noexcept nogil:
-    """Each feature to the best bundle, or to the planned one where it does not cost too much there."""
+    """Add each feature to the cheapest bundle, or to the planned one unless it costs too much there."""
     cdef int32_t f, b, too_much = job.most_cost + 1
     for f in range(job.n_features):
         if planned != NULL:
@@ -262,7 +262,7 @@ cdef inline bint _is_joined(const Joining* job, const Candidate* feature) noexce
 cdef int32_t _write_members(
     const Bundle* bundle, const Candidate* feature, int32_t usual, uint8_t* members
 ) noexcept nogil:
-    """For each code how many combinations have it, and which; none for the usual one. Returns the number of bytes."""
+    """Write the combinations of each code but the most frequent one; return the number of bytes."""
     cdef int32_t code, i, end = 0, begin
     for code in range(feature.n_codes):
         begin = end
@@ -277,7 +277,7 @@ cdef int32_t _write_members(
 
 
 cdef _describe(const Joining* job):
-    """The results of `join`, but for the numbers."""
+    """Return the results of `join`, except for the numbers."""
     cdef int32_t f, most = 1, end = 0
     cdef const Candidate* feature
     bundle_of, most_frequent_bin = np.full(job.n_features, -1, dtype=np.int32), np.zeros(job.n_features, dtype=np.int32)
@@ -302,36 +302,39 @@ def join(
     const uint8_t[:, :] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_cost,
     const int32_t[::1] planned, int32_t n_threads
 ):
-    """Join features of at most MOST_CODES codes.
+    """Bundle features of at most MOST_CODES codes.
 
     Parameters
     ----------
     columns : uint8 array of shape (n_columns, n_rows)
         Codes.
     features : int64 array of shape (n_features,)
-        Which of the columns to join, in this order.
+        Columns to bundle, in this order.
     n_codes : int32 array of shape (n_features,)
-        How many codes they have.
+        Number of codes of each feature.
     most_cost : int
-        What a feature may cost: the members that it adds, its codes, and for the second of a bundle those of the first.
+        Maximum cost of a feature: the members it adds plus its codes, and for the second feature of a bundle also the
+        codes of the first.
     planned : int32 array of shape (n_features,) or None
-        The bundle of each, if it does not cost too much there; None: where it costs least of the latest bundles.
+        Bundle of each feature, used unless the feature costs too much there. If None, each feature joins the cheapest
+        of the most recent bundles.
     n_threads : int
-        How many threads there may be.
+        Maximum number of threads.
 
     Returns
     -------
     numbers : uint8 array of shape (n_bundles, n_rows)
-        The combination of each row.
+        Combination of each row.
     bundle_of : int32 array of shape (n_features,)
-        The bundle of each feature, -1 for one that is alone.
+        Bundle of each feature; -1 if the feature is not bundled.
     n_combinations : int32 array of shape (n_bundles,)
     most_frequent_bin : int32 array of shape (n_features,)
-        The code that a feature has in most of the combinations.
+        Code that a feature has in most of the combinations.
     first_member : int32 array of shape (n_features,)
-        Where those of a feature begin.
+        Offset of each feature in `members`.
     members : uint8 array
-        For each code how many combinations have it, and which; none for the usual one.
+        For each code, the number of combinations that have it, followed by these combinations; empty for the most
+        frequent bin.
     """
     cdef Joining job
     cdef Py_ssize_t f, b, n_bundles = features.shape[0] if planned is None else np.asarray(planned).max() + 1

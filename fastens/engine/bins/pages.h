@@ -1,5 +1,5 @@
-/* Pages of files that are mapped into memory: the system takes them out of the process where it has read many. They stay
- * in the system's own cache as long as there is room, so that reading them again costs little. */
+/* Memory-mapped pages of files. After many have been read, they are released from the process. They stay in the
+ * operating system's page cache while memory allows, so reading them again is cheap. */
 #ifndef FASTENS_PAGES_H
 #define FASTENS_PAGES_H
 
@@ -14,21 +14,22 @@
 #include <unistd.h>
 #endif
 
-/* The system maps so many bytes around the one that is read, or more: Linux maps as much as its cache has in one piece. */
+/* The system maps at least this many bytes around the one that is read: Linux maps the whole folio of its page
+ * cache. */
 enum { PAGES_SHIFT = 16, MOST_MAPPED = 4 };
-/* So often Linux is asked for what is in the process, while as much is read as may be in it. */
+/* How often Linux is asked for the number of resident pages while the limit's worth of pages is read. */
 enum { PAGES_ASKED = 64 };
 
 typedef struct {
     const uint8_t* begin[MOST_MAPPED];
     size_t n_bytes[MOST_MAPPED];
     int32_t n;
-    int32_t most;   /* pages that may be in the process */
-    int32_t n_read; /* since they were dropped */
-    int32_t others; /* of other files, in the process when they were dropped */
+    int32_t most;   /* limit of resident pages */
+    int32_t n_read; /* since the pages were last released */
+    int32_t others; /* pages of other files that were resident when the pages were last released */
 } Pages;
 
-/* Pages of files in the process; -1 where the system does not tell. */
+/* Returns the number of resident file pages, or -1 if the system does not report it. */
 static inline int32_t mapped_pages(void)
 {
 #if defined(__linux__)
@@ -55,7 +56,7 @@ static inline void drop_pages(Pages* pages)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (int32_t i = 0; i < pages->n; i++) {
         const uintptr_t address = (uintptr_t)pages->begin[i], start = address & ~(page - 1);
-        /* What was written is not lost, for the pages are the file's. */
+        /* Modified pages are not lost, because they belong to the file. */
         (void)madvise((void*)start, pages->n_bytes[i] + (address - start), MADV_DONTNEED);
     }
 #else
@@ -63,7 +64,7 @@ static inline void drop_pages(Pages* pages)
 #endif
 }
 
-/* Before so many pages are read; by any thread. */
+/* Must be called before n pages are read, from any thread. */
 static inline void note_pages(Pages* pages, int64_t n)
 {
     const int32_t more = (int32_t)(n < (1 << 28) ? n : 1 << 28), before = add_to_word(&pages->n_read, more);
@@ -80,7 +81,7 @@ static inline void note_pages(Pages* pages, int64_t n)
     }
 }
 
-/* The page of a byte, counted from the first. */
+/* Index of the page that holds a byte. */
 static inline int64_t page_of(int64_t byte) { return byte >> PAGES_SHIFT; }
 
 #endif

@@ -31,9 +31,9 @@ cdef Pages* pages_of(object pages)
 cdef inline int64_t note_more_rows(
     Pages* pages, int64_t seen, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step
 ) noexcept nogil:
-    """Before n of the rows from the first to the last are read, which are so many bytes apart; return their last page.
+    """Note that n rows from `first` to `last`, `step` bytes apart, will be read; return their last page.
 
-    `seen` is the last page of the rows before, -1 for none.
+    `seen` is the last page of the preceding rows, or -1 if there are none.
     """
     cdef int64_t end = page_of(last * <int64_t>step)
     if pages != NULL:
@@ -42,5 +42,5 @@ cdef inline int64_t note_more_rows(
 
 
 cdef inline void note_rows(Pages* pages, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
-    """The same of rows that none are read before."""
+    """Note that rows without predecessors will be read."""
     note_more_rows(pages, -1, first, last, n, step)

@@ -1,4 +1,4 @@
-"""How much of the files that codes are in is held in memory: see pages.h."""
+"""Limit on the resident memory of files that hold codes: see pages.h."""
 
 
 # Bytes that the system maps around the one that is read.
@@ -6,16 +6,16 @@ PAGE = 1 << PAGES_SHIFT
 
 
 cdef class MappedPages:
-    """Arrays that are pages of files, of which a process holds so many bytes at most, and what is being read.
+    """Arrays in memory-mapped files, with a limit on the bytes that are resident in the process.
 
-    On Windows, the system alone decides.
+    On Windows, only the operating system decides which pages are resident.
 
     Parameters
     ----------
     arrays : list of arrays
-        At most four, in C order.
+        At most four C-contiguous arrays.
     most_bytes : int
-        What may be held.
+        Limit of resident bytes.
     """
 
     def __init__(self, arrays, most_bytes):
@@ -30,18 +30,18 @@ cdef class MappedPages:
         self.pages.others = max(0, mapped_pages())
 
     def note(self, n_bytes):
-        """So many bytes were read or written, or will be."""
+        """Note that `n_bytes` bytes were or will be read or written."""
         note_pages(&self.pages, page_of(n_bytes) + self.pages.n)
 
     def drop(self):
-        """Nothing of the arrays is read any more for a while."""
+        """Release the arrays, which will not be read for a while."""
         drop_pages(&self.pages)
 
     def note_all(self):
-        """The same of all bytes of the arrays."""
+        """Note that all bytes of the arrays were or will be read or written."""
         self.note(sum(array.nbytes for array in self.arrays))
 
 
 cdef Pages* pages_of(object pages):
-    """What kernels read, which lives as long as the object; NULL for None."""
+    """Return the struct that kernels read, which lives as long as the object; NULL for None."""
     return NULL if pages is None else &(<MappedPages>pages).pages

@@ -2,24 +2,24 @@ from libc.string cimport memcpy
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
 
 
-# Sorted columns of values and where bins begin among them.
+# Sorted columns of values, and the bin edges within them.
 
 
 
-# A value as an unsigned integer in the same order.
+# A value mapped to an unsigned integer of the same order.
 ctypedef fused key_t:
     uint32_t
     uint64_t
 
 
 cdef struct Weights:
-    # The weights that travel with the keys and room for a second copy; NULL: none.
+    # Weights that are sorted with the keys, and a buffer for a second copy; NULL if there are none.
     int64_t* values
     int64_t* spare
 
 
 cdef inline void set_key(key_t* key, value_t value) noexcept nogil:
-    # key_t has the size of value_t. Negative values have all bits turned, the others only the sign.
+    # key_t has the size of value_t. All bits of negative values are flipped; for the others, only the sign bit.
     cdef key_t sign = <key_t> 1 << (8 * sizeof(key_t) - 1)
     value += 0
     memcpy(key, &value, sizeof(key_t))

@@ -11,18 +11,18 @@ from fastens.engine.team cimport share, share_pieces
 
 cdef enum:
     TILE_ROWS = 512
-    # The digits of the radix sort. Few keys: counting them must not take longer than sorting them.
+    # Digit sizes of the radix sort. For few keys, counting digits must not take longer than sorting.
     DIGIT_BITS = 11
     SMALL_DIGIT_BITS = 8
     SMALL_SORT = 4096
-    # Fewer keys are put in place one by one.
+    # Below this number of keys, insertion sort is used.
     FEW_KEYS = 24
 
 cdef Py_ssize_t _n_places(const value_t* x, Py_ssize_t stride, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     cdef value_t largest = -1
     for i in range(n):
-        if x[i * stride] > largest:     # not NaN
+        if x[i * stride] > largest:     # false for NaN
             largest = x[i * stride]
     return <Py_ssize_t> largest + 1
 
@@ -37,7 +37,7 @@ cdef void _count_places(
 
 
 def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights, int64_t one):
-    """Of some features, each category's sum of the rows' weights (`one` if None), up to the last one; NaN is none."""
+    """Sum the weights of the rows (`one` each if None) by category, up to the last category; ignore NaN."""
     cdef Strides strides = strides_of(X)
     cdef Py_ssize_t f, n_categories, n = X.shape[0]
     cdef const value_t* x
@@ -60,7 +60,8 @@ def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights
 # Distinct values ------------------------------------------------------------------------------------------------------
 
 cdef struct DistinctValues:
-    # Open hash tables of values' bits: by part and feature, 2**n_bits > limit + 1 slots (NaN: free), and their counts.
+    # Open-addressing hash tables of value bits, one for each part and feature, with 2**n_bits > limit + 1 slots (NaN
+    # marks free slots), and their counts.
     uint64_t* slots
     int32_t* n_distinct
     Py_ssize_t n_features
@@ -75,7 +76,7 @@ cdef struct DistinctValues:
 cdef void _note_tile(
     const value_t* x, Py_ssize_t stride, Py_ssize_t n, const DistinctValues* found, Py_ssize_t table
 ) noexcept nogil:
-    # NaN ends at a free slot, which it equals: missing values are not noted.
+    # The search for NaN ends at a free slot, which holds the same bits, so missing values are not recorded.
     cdef uint64_t* slots = found.slots + (table << found.n_bits)
     cdef int32_t* n_distinct = found.n_distinct + table
     cdef Py_ssize_t i, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
@@ -111,10 +112,11 @@ cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
-    """Collect the distinct values of each feature, until there are more than limit.
+    """Collect the distinct values of each feature, until there are more than `limit`.
 
-    Each thread has its share of the rows, its slots for the bits of values, shape (n_threads, n_features, a power of
-    two > limit + 1), those of NumPy's NaN at first, and its counts, shape (n_threads, n_features).
+    Each thread processes its share of the rows with its own slots and counts. `slots` has shape (n_threads, n_features,
+    a power of two > limit + 1) and must be filled with the bits of NumPy's NaN; `n_distinct` has shape (n_threads,
+    n_features).
     """
     cdef int32_t n_parts = <int32_t> slots.shape[0]
     cdef DistinctValues found
@@ -132,7 +134,7 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
 cdef bint _sort_digit(
     const key_t* keys, key_t* out, const Weights* weights, Py_ssize_t n, int shift, int n_bits
 ) noexcept nogil:
-    # One pass of a radix sort; False, and nothing moved, where all keys have the same digit.
+    # One pass of a radix sort. Returns False, without moving keys, if all keys share the digit.
     cdef uint32_t[1 << DIGIT_BITS] places
     cdef key_t mask = (<key_t> 1 << n_bits) - 1
     cdef uint32_t place = 0, count
@@ -174,7 +176,7 @@ cdef void _insert_in_order(key_t* keys, const Weights* weights, Py_ssize_t n) no
 
 
 cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil:
-    # Returns where the sorted keys are: in one of the two.
+    # Returns the buffer that holds the sorted keys, one of the two.
     cdef int shift = 0
     cdef int n_bits = DIGIT_BITS if n > SMALL_SORT else SMALL_DIGIT_BITS
     if n <= FEW_KEYS:
@@ -189,7 +191,7 @@ cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n)
 
 
 def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
-    """Return the k-th smallest of the distinct numbers, None where they are fewer. Both arrays are overwritten."""
+    """Return the k-th smallest distinct number, or None if there are fewer. Both arrays are overwritten."""
     cdef Weights none
     cdef uint64_t* ordered
     cdef Py_ssize_t i = 0, n = numbers.shape[0], n_distinct = 1
@@ -207,7 +209,7 @@ def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
 # Quantiles ------------------------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
-    # Distinct keys, in place, and their total weights (totals may be the weights); returns how many.
+    # Merges equal keys in place and writes their total weights (totals may be the weights); returns the number of keys.
     cdef Py_ssize_t i, last = -1
     cdef int64_t weight
     for i in range(n):
@@ -221,7 +223,8 @@ cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, in
 
 
 cdef float64_t _between(float64_t low, float64_t high) noexcept nogil:
-    # low <= result < high, in the middle where there is one; an infinity is cut off from all finite values.
+    # Returns a threshold with low <= result < high, in the middle if possible. Infinities are separated from all finite
+    # values.
     cdef float64_t middle = 0.5 * low + 0.5 * high
     if low == -INFINITY:
         return 0.0 if high == INFINITY else low
@@ -231,7 +234,7 @@ cdef float64_t _between(float64_t low, float64_t high) noexcept nogil:
 
 
 cdef struct Shares:
-    # A value of more than `heavy` has a bin of its own; the light ones share the other bins, `target` to each.
+    # Values of more weight than `heavy` have their own bin. Light values share the remaining bins, `target` each.
     float64_t heavy
     float64_t target
     int64_t light
@@ -257,7 +260,7 @@ cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexc
 cdef int32_t cut_values(
     const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
 ) noexcept nogil:
-    # Thresholds between n ascending distinct values; returns how many.
+    # Writes thresholds between n ascending distinct values; returns their number.
     cdef Shares shares = _divide(totals, n, max_bins)
     cdef Py_ssize_t i
     cdef int64_t current = 0
@@ -278,14 +281,14 @@ cdef int32_t cut_values(
         n_cuts += 1
         current = 0
         if not is_heavy:
-            # What is left is shared evenly, whatever the bins before have come to.
+            # The remaining weight is spread evenly, regardless of the weights of the bins so far.
             shares.light_bins = max(shares.light_bins - 1, 1)
             shares.target = <float64_t> shares.light / shares.light_bins
     return n_cuts
 
 
 cdef struct Cuts:
-    # What cut_columns does. room: by thread, 4 n words for the keys and weights of one column, twice.
+    # Job of cut_columns. room: for each thread, 4 n words for the keys and weights of one column, in two copies.
     const int64_t* weights
     Py_ssize_t n
     int64_t* room
@@ -295,14 +298,14 @@ cdef struct Cuts:
     float64_t* thresholds
     Py_ssize_t stride               # of the thresholds
     int32_t* n_thresholds
-    uint16_t* codes                 # NULL: not wanted
+    uint16_t* codes                 # NULL if not needed
 
 
 cdef void _write_codes(
     const key_t* keys, const int64_t* rows, Py_ssize_t n, const float64_t* thresholds, int32_t n_thresholds,
     uint16_t* codes
 ) noexcept nogil:
-    # Of rows in the order of their values.
+    # The rows are in the order of their values.
     cdef Py_ssize_t i
     cdef int32_t below = 0
     cdef float64_t value
@@ -316,7 +319,8 @@ cdef void _write_codes(
 cdef int32_t _cut_and_code(
     const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds, uint16_t* codes
 ) noexcept nogil:
-    # The row travels with its key; what is in the way when the distinct keys are joined has been sorted.
+    # The row index is sorted with its key. It may be overwritten when equal keys are merged, because sorting is then
+    # complete.
     cdef Py_ssize_t i, n = 0
     cdef int32_t n_cuts
     cdef Weights rows
@@ -388,11 +392,11 @@ def cut_columns(
     const value_t[:, ::1] columns, const int64_t[::1] weights, int32_t max_bins, int64_t[:, ::1] room,
     float64_t[:, ::1] thresholds, int32_t[::1] n_thresholds, uint16_t[:, ::1] codes
 ):
-    """Write the thresholds of each column: between all distinct values, or weighted quantiles where they are too many.
+    """Write each column's thresholds: between all distinct values, or at weighted quantiles if there are too many.
 
     columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds
-    has shape (n_features, the smaller of max_bins and n). codes, if not None, has the columns' shape and gets the codes
-    of the rows; those of missing values stay what they are.
+    has shape (n_features, min(max_bins, n)). codes, if not None, has the shape of the columns and receives the codes of
+    the rows; entries of missing values are left unchanged.
     """
     cdef Cuts cuts
     cuts.weights = &weights[0] if weights is not None else NULL
@@ -405,27 +409,27 @@ def cut_columns(
 
 
 cdef struct Columns:
-    # Values of sparse columns, and what is made of them. room: by thread, 4 n words for the keys and weights of one
-    # column, twice.
+    # Input and output for sparse columns. room: for each thread, 4 n words for the keys and weights of one column, in
+    # two copies.
     const void* x
     int32_t value_size
-    const int64_t* starts           # where the values of each column begin
-    const int32_t* rows             # of the values
-    const int64_t* weights          # of the rows; NULL: all are 1
-    int64_t total                   # weight of all rows; what stored values leave of it is that of zeros
-    Py_ssize_t n                    # most values of a column, with one for the zeros
+    const int64_t* starts           # offset of each column's values
+    const int32_t* rows             # row index of each value
+    const int64_t* weights          # weights of the rows; NULL if all are 1
+    int64_t total                   # total weight of all rows; zeros have the weight that stored values leave over
+    Py_ssize_t n                    # maximum number of values of a column, including one for the zeros
     int64_t* room
     int32_t max_bins
     bint wants_values
-    float64_t* found                # thresholds, or distinct values
-    const int64_t* first            # of each column
+    float64_t* found                # thresholds or distinct values
+    const int64_t* first            # offset of each column in `found`
     int32_t* n_found
 
 
 cdef Py_ssize_t _take(
     const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, const Weights* weights
 ) noexcept nogil:
-    # Keys and weights of the values that are stored, and of all zeros that are not as one; returns how many.
+    # Collects keys and weights of the stored values, with all implicit zeros as one value; returns their number.
     cdef Py_ssize_t i, n = 0
     cdef int64_t weight, rest = of.total
     for i in range(of.starts[f], of.starts[f + 1]):
@@ -473,34 +477,34 @@ def cut_sparse_columns(
     const value_t[::1] x, const int32_t[::1] rows, const int64_t[::1] starts, const int64_t[::1] weights,
     int64_t total, int32_t max_bins, bint wants_values, int n_threads
 ):
-    """Return the thresholds of columns of which only some values are stored, as cut_columns finds them.
+    """Return the thresholds of columns of which only some values are stored, as in `cut_columns`.
 
     Parameters
     ----------
     x : float32 or float64 array of shape (n_values,)
-        One column after another.
+        Values, one column after another.
     rows : int32 array of shape (n_values,)
-        The row of each value; read where there are weights.
+        Row index of each value; used only with weights.
     starts : int64 array of shape (n_columns + 1,)
-        Where each column begins.
+        Offset of each column in `x`.
     weights : int64 array of shape (n_rows,) or None
-        Of the rows; None for 1.
+        Weights of the rows. If None, all weights are 1.
     total : int
-        The sum of all weights. Rows that a column has no value for are zeros; there are none where the sum of the
-        weights of its values is no less.
+        Sum of all weights. Rows without a stored value are zeros; a column has no such rows if its values already weigh
+        at least this much.
     max_bins : int
-        Most bins of a column.
+        Maximum number of bins of a column.
     wants_values : bool
-        Return the distinct values in place of thresholds.
+        If True, return the distinct values instead of thresholds.
     n_threads : int
-        How many; no matter to the result.
+        Number of threads. It does not affect the result.
 
     Returns
     -------
     found : float64 array
-        The thresholds or values of one column after another.
+        Thresholds or values, one column after another.
     n_found : int32 array of shape (n_columns,)
-        How many each has; of distinct values -1 where they are more than max_bins.
+        Number for each column; -1 if a column has more than max_bins distinct values.
     """
     cdef Columns of
     cdef Py_ssize_t n_columns = starts.shape[0] - 1

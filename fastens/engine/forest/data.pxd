@@ -6,14 +6,15 @@ from fastens.engine.forest.tree cimport Workspace
 
 cdef class ForestData:
     cdef Forest forest
-    cdef float64_t[::1] ranges      # of each target's numbers
-    cdef float64_t widest           # the largest of them
+    cdef float64_t[::1] ranges      # range of each target's values
+    cdef float64_t widest           # maximum of the ranges
     cdef int32_t n_values
-    cdef int32_t n_squares          # numbers whose squares are summed up too
-    cdef bint with_search           # what splits were chosen from is returned too
-    cdef const float64_t* weights   # of the features; NULL: equal. 0: no tree may use it
-    cdef list kept                  # arrays that the structs point into
-    cdef int32_t[::1] columns       # the column of the values that each sum belongs to, -1: none
+    cdef int32_t n_squares          # number of targets whose squares are also summed
+    cdef bint with_search           # if True, the search statistics of each split are also returned
+    # weights of the features; NULL if equal. Features of weight 0 are not used in any tree.
+    cdef const float64_t* weights
+    cdef list kept                  # owners of the memory the structs point to
+    cdef int32_t[::1] columns       # column of the values that each sum belongs to; -1 if none
 
     cdef size_t _pointer(self, array, dtype) except 0
     cdef _set_table(self, matrix, values)
@@ -26,9 +27,9 @@ cdef class ForestData:
 
 
 cdef struct Weights:
-    Py_ssize_t n_rows               # of positive weight
+    Py_ssize_t n_rows               # number of rows with positive weight
     float64_t total
-    bint whole                      # whole numbers, which are not rounded
+    bint whole                      # true if the weights are integers, which are not rounded
 
 
 cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil
@@ -42,26 +43,27 @@ cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil
 cdef float64_t power_of_two_below(float64_t x) noexcept nogil
 
 
-# What trees are to be grown on, where no Python is needed to look it up.
+# What trees are to be grown on, in a form that is read without the GIL.
 
 
 
 cdef struct Order:
-    # What one tree is to be grown on.
-    const float64_t* weights        # NULL: all ones; 0: the row is not in the sample
-    Py_ssize_t first, end           # rows
-    Py_ssize_t n_entries            # those of them in the sample
-    Weights totals                  # of the whole sample; not of the rows where these are only some of them
-    const Open* root                # the node that is to be grown; NULL: a whole tree
-    const uint64_t* mask            # of features that it may not use, and of those on the root's path: none
-    int32_t n_excluded              # their number
-    uint64_t seed                   # of the features' subsets and the random thresholds
+    # The input of one tree.
+    const float64_t* weights        # NULL if all weights are 1; rows of weight 0 are not in the sample
+    Py_ssize_t first, end           # range of rows
+    Py_ssize_t n_entries            # number of these rows in the sample
+    Weights totals                  # of the whole sample, even if the rows are only a part of it
+    const Open* root                # the node to grow; NULL for a whole tree
+    # features that the tree may not use, followed by the features on the root's path (none)
+    const uint64_t* mask
+    int32_t n_excluded              # number of excluded features
+    uint64_t seed                   # seed of the feature subsets and of random thresholds
 
 
 cdef class Orders:
     cdef Order* each
     cdef int32_t n
-    cdef list kept                  # what the orders point to
+    cdef list kept                  # owners of the memory the orders point to
 
     cdef _set(self, Order* order, sample, ForestData data, uint64_t[::1] mask)
 

@@ -1,4 +1,4 @@
-"""What all trees of a forest share, the rows of one tree, and the order of growth."""
+"""Data that all trees of a forest share, the rows of one tree, and the input of a growth run."""
 
 import numpy as np
 from cython cimport final
@@ -23,20 +23,20 @@ from fastens.engine.forest.tree cimport Workspace
 from fastens.engine.paths cimport add_feature, binds_paths, mask_words
 
 
-# A node of more weight takes logarithms: half a megabyte, and all sums fit 62 bits.
+# Nodes of more weight compute logarithms directly. The table uses half a megabyte, and all sums fit in 62 bits.
 N_LOGS = 1 << 16
 
 
 @cache
 def _logs():
-    """x log2 x of whole numbers, as whole numbers: what is added can be taken away again."""
+    """Return a table of x log2 x for integers x, in fixed point, so that adding and subtracting entries is exact."""
     x = np.arange(N_LOGS)
     return np.rint(x * log2(np.maximum(x, 1)) * 2.0**LOG_BITS).astype(np.int64)
 
 
 @final
 cdef class ForestData:
-    """What all trees of a forest share: binned rows, targets, rules. Arguments are trusted."""
+    """Binned rows, targets and rules that all trees of a forest share. Arguments are not validated."""
 
     def __init__(self, matrix, values, target, rules, with_squares=False, with_search=False):
         self.kept = []
@@ -82,7 +82,7 @@ cdef class ForestData:
         stored.first_of_row = <const int64_t*>self._pointer(matrix.first_cell, np.int64)
 
     cdef _set_values(self, values):
-        """Where random thresholds are looked up."""
+        """Set up the lookup of random thresholds."""
         table = &self.forest.table
         cdef Py_ssize_t f
         cdef int32_t code
@@ -114,7 +114,7 @@ cdef class ForestData:
         self.columns = np.array(columns, dtype=np.int32)
 
     cdef _set_classes(self, target):
-        """The sums of all targets' classes stand one after another; of two classes only the second has a value."""
+        """Set up class sums, which are consecutive over all targets; for two classes, only the second has a value."""
         columns = []
         n_values = 0
         first = np.cumsum([0, *target.n_classes])
@@ -131,7 +131,7 @@ cdef class ForestData:
         self.ranges = np.ascontiguousarray(highest - lowest, dtype=np.float64)
         self.widest = max(self.ranges)
         if criterion == POISSON:
-            # A mean of counts must stay what it is; other criteria do not change with a shift.
+            # Means of counts must not be shifted; other criteria are invariant to a shift.
             lowest, self.widest = np.zeros_like(lowest), highest.max()
         elif criterion == ABSOLUTE:
             order = np.argsort(y, axis=0, kind="stable")
@@ -164,21 +164,21 @@ cdef class ForestData:
 cdef enum:
     WORD_BITS = 64
     SUM_BITS = 62
-    FRACTION_BITS = 14              # of an average weight that is not whole
-    MIN_NUMBER_BITS = 26            # of a number that shares its word
-    MAX_FIELD_BITS = 51             # what the search for splits can read as a double
+    FRACTION_BITS = 14              # fraction bits of the mean weight, if weights are not integers
+    MIN_NUMBER_BITS = 26            # minimum bits of a number that shares its word
+    MAX_FIELD_BITS = 51             # maximum that the split search can read as a double
 
-cdef float64_t MAX_WHOLE = 2.0**40  # sum of whole weights that are not rounded
-cdef float64_t EPSILON = 2.0**-52  # gains are compared as scikit-learn does
+cdef float64_t MAX_WHOLE = 2.0**40  # maximum sum of integer weights that are not rounded
+cdef float64_t EPSILON = 2.0**-52  # tolerance for comparing gains, as in scikit-learn
 
 
 cdef int32_t _bits(float64_t x) noexcept nogil:
-    """Bits of a whole number."""
+    """Return the number of bits of an integer."""
     return <int32_t>floor(exact_log2(x)) + 1 if x >= 1 else 1
 
 
 cdef float64_t power_of_two_below(float64_t x) noexcept nogil:
-    """The largest power of two up to x."""
+    """Return the largest power of two that is at most x."""
     return 2.0 ** floor(exact_log2(x))
 
 
@@ -187,7 +187,7 @@ cdef uint64_t _ones(int32_t n) noexcept nogil:
 
 
 cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    """What the weights of rows add up to; NULL: all ones."""
+    """Sum the weights of rows; NULL stands for weights of 1."""
     cdef Weights found = Weights(end - first, <float64_t>(end - first), True)
     cdef Py_ssize_t i
     if weights != NULL:
@@ -201,7 +201,7 @@ cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t 
 
 
 cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_t widest) noexcept nogil:
-    """The smallest cell that holds what the rules need; `widest` is the largest range of a target's numbers."""
+    """Return the smallest cell layout that holds what the rules need; `widest` is the maximum range of a target."""
     cdef Layout layout
     cdef int32_t row_bits = _bits(<float64_t>weights.n_rows)
     cdef int32_t weight_bits = _bits(weights.total) if weights.whole else row_bits + FRACTION_BITS
@@ -238,7 +238,7 @@ cdef inline int64_t _rounded(const Forest* forest, const Layout* layout, Py_ssiz
 cdef void fill_entries(
     const Forest* forest, const float64_t* weights, Py_ssize_t first, Py_ssize_t end, Sample* sample
 ) noexcept nogil:
-    """One entry for each of these rows of positive weight, in order."""
+    """Write one entry for each of these rows with positive weight, in order."""
     cdef const Layout* layout = &sample.layout
     cdef bint one_class = forest.targets.classes != NULL and forest.targets.n_targets == 1
     cdef Py_ssize_t row, n = 0
@@ -270,7 +270,7 @@ cdef void fill_entries(
 
 
 cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, Sample* sample) noexcept nogil:
-    """The rounded numbers of these rows, where entries do not hold them."""
+    """Write the rounded targets of these rows, if entries do not hold them."""
     cdef Py_ssize_t row
     cdef int32_t t, n = forest.targets.n_targets
     for row in range(first, end):
@@ -279,7 +279,7 @@ cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, 
 
 
 cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* sample) noexcept nogil:
-    """The rules in the units of the sums."""
+    """Convert the rules to the units of the sums."""
     cdef const Layout* layout = &sample.layout
     sample.gain_unit = unit_of_gain(forest, layout)
     sample.min_gain = (forest.rules.min_decrease - EPSILON) * total_weight / sample.gain_unit
@@ -287,12 +287,12 @@ cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* samp
 
 
 cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil:
-    """The weight of an entry's row, in units."""
+    """Return the weight of an entry's row, in fixed-point units."""
     return <int64_t>((sample.entries[i].word >> sample.layout.weight_shift) & sample.layout.weight_mask)
 
 
 def totals_of(const float64_t[::1] weights):
-    """Return how many of some rows have a positive weight, what all weights add up to, and whether all are whole."""
+    """Return the number of rows with positive weight, the total weight, and True if all weights are integers."""
     cdef Weights found = Weights(0, 0.0, True)
     if len(weights) > 0:
         found = sum_weights(&weights[0], 0, len(weights))
@@ -300,7 +300,7 @@ def totals_of(const float64_t[::1] weights):
 
 
 cdef int32_t _mark(ForestData data, features, uint64_t* mask):
-    """Mark the features that a tree may not use; return how many."""
+    """Mark the features that a tree may not use; return their number."""
     cdef int32_t f, n = 0, n_features = data.forest.table.n_features
     cdef const float64_t* weights = data.weights
     cdef uint8_t[::1] allowed
@@ -317,7 +317,7 @@ cdef int32_t _mark(ForestData data, features, uint64_t* mask):
 
 
 cdef list open_branches_of(const Workspace* roots, const Sample* sample):
-    """Open nodes, each as `TreeWorker.open_branches` returns it."""
+    """Return open nodes in the form of `TreeWorker.open_branches`."""
     cdef const Open* root
     cdef Py_ssize_t n_bytes = roots.search.n_mask_words * sizeof(uint64_t)
     cdef uint32_t[::1] rows
@@ -336,7 +336,7 @@ cdef list open_branches_of(const Workspace* roots, const Sample* sample):
 
 @final
 cdef class Orders:
-    """One order for each TreeSample."""
+    """The input of growth, with one order for each TreeSample."""
 
     def __init__(self, ForestData data, samples):
         cdef int32_t i

@@ -1,9 +1,11 @@
-"""Grow trees of forests: the rows of a tree are entries, its large nodes the trunk, and what grows on the trunk's small
-nodes are branches, which threads may share out. A tree's nodes are those of the trunk, then those of each branch, so
-they stand in the same order whoever grew them.
+"""Growth of the trees of forests.
 
-Where the rows are on several ranks, all ranks grow the same trunk, whose sums they reduce, and hand out its branches:
-the rows of a branch are brought together on one rank, where it is grown as a tree of its own (see branches.py).
+The rows of a tree are entries, its large nodes form the trunk, and the subtrees of the trunk's small nodes are
+branches, which threads may share. A tree stores the nodes of the trunk, followed by those of each branch, so the node
+order does not depend on which thread grew a branch.
+
+In distributed training, all workers grow the same trunk from reduced sums and divide its branches among themselves: the
+rows of a branch are gathered on one worker, which grows it as a separate tree (see forests.py).
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -34,8 +36,8 @@ from fastens.engine.team cimport MAX_THREADS, share_pieces
 import numpy as np
 
 cdef enum:
-    WORK_BETWEEN_SIGNALS = 1 << 24  # (row, feature) updates: some 25 ms
-    THREAD_GRAIN = 1 << 14          # updates that are worth another thread
+    WORK_BETWEEN_SIGNALS = 1 << 24  # (row, feature) updates: about 25 ms
+    THREAD_GRAIN = 1 << 14          # updates that justify another thread
     EXACT_BITS = 62
 
 cdef enum:
@@ -46,7 +48,7 @@ cdef enum:
     AT_JOIN
 
 cdef struct Branch:
-    # Nodes that one thread grew: the first is the trunk's node again.
+    # Nodes that one thread grew. The first is a copy of the trunk's node.
     int32_t thread
     int32_t first, end
     int32_t first_word, end_word
@@ -54,7 +56,7 @@ cdef struct Branch:
 
 
 cdef inline bint has_squares(const ForestNode* node) noexcept nogil:
-    """Whether this is a leaf of several rows; one question, not two whose answers no processor can guess."""
+    """Return True for a leaf of several rows; combines two tests into one branch, because both are unpredictable."""
     return (node.left_child == 0) & (node.n_rows > 1)
 
 
@@ -64,14 +66,14 @@ cdef void _grow_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept n
 
 @final
 cdef class TreeWorker:
-    """Working memory for growing one tree after another; not for use by two threads at once."""
+    """Workspace for growing one tree after another. It must not be used by two threads at once."""
 
     cdef ForestData data
-    cdef Exchange exchange          # None: one rank
+    cdef Exchange exchange          # None if there is only one worker
     cdef Sample sample
     cdef int32_t n_threads
-    cdef Workspace* workspaces                # one for each thread, and one more for the open roots of the branches
-    cdef Grown* grown               # likewise; the last is the trunk, and then the whole tree
+    cdef Workspace* workspaces                # one for each thread, and one for the open roots of the branches
+    cdef Grown* grown               # one for each thread; the last holds the trunk, and later the whole tree
     cdef Branch* branches
     cdef Layout allocated
     cdef Py_ssize_t n_allocated
@@ -79,11 +81,11 @@ cdef class TreeWorker:
     cdef Orders orders
     cdef int32_t n_branches
     cdef int stage
-    cdef Py_ssize_t work            # (row, feature) updates until the next look at signals
+    cdef Py_ssize_t work            # (row, feature) updates until the next check for signals
     cdef int64_t* sums              # (nodes, n_values + 1)
     cdef int64_t* squares           # (nodes, n_squares)
-    cdef float64_t scale            # of numbers in the sums
-    cdef float64_t[::1] per_square  # what the squares of each target are times in sums, a power of two
+    cdef float64_t scale            # scale of the numbers in the sums
+    cdef float64_t[::1] per_square  # scale of each target's squares in the sums, a power of two
 
     def __init__(self, ForestData data, int n_threads, bint narrow_values, comm=None):
         cdef int32_t i
@@ -128,13 +130,13 @@ cdef class TreeWorker:
         Parameters
         ----------
         samples : list of TreeSample
-            What each is grown on.
+            Sample of each tree.
         stop : uint8 array of shape (1,)
-            Growing ends soon after another thread sets this.
+            Growth stops soon after another thread sets this flag.
 
         Returns
         -------
-        list of dicts of the arrays of a Tree, or None when stopped
+        list of dicts of the arrays of a Tree, or None if growth was stopped
         """
         cdef Outcome outcome = GROWING
         cdef int32_t i
@@ -147,7 +149,7 @@ cdef class TreeWorker:
             with nogil:
                 outcome = self._advance()
             PyErr_CheckSignals()
-        self.orders = None      # the next samples may need the room of these
+        self.orders = None      # releases memory for the next samples
         if self.exchange is not None and self.exchange.error is not None:
             raise self.exchange.error
         if outcome == OUT_OF_MEMORY:
@@ -155,17 +157,17 @@ cdef class TreeWorker:
         return None if stop[0] else take_trees(&self.buffer)
 
     def open_branches(self):
-        """What the tree just grown ends in where the rows are on several ranks, one after another.
+        """Return the branches of the tree just grown, in order, which are left open if rows are distributed.
 
         Returns
         -------
-        list of tuples of the node's number, how many rows of all ranks it has, the rows of this rank, the node and its
-        mask, which `TreeSample` takes
+        list of tuples of the node's number, its number of rows on all workers, the local rows, the node and its mask,
+        which `TreeSample` accepts
         """
         return open_branches_of(&self.workspaces[self.n_threads], &self.sample)
 
     cdef Outcome _advance(self) noexcept nogil:
-        """One stage of one tree after another until there was some work, so that small trees are grown in one go."""
+        """Advance stage by stage until there was enough work, so that small trees are grown in one call."""
         cdef Outcome outcome = COMPLETE
         cdef const uint8_t* stop = self.workspaces[0].search.stop
         cdef bint is_done
@@ -187,7 +189,7 @@ cdef class TreeWorker:
         return GROWING if outcome == COMPLETE and self.buffer.n_trees < self.orders.n else outcome
 
     cdef bint _start(self) noexcept nogil:
-        """The sample's entries, and memory for growing on them."""
+        """Set up the entries of the sample and the workspace; return False if memory runs out."""
         cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef const Forest* forest = &self.data.forest
         self.work -= 2 * (order.end - order.first)
@@ -254,7 +256,7 @@ cdef class TreeWorker:
         return self._start_at(&self.workspaces[0], &self.grown[self.n_threads], &root, order.mask)
 
     cdef bint _start_at(self, Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
-        """Make and open the first node of the tree or of a branch; False without memory."""
+        """Create and open the root of the tree or of a branch; return False if memory runs out."""
         return add_root(ws, grown, root, mask) and (
             not has_records(&self.data.forest, &self.sample) or start_records(ws, root)
         )
@@ -266,7 +268,7 @@ cdef class TreeWorker:
         return self._grow_nodes(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
 
     cdef Outcome _grow_nodes(self, Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
-        """Depth first, from the open nodes."""
+        """Grow depth-first from the open nodes."""
         if has_records(&self.data.forest, &self.sample):
             return grow_records(ws, grown, branches, work)
         return grow_depth_first(ws, grown, branches, work)
@@ -278,7 +280,7 @@ cdef class TreeWorker:
         return self.branches != NULL
 
     cdef Outcome _advance_branches(self) noexcept nogil:
-        """Grow the next branches, as many as there may be between two looks at signals; on several ranks, none."""
+        """Grow the next branches, as many as fit between two checks for signals; none in distributed training."""
         cdef const Workspace* roots = &self.workspaces[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
         cdef const Forest* forest = &self.data.forest
@@ -316,7 +318,7 @@ cdef class TreeWorker:
         branch.end, branch.end_word = grown.n, grown.n_words
 
     cdef bint _join_branches(self) noexcept nogil:
-        """Put the branches' nodes behind those of the trunk."""
+        """Append the nodes of the branches to those of the trunk."""
         cdef Grown* tree = &self.grown[self.n_threads]
         cdef const Grown* grown
         cdef const Branch* branch
@@ -336,7 +338,7 @@ cdef class TreeWorker:
             copy_node(tree, grown, branch.first, self.workspaces[self.n_threads].open[i].node, shift, word_shift)
             for k in range(branch.first + 1, branch.end):
                 copy_node(tree, grown, k, k + shift, shift, word_shift)
-            if branch.end_word > branch.first_word:  # there may be no words, and no room for any
+            if branch.end_word > branch.first_word:  # without words, there may be no buffer for them
                 memcpy(
                     tree.words + tree.n_words, grown.words + branch.first_word,
                     (branch.end_word - branch.first_word) * sizeof(uint32_t)
@@ -346,7 +348,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _append_tree(self) noexcept nogil:
-        """Put the tree just grown behind those that the model has so far; False without memory."""
+        """Append the tree just grown to the trees of the model; return False if memory runs out."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef TreeBuffer* buffer = &self.buffer
         cdef const ForestNode* node
@@ -371,7 +373,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _sum_up(self) noexcept nogil:
-        """Sums of every node over the rows of the leaves below it, exact: of each value's numbers, and weights."""
+        """Compute exact sums of every node over the rows of its leaves: of each value's numbers, and of weights."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef Py_ssize_t n = self.data.n_values + 1
         cdef float64_t largest = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
@@ -394,7 +396,7 @@ cdef class TreeWorker:
         return self.data.n_squares == 0 or self._sum_up_squares()
 
     cdef bint _sum_up_squares(self) noexcept nogil:
-        """How far the rows of each leaf are from the smallest number."""
+        """Sum the squared differences of each leaf's rows from the smallest number."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef int32_t i, t, n = self.data.n_squares
         free(self.squares)
@@ -408,7 +410,7 @@ cdef class TreeWorker:
         return sum_over(self.sample.ranks, &self.squares, 1, <Py_ssize_t>tree.n * n)
 
     cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
-        """Shares, means or medians of every node."""
+        """Write shares, means or medians of every node."""
         cdef TreeBuffer* buffer = &self.buffer
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
@@ -427,7 +429,7 @@ cdef class TreeWorker:
         self.sums = NULL
 
     cdef inline void _write_squares(self, int32_t node, Py_ssize_t to) noexcept nogil:
-        """How far a leaf's rows are from their mean; 0 of inner nodes."""
+        """Write the squared deviations of a leaf's rows from their mean; 0 for inner nodes."""
         cdef int32_t t, n = self.data.n_squares
         cdef const int64_t* sums = self.sums + <Py_ssize_t>node * (self.data.n_values + 1)
         cdef bint is_needed = has_squares(&self.grown[self.n_threads].nodes[node])
@@ -452,7 +454,7 @@ cdef class TreeWorker:
         return squares
 
     cdef bint _has_sums(self) noexcept nogil:
-        """Whether nodes hold the sums of their rows: those of two classes."""
+        """Return True if nodes hold the sums of their rows, which is so for two classes."""
         return (
             self.sample.layout.packed and self.data.forest.targets.classes != NULL
             and self.data.forest.targets.n_stats == 2
@@ -467,7 +469,7 @@ cdef class TreeWorker:
         return mean
 
     cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
-        """The sums of a node: those of its children, or of its rows."""
+        """Sum a node from its children or from its rows."""
         cdef Py_ssize_t n = self.data.n_values + 1, i, k
         cdef const int64_t* children = self.sums + node.left_child * n
         if self._has_sums():

@@ -1,6 +1,5 @@
-/* The loops over the rows of a small node as records of their own: all codes of a row lie in one or two vectors, so that
- * a pass over the rows serves all features at once. A record ends with the row's class (0 or 1).
- */
+/* Loops over the rows of a small node, stored as separate records: all codes of a row fit in one or two vectors, so
+ * one pass over the rows serves all features at once. A record ends with the row's class (0 or 1). */
 #ifndef FASTENS_FOREST_RECORDS_H
 #define FASTENS_FOREST_RECORDS_H
 
@@ -13,17 +12,18 @@
 
 enum { RECORD_BYTES = 32, MAX_RECORD_BYTES = 64, ROWS_IN_BYTES = 255 };
 
-/* Of each feature: the smallest code less 1 (of a missing one, 0, that is 255), the largest code, the largest less 1. */
+/* For each feature: the smallest code minus 1 (255 for missing, code 0), the largest code, and the largest code
+ * minus 1. */
 typedef struct {
     uint8_t smallest[MAX_RECORD_BYTES], largest[MAX_RECORD_BYTES], largest_less[MAX_RECORD_BYTES];
 } RecordRanges;
 
-/* Of each feature, which codes go left: see up_to_uint8_t. */
+/* For each feature: the codes that go left; see up_to_uint8_t. */
 typedef struct {
     uint8_t shift[MAX_RECORD_BYTES], limit[MAX_RECORD_BYTES];
 } RecordLimits;
 
-/* Of the rows that go left, how many there are and how many are of class 1. */
+/* Number of rows on the left, and how many of them are of class 1. */
 typedef struct {
     uint8_t rows[MAX_RECORD_BYTES], second[MAX_RECORD_BYTES];
 } RecordCounts;
@@ -38,7 +38,7 @@ FASTENS_INLINE uint8_t larger(uint8_t a, uint8_t b)
     return a > b ? a : b;
 }
 
-/* Four rows a turn: then what was found so far is read and written a quarter as often. */
+/* Four rows per iteration, so that intermediate results are loaded and stored a quarter as often. */
 FASTENS_INLINE void range_of_four(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d,
                                   uint8_t* smallest, uint8_t* largest, uint8_t* largest_less)
 {
@@ -69,7 +69,7 @@ FASTENS_INLINE void range_loop(const uint8_t* records, ptrdiff_t n_rows, ptrdiff
     }
 }
 
-/* Of up to ROWS_IN_BYTES rows. */
+/* For at most ROWS_IN_BYTES rows. */
 FASTENS_INLINE void count_loop(const uint8_t* records, ptrdiff_t n_rows, ptrdiff_t n_bytes, const RecordLimits* limits,
                                RecordCounts* counts)
 {
@@ -141,7 +141,7 @@ static inline void record_counts(const uint8_t* records, ptrdiff_t n_rows, ptrdi
         count_wide(records, n_rows, limits, counts);
 }
 
-/* Left records to the front of `to`, right ones to its end; return how many go left. */
+/* Moves left records to the front of `to`, right ones to its end; returns the number on the left. */
 FASTENS_INLINE ptrdiff_t part_bytes(const uint8_t* records, ptrdiff_t n_rows, ptrdiff_t n_bytes, ptrdiff_t feature,
                                     uint8_t shift, uint8_t limit, uint8_t* to)
 {
@@ -150,7 +150,7 @@ FASTENS_INLINE ptrdiff_t part_bytes(const uint8_t* records, ptrdiff_t n_rows, pt
         const uint8_t* record = records + i * n_bytes;
         const ptrdiff_t left = up_to_uint8_t(record[feature], shift, limit);
         const ptrdiff_t right_place = n_rows - 1 - i + n_left;
-        /* Chosen without a branch: half the guesses would be wrong. */
+        /* Branchless, because half of the branches would be mispredicted. */
         memcpy(to + (right_place ^ ((right_place ^ n_left) & -left)) * n_bytes, record, (size_t)n_bytes);
         n_left += left;
     }

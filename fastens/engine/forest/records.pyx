@@ -1,11 +1,12 @@
-"""Random thresholds on rows that have records of their own, as long as two classes and bytes suffice.
+"""Random thresholds for nodes whose rows are stored as records, if there are two classes and one-byte codes.
 
-A tree's rows are copied to records; a split moves them from one of two buffers to the other, so that a node's records
-lie side by side, and no row is looked for in the table any more. Nodes know how many rows of each class they have, so a
-leaf's rows need not be moved at all. The trees are those that grow_depth_first makes.
+The rows of a tree are copied to records. A split moves them from one of two buffers to the other, so that the records
+of a node are contiguous and no row is read from the table again. Nodes store the number of rows of each class, so the
+rows of a leaf need not be moved. The trees are identical to the trees of `grow_depth_first`.
 
-Measured on one thread, 100 extra trees: a fit takes 1.76 times as long without records on 100 000 rows of 28 normal
-numbers, 1.40 on bank_marketing, 1.38 on adult, 1.37 on magic_telescope, 1.25 on electricity, 1.2 to 1.4 on spambase.
+Measured with 100 extra trees on one thread, a fit without records takes 1.76 times as long on 100 000 rows of 28
+normally distributed features, 1.40 on bank_marketing, 1.38 on adult, 1.37 on magic_telescope, 1.25 on electricity, and
+1.2 to 1.4 on spambase.
 """
 
 from libc.math cimport INFINITY
@@ -57,10 +58,10 @@ cdef extern from "engine/forest/records.h" nogil:
 
 
 cdef enum:
-    # So few rows are counted for one feature after another, until one parts the classes (4 or 8 rows take as long, 16
-    # a tenth longer).
+    # Up to this number of rows, features are counted one by one until one separates the classes (4 or 8 rows take
+    # equally long, 16 a tenth longer).
     FEW_ROWS = 8
-    # Copied between two looks at how many pages of files were read.
+    # Rows copied between two updates of the number of mapped pages.
     ROWS_NOTED = 512
 
 cdef struct Threshold:
@@ -73,21 +74,21 @@ cdef struct Threshold:
     uint32_t second
 
 cdef struct Tree:
-    # What is the same for all nodes.
+    # Data that all nodes share.
     const Forest* forest
     const Sample* sample
     Workspace* ws
     Py_ssize_t n_bytes              # of a record
-    float64_t weights[2]            # of a row of each class, in units
+    float64_t weights[2]            # weight of a row of each class, in fixed-point units
 
 cdef struct Best:
     Threshold threshold
     float64_t gain
-    int32_t n_usable                # features, as far as was known before
+    int32_t n_usable                # features that the node may split on, as known before its search
 
 
 cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
-    """Size of a record; 0 where rows have none."""
+    """Return the size of a record, or 0 if rows have no records."""
     if not forest.rules.random_thresholds or forest.table.code_size != 1 or forest.limits.max_leaves > 0:
         return 0
     if forest.table.stored.rows != NULL:
@@ -102,12 +103,12 @@ cdef Py_ssize_t _record_bytes(const Forest* forest) noexcept nogil:
 
 
 cdef bint has_records(const Forest* forest, const Sample* sample) noexcept nogil:
-    """Whether rows get records: all rows of a class count alike."""
+    """Return True if rows get records, which requires equal weights within each class."""
     return sample.layout.packed and sample.by_class and sample.ranks == NULL and _record_bytes(forest) > 0
 
 
 cdef bint allocate_records(const Forest* forest, Py_ssize_t n_entries, Sample* sample) noexcept nogil:
-    """Workspace for the records of so many rows, if the forest has any; False without memory."""
+    """Allocate the workspace for n_entries records, if the forest uses any; return False if memory runs out."""
     cdef int32_t i
     for i in range(2 if sample.ranks == NULL and _record_bytes(forest) > 0 else 0):
         free(sample.records[i])
@@ -118,7 +119,7 @@ cdef bint allocate_records(const Forest* forest, Py_ssize_t n_entries, Sample* s
 
 
 cdef void make_records(const Forest* forest, const Sample* sample) noexcept nogil:
-    """Copy the rows of the sample."""
+    """Copy the rows of the sample to records."""
     cdef Py_ssize_t i, n_bytes = _record_bytes(forest)
     cdef int64_t page = -1
     cdef uint32_t last
@@ -135,12 +136,12 @@ cdef void make_records(const Forest* forest, const Sample* sample) noexcept nogi
 
 
 cdef inline uint64_t _class_weight(const Sample* sample, int32_t class_) noexcept nogil:
-    """The weight of a row; 1 where the sample has no such row."""
+    """Return the weight of a row of the class, or 1 if the sample has no such row."""
     return max((sample.class_words[class_] >> sample.layout.weight_shift) & sample.layout.weight_mask, <uint64_t>1)
 
 
 cdef inline uint64_t _word(const Tree* tree, uint32_t n_rows, uint32_t second) noexcept nogil:
-    """Packed sums of so many rows, of which so many are of class 1."""
+    """Return the packed sums of n_rows rows, of which `second` are of class 1."""
     return <uint64_t>(n_rows - second) * tree.sample.class_words[0] + second * tree.sample.class_words[1]
 
 
@@ -194,7 +195,7 @@ cdef inline void _consider(
 cdef inline bint _is_perfect(
     uint32_t n_rows, uint32_t second, const Threshold* threshold
 ) noexcept nogil:
-    """Whether both sides are pure."""
+    """Return True if both sides are pure."""
     return (
         (threshold.second == 0 and second == n_rows - threshold.n_rows)
         or (threshold.second == second and threshold.n_rows == second)
@@ -204,7 +205,7 @@ cdef inline bint _is_perfect(
 cdef inline void _draw(
     const Tree* tree, const RecordRanges* ranges, uint64_t key, int32_t feature, Threshold* threshold
 ) noexcept nogil:
-    """Draw a threshold."""
+    """Draw a random threshold."""
     cdef CodeRange range_
     range_.smallest = <uint32_t>ranges.smallest[feature] + 1
     range_.largest = ranges.largest[feature]
@@ -218,7 +219,7 @@ cdef inline void _draw(
 cdef inline void _count_few(
     const Tree* tree, const uint8_t* records, uint32_t n_rows, Threshold* threshold
 ) noexcept nogil:
-    """Count what goes left, for one feature."""
+    """Count the rows on the left for one feature."""
     cdef uint8_t shift = <uint8_t>(1 - threshold.missing_left), limit = <uint8_t>(threshold.last_code - shift), left
     cdef uint32_t _i
     threshold.n_rows = threshold.second = 0
@@ -232,7 +233,7 @@ cdef inline void _count_few(
 cdef inline void _count_many(
     const Tree* tree, const uint8_t* records, uint32_t n_rows, Threshold* thresholds, int32_t n
 ) noexcept nogil:
-    """Count what goes left, for several features in one go through the rows."""
+    """Count the rows on the left for several features in one pass over the rows."""
     cdef RecordLimits limits
     cdef RecordCounts counts
     cdef uint8_t shift
@@ -254,7 +255,7 @@ cdef inline void _count_many(
 
 
 cdef bint _find_split(const Tree* tree, RecordNode* node, Best* best) noexcept nogil:
-    """Find the best of the thresholds drawn and mark the features that are constant; return whether there is one."""
+    """Find the best of the random thresholds, mark constant features, and return True if there is a split."""
     cdef const Forest* forest = tree.forest
     cdef uint32_t n_rows = node.end - node.begin
     cdef const uint8_t* records = tree.sample.records[node.buffer] + node.begin * tree.n_bytes
@@ -315,7 +316,7 @@ cdef inline bint _may_split(const Forest* forest, const RecordNode* node) noexce
 cdef inline void _open_children(
     const Tree* tree, const RecordNode* node, const Best* best, int32_t left_child
 ) noexcept nogil:
-    """Open those that may be split, the left one last, and move their records."""
+    """Open the children that may be split, the left one last, and move their records."""
     cdef RecordNode children[2]
     cdef const Threshold* threshold = &best.threshold
     cdef uint8_t shift = <uint8_t>(1 - threshold.missing_left)
@@ -350,14 +351,14 @@ cdef inline void _record_split(
     to.left_child = grown.n
     to.n_usable = best.n_usable
     to.last_code = <uint16_t>threshold.last_code
-    # Without missing rows here, later ones follow the larger side.
+    # Without missing rows here, later missing values follow the larger side.
     to.missing_left = <uint8_t>(threshold.missing_left if threshold.has_missing else (
         2 * _weight(tree, threshold.n_rows, threshold.second) > _weight(tree, node.end - node.begin, node.second)
     ))
 
 
 cdef bint start_records(Workspace* ws, const Open* root) noexcept nogil:
-    """Open the first node of a tree or a branch; False without memory."""
+    """Open the root of a tree or a branch; return False if memory runs out."""
     cdef const Sample* sample = ws.search.sample
     cdef RecordNode* node
     ws.n_record_nodes = 0
@@ -372,7 +373,7 @@ cdef bint start_records(Workspace* ws, const Open* root) noexcept nogil:
 
 
 cdef bint _hand_over(const Tree* tree, const RecordNode* node, Workspace* branches) noexcept nogil:
-    """Make a node the root of a branch; False without memory."""
+    """Make a node the root of a branch; return False if memory runs out."""
     cdef Open* root
     if not reserve_open(branches, 1):
         return False
@@ -387,7 +388,7 @@ cdef bint _hand_over(const Tree* tree, const RecordNode* node, Workspace* branch
 
 
 cdef Outcome grow_records(Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
-    """As grow_depth_first, of nodes whose rows have records."""
+    """Grow nodes whose rows have records, as `grow_depth_first` does."""
     cdef const Forest* forest = ws.search.forest
     cdef const Sample* sample = ws.search.sample
     cdef Tree tree

@@ -15,10 +15,10 @@ cdef void free_grown(Grown* grown) noexcept nogil
 
 
 cdef struct TreeBuffer:
-    # Grown trees, one after another in the arrays that a model has.
-    int32_t n_values, n_squares     # a node
-    bint narrow                     # they, and the gains, are float32
-    bint with_search                # what a split was chosen from is kept too
+    # Grown trees, one after another in the arrays of the model.
+    int32_t n_values, n_squares     # per node
+    bint narrow                     # true if values and gains are float32
+    bint with_search                # true if the search statistics of each split are kept
     Py_ssize_t n_nodes, n_words
     int32_t n_trees
     int32_t* feature
@@ -34,7 +34,7 @@ cdef struct TreeBuffer:
     int32_t* n_usable
     int32_t* n_groups
     uint32_t* words
-    int64_t* ends                   # (n_trees, 2): nodes and words up to the end of each tree
+    int64_t* ends                   # (n_trees, 2): end of each tree's nodes and words
     Py_ssize_t nodes_capacity, words_capacity, trees_capacity
 
 

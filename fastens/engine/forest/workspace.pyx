@@ -1,4 +1,4 @@
-"""Working memory of forest growth, the search for the next split, and the buffer of grown trees."""
+"""Workspace of forest growth, the search for the next split, and the buffer of grown trees."""
 
 import numpy as np
 from libc.stdlib cimport calloc, free
@@ -21,12 +21,12 @@ from fastens.engine.ranks cimport sum_over
 
 cdef enum:
     FIRST_NODES = 256
-    REDUCED_WORDS = 1 << 17         # that are reduced together over ranks, or those of one feature
+    REDUCED_WORDS = 1 << 17         # words that are reduced together over workers, unless one feature needs more
     ALIGNMENT = 64
 
 
 cdef struct Plan:
-    # Parts of one block of memory: measured while memory is NULL, handed out in a second pass.
+    # Parts of one block of memory: measured while `memory` is NULL, and assigned in a second pass.
     char* memory
     Py_ssize_t size
 
@@ -43,7 +43,7 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
     cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
     cdef int32_t j
     for j in range(FEATURES_AT_ONCE):
-        # One cache line more, so that the same codes of two features do not compete for a place in the cache.
+        # One extra cache line, so that equal codes of different features do not map to the same cache set.
         search.cells[j].cells = <uint64_t*>_part(plan, n_codes * layout.n_words + 8, sizeof(uint64_t))
         search.cells[j].marks = <uint64_t*>_part(plan, 4 if forest.table.code_size == 1 else 1024, sizeof(uint64_t))
         search.cells[j].summary = <uint64_t*>_part(plan, 16, sizeof(uint64_t))
@@ -64,7 +64,7 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
     search.set_words = <uint32_t*>_part(plan, search.n_set_words, sizeof(uint32_t))
     search.visited = <uint64_t*>_part(plan, search.n_mask_words, sizeof(uint64_t))
     if forest.rules.random_thresholds:
-        # A few cache lines more, so that the features' codes do not compete for a place in the cache.
+        # A few extra cache lines, so that the codes of different features do not map to the same cache set.
         search.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
         search.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * search.n_row_codes, forest.table.code_size)
         search.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
@@ -96,7 +96,7 @@ cdef void _plan_medians(
 
 
 cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
-    """Allocate for trees of so many rows; cells are zero."""
+    """Allocate for trees of n_entries rows; cells are zero."""
     cdef Plan plan = Plan(NULL, 0)
     free(search.memory)
     search.n_mask_words = mask_words(search.forest.table.n_features) * (1 + binds_paths(&search.forest.limits))
@@ -120,7 +120,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
 
 
 cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
-    """Make place for n more open nodes."""
+    """Reserve space for n more open nodes."""
     cdef Py_ssize_t capacity
     if ws.n_open + n <= ws.open_capacity:
         return True
@@ -137,7 +137,7 @@ cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
 
 
 cdef bint reserve_record_nodes(Workspace* ws, int32_t n) noexcept nogil:
-    """Make place for n more open nodes whose rows have records."""
+    """Reserve space for n more open nodes whose rows have records."""
     cdef Py_ssize_t capacity
     if ws.n_record_nodes + n > ws.record_nodes_capacity:
         capacity = max(2 * ws.record_nodes_capacity, 64)
@@ -148,7 +148,7 @@ cdef bint reserve_record_nodes(Workspace* ws, int32_t n) noexcept nogil:
 
 
 cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil:
-    """Make place for n more nodes and so many words of categories."""
+    """Reserve space for n more nodes and n_words words of category sets."""
     cdef Py_ssize_t capacity
     if grown.n + n > grown.capacity:
         capacity = max(2 * grown.capacity, FIRST_NODES)
@@ -168,7 +168,7 @@ cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil
 cdef void copy_node(
     Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift
 ) noexcept nogil:
-    """Copy a node to a place in another tree, where its children and its set of categories are shifted by so much."""
+    """Copy a node to an index of another tree, shifting its children and its category set."""
     cdef ForestNode* node = &tree.nodes[to]
     node[0] = grown.nodes[from_]
     if node.left_child > 0:
@@ -193,7 +193,7 @@ cdef Py_ssize_t _enough(Py_ssize_t capacity, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
-    """Workspace for another tree; False without memory."""
+    """Reserve space for another tree; return False if memory runs out."""
     cdef Py_ssize_t nodes = _enough(buffer.nodes_capacity, buffer.n_nodes + n_nodes)
     cdef Py_ssize_t words = _enough(buffer.words_capacity, buffer.n_words + n_words)
     cdef Py_ssize_t trees = _enough(buffer.trees_capacity, buffer.n_trees + 1)
@@ -232,7 +232,7 @@ cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_word
 
 
 cdef void close_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
-    """What was written behind the others is a tree."""
+    """Mark the nodes and words written after the last tree as a tree."""
     buffer.n_nodes += n_nodes
     buffer.n_words += n_words
     buffer.ends[2 * buffer.n_trees] = buffer.n_nodes
@@ -259,13 +259,13 @@ cdef void free_buffer(TreeBuffer* buffer) noexcept nogil:
 
 cdef _copied(const void* first, Py_ssize_t n_rows, dtype):
     array = np.empty(n_rows, dtype)
-    if n_rows > 0:      # there may be no words, and no room for any
+    if n_rows > 0:      # without words, there may be no buffer for them
         memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
     return array
 
 
 cdef list take_trees(TreeBuffer* buffer):
-    """The arrays of each tree, as views of common arrays; there is room for others then."""
+    """Return the arrays of each tree, as views of shared arrays, and empty the buffer."""
     cdef Py_ssize_t n = buffer.n_nodes, node = 0, word = 0, end, last_word
     cdef int32_t t
     real = np.float32 if buffer.narrow else np.float64
@@ -307,9 +307,9 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask) noexcept nogil:
-    """Mark the features that may not stand below a split on this one (-1: at the root); return how many are marked.
+    """Mark the features that may not follow a split on `feature` (-1 at the root); return the number marked.
 
-    A mask has a bit for each feature that is constant in the node or not allowed; behind it, one for each on its path.
+    A mask has a bit for each feature that is constant in the node or excluded, followed by a bit for each on its path.
     """
     cdef int32_t n_features = forest.table.n_features
     cdef uint64_t* path = mask + mask_words(n_features)
@@ -322,7 +322,7 @@ cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask)
 cdef int32_t _add_node(
     Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, Py_ssize_t n_rows, uint64_t total
 ) noexcept nogil:
-    """A new leaf; there must be place for it."""
+    """Add a leaf; space must be reserved."""
     cdef ForestNode* node = &grown.nodes[grown.n]
     memset(node, 0, sizeof(ForestNode))
     node.begin, node.end, node.n_rows, node.total = begin, end, <uint32_t>n_rows, total
@@ -343,7 +343,7 @@ cdef bint _may_split(const Search* search, const Open* open) noexcept nogil:
 
 
 cdef bint add_root(Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
-    """Make the first node of a tree or a branch, and open it; False without memory."""
+    """Create the root of a tree or a branch, and open it; return False if memory runs out."""
     ws.n_open = ws.n_heap = 0
     if not (reserve_nodes(grown, 1, 0) and reserve_open(ws, 1)):
         return False
@@ -391,7 +391,7 @@ cdef void _open_child(
 cdef bint _split(
     Workspace* ws, Grown* grown, const Open* open, const uint32_t* set_words, Open* children
 ) noexcept nogil:
-    """Part the node's rows and make its children; False without memory, or where a reduction failed."""
+    """Partition the node's rows and create its children; return False if memory runs out or a reduction failed."""
     cdef const Forest* forest = ws.search.forest
     cdef const Sample* sample = ws.search.sample
     cdef CodeColumn column = column_of(
@@ -437,7 +437,10 @@ cdef inline void _push(Workspace* ws, const Open* open, const uint64_t* mask) no
 
 
 cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
-    """Split open nodes, the left one of two first, until the work is done; with `branches`, small ones go there."""
+    """Split open nodes depth-first, left child first, until the work is done.
+
+    If `branches` is given, small nodes are added to it instead.
+    """
     cdef const Forest* forest = ws.search.forest
     cdef Open open
     cdef Open children[2]
@@ -475,7 +478,7 @@ cdef void _examine(Workspace* ws, int32_t place) noexcept nogil:
 
 
 cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noexcept nogil:
-    """Split the open node of the largest gain, over and over, until the work is done."""
+    """Split the open node of the largest gain repeatedly until the work is done."""
     cdef const Forest* forest = ws.search.forest
     cdef Open open
     cdef Open children[2]

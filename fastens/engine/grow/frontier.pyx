@@ -1,4 +1,4 @@
-"""The open nodes of a growing tree: partition, the next split, and sums over processes."""
+"""Open nodes of a growing tree: row partition, choice of the next splits, and sums over workers."""
 
 from fastens.engine.heap cimport Candidate, pop_heap, precedes, push_heap
 from fastens.engine.histograms.cells cimport Sums, cells_received, cells_to_send, sums_difference
@@ -19,11 +19,11 @@ from fastens.engine.splits.search cimport count_task, search_counted
 
 
 cdef enum:
-    ROW_GRAIN = 1 << 10             # rows that are worth another thread when they are only moved or summed
+    ROW_GRAIN = 1 << 10             # rows that justify another thread if they are only moved or summed
 
 
 cdef struct Partition:
-    # The rows of a node, each part of them split by itself.
+    # The rows of a node; each part of them is partitioned separately.
     uint32_t* rows
     uint32_t* scratch
     Py_ssize_t n_rows
@@ -57,7 +57,7 @@ cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
 
 
 cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
-    """Partition a node's rows between its children, of which there need be none yet."""
+    """Partition a node's rows between its children, which need not exist yet."""
     cdef Node* node = &ws.nodes[id]
     cdef Partition partition
     cdef int32_t t
@@ -99,7 +99,7 @@ cdef struct Placing:
 
 
 cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil:
-    """Put the rows of a tree where it orders them; NULL for all."""
+    """Copy the rows of a tree to the array that growth reorders; NULL stands for all rows."""
     cdef Placing placing = Placing(ws.rows, given, n_rows)
     share(_place_part, &placing, threads_for_rows(ws, n_rows))
 
@@ -135,7 +135,7 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
 
 
 cdef void _add_sums_of_children(Workspace* ws, int32_t parent, int32_t left) noexcept nogil:
-    """The sums of all outputs."""
+    """Compute the children's sums for all outputs."""
     cdef Py_ssize_t k = ws.n_outputs, o
     for o in range(k):
         ws.sums_of_nodes[left * k + o] = ws.left_sums_of_nodes[parent * k + o]
@@ -145,7 +145,7 @@ cdef void _add_sums_of_children(Workspace* ws, int32_t parent, int32_t left) noe
 
 
 cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
-    """Values of the children, and where the split is on a monotone feature, bounds for all below: their middle."""
+    """Set the children's values and, if the split feature is monotone, bound all descendants by their midpoint."""
     cdef ValueLimits* left = &ws.nodes[node.left_child].limits
     cdef ValueLimits* right = &ws.nodes[node.left_child + 1].limits
     cdef int32_t monotone = ws.features[node.split.feature].monotone
@@ -161,7 +161,7 @@ cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
 
 
 cdef void _choose(Workspace* ws) noexcept nogil:
-    """The nodes to split now: the best one, or all of a level."""
+    """Choose the nodes to split next: the best one, or all nodes of a level."""
     cdef int32_t n = 1 if ws.limits.max_leaves > 0 else ws.n_candidates
     ws.n_chosen = min(n, ws.n_candidates)
     for n in range(ws.n_chosen):
@@ -169,7 +169,7 @@ cdef void _choose(Workspace* ws) noexcept nogil:
 
 
 cdef struct SmallNodes:
-    # Those of some nodes that are too small for several threads, which take them as they come.
+    # Nodes that are too small for several threads; threads take them from a shared counter.
     Workspace* ws
     const int32_t* nodes
     int32_t n
@@ -177,7 +177,7 @@ cdef struct SmallNodes:
 
 
 cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept nogil:
-    """Large nodes one after the other on all threads, then the small ones side by side."""
+    """Partition the rows of nodes: large nodes one by one on all threads, then small ones in parallel."""
     cdef SmallNodes small = SmallNodes(ws, nodes, n, 0)
     cdef int32_t i, n_threads
     cdef Py_ssize_t small_rows = 0
@@ -203,7 +203,7 @@ cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _split_chosen(Workspace* ws) noexcept nogil:
-    """Give the chosen nodes children, which share their rows."""
+    """Create the children of the chosen nodes, which divide their rows."""
     cdef int32_t i
     cdef Node* node
     cdef Node* left
@@ -244,7 +244,7 @@ cdef inline Py_ssize_t _rows(const Node* node) noexcept nogil:
 
 
 cdef void _plan(Workspace* ws) noexcept nogil:
-    """The tasks for the children of the nodes just split; the slot of a kept parent goes to its larger child."""
+    """Plan the tasks for the children of the nodes just split; a kept parent's slot goes to its larger child."""
     cdef int32_t i, smaller, larger
     cdef bint want_smaller, want_larger
     cdef Node* parent
@@ -278,7 +278,7 @@ cdef void _plan(Workspace* ws) noexcept nogil:
 
 
 cdef void _collect_candidates(Workspace* ws) noexcept nogil:
-    """Queue the nodes that have a split; the others, and those that are too small to be kept, give up their slots."""
+    """Queue the nodes that have a split. The others, and nodes too small to be kept, release their slots."""
     cdef int32_t i, which, id
     cdef Node* node
     for i in range(ws.n_tasks):
@@ -294,7 +294,7 @@ cdef void _collect_candidates(Workspace* ws) noexcept nogil:
 
 
 cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
-    """When the planned tasks are done: split the next set of nodes and plan the tasks of their children."""
+    """After the planned tasks: split the next set of nodes and plan the tasks of their children."""
     _collect_candidates(ws)
     if ws.n_candidates == 0 or (ws.limits.max_leaves > 0 and n_leaves[0] >= ws.limits.max_leaves):
         return COMPLETE
@@ -310,15 +310,15 @@ cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
 
 
 cdef enum:
-    # Most cells that are exchanged at a time for nodes that may never be split, and nodes that are looked at for it.
+    # Limits on the cells exchanged at a time for speculative nodes, and on the candidates considered for them.
     MOST_SENT = 1 << 17
     MOST_LOOKED_AT = 64
 
 
 cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
-    """Find the best splits of the planned tasks, where n_left splits may follow.
+    """Find the best splits of the planned tasks, if n_left more splits may follow.
 
-    False where memory is short or an exchange failed.
+    Return False if memory runs out or a reduction failed.
     """
     cdef int32_t i, last = 0, n_ahead = 0
     cdef bint is_counted = True
@@ -342,7 +342,7 @@ cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
 
 
 cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
-    """Wait for the sums of the exchanges up to the last one wanted; False where one failed."""
+    """Wait for the reductions up to `last`; return False if one failed."""
     cdef Travelling* these
     cdef int32_t i
     while ws.n_ended < last:
@@ -358,7 +358,7 @@ cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
 
 
 cdef bint _begin_exchange(Workspace* ws, int32_t first, int32_t end) noexcept nogil:
-    """Count the nodes of some tasks, and begin to add up their histograms, if there are any."""
+    """Count the nodes of some tasks, and begin to reduce their histograms, if any."""
     cdef Travelling* these = &ws.travelling[(ws.n_begun + 1) % MOST_TRAVELLING]
     cdef int32_t i
     if first == end:
@@ -383,7 +383,7 @@ cdef bint _begin_exchange(Workspace* ws, int32_t first, int32_t end) noexcept no
 
 
 cdef void _clear_gaps(const Table* table, int64_t* cells) noexcept nogil:
-    """Clear the wide cells that belong to no code: what is sent must be small."""
+    """Clear the wide cells that do not belong to a code, because messages must be small."""
     cdef Py_ssize_t c, first, end
     for c in range(table.n_columns):
         first = table.columns[c].offset + table.columns[c].n_codes
@@ -391,12 +391,12 @@ cdef void _clear_gaps(const Table* table, int64_t* cells) noexcept nogil:
         memset(cells + 3 * first, 0, 3 * (end - first) * sizeof(int64_t))
 
 
-# Nodes that may be split soon ----------------------------------------------------------------------------------------
+# Speculative nodes, which may be split soon ---------------------------------------------------------------------------
 
 cdef int32_t _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
-    """Plan tasks, behind the others, that count for the nodes most likely to be split; return how many.
+    """Plan tasks, after the others, that count the nodes most likely to be split; return their number.
 
-    They are part of the next exchange.
+    Their histograms are part of the next reduction.
     """
     cdef Candidate last = Candidate(INFINITY, -1)
     cdef Py_ssize_t room = MOST_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
@@ -424,7 +424,7 @@ cdef int32_t _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
 
 
 cdef int32_t _next_best(const Workspace* ws, const Candidate* before) noexcept nogil:
-    """The place of the best candidate after another one, or -1."""
+    """Return the index of the next best candidate after another one, or -1."""
     cdef int32_t i, best = -1
     for i in range(ws.n_candidates):
         if precedes(before, &ws.candidates[i]) and (best < 0 or precedes(&ws.candidates[i], &ws.candidates[best])):
@@ -433,13 +433,13 @@ cdef int32_t _next_best(const Workspace* ws, const Candidate* before) noexcept n
 
 
 cdef inline bint _has_tasks(const Workspace* ws, const Node* node) noexcept nogil:
-    """Whether a child may be split in its turn."""
+    """Return True if a child may be split in turn."""
     cdef Sums right = sums_difference(&node.sums, &node.split.left)
     return may_split(ws, node.depth + 1, &node.split.left) or may_split(ws, node.depth + 1, &right)
 
 
 cdef void _add_ahead(Workspace* ws, int32_t id, int32_t place) noexcept nogil:
-    """Plan to count the smaller child of a node, which is no node of the tree yet."""
+    """Plan to count the smaller child of a node before that child exists in the tree."""
     cdef const Node* node = &ws.nodes[id]
     cdef Node* counted = &ws.nodes[ws.n_nodes + place]
     counted.parent, counted.slot = id, node.ahead

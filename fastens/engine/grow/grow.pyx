@@ -1,9 +1,9 @@
-"""Grow trees on binned rows, with a value for each of one or several outputs in every leaf.
+"""Growth of trees on binned rows, with one or several outputs.
 
-Trees grow by sets of nodes that can be split independently: the single best leaf when the number of leaves is limited
-(best-first), else every leaf of a level. A node is *kept* while its histogram is stored; then only its smaller child is
-counted and the larger one is the difference. Nodes of few rows are not kept: counting both children costs less than
-touching every cell.
+Trees grow by sets of nodes that can be split independently: the single best leaf if the number of leaves is limited
+(best-first), otherwise all leaves of a level. A node is *kept* while its histogram is stored. If a kept node is split,
+only its smaller child is counted, and the histogram of the larger one is the difference. Nodes of few rows are not
+kept, because counting both children costs less than touching every cell.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -42,20 +42,21 @@ from fastens.engine.grow.leaves import bind_values
 from fastens.engine.trees.trees import Tree
 
 cdef enum:
-    KEPT_ROWS_PER_CODE = 1          # a node is kept while it has this many rows for every code of the average feature
-    # One of sparse rows is kept while it has a stored code for every so many cells. A tree on 18 846 rows of 137 stored
-    # values in 50 000 columns takes 0.125 s, if nodes are kept from 66 rows on (with 300 MB) or from 8000 (with 50).
+    KEPT_ROWS_PER_CODE = 1          # rows per code of the average feature from which on a node is kept
+    # Sparse tables: a node is kept if it has at least one stored code per this many cells. A tree on 18 846 rows with
+    # 137 stored values each in 50 000 columns takes 0.125 s if nodes are kept from 66 rows on (using 300 MB) or from
+    # 8000 (50 MB).
     CELLS_PER_KEPT = 4
-    # Up to so many rows, which stay in the second cache, what a row adds to histograms is ready made, and apart from
-    # the records: where a thread writes, the others have to fetch.
+    # Up to this number of rows, which fit in the L2 cache, the words that rows add to histograms are precomputed and
+    # stored outside of the records: threads would otherwise have to fetch the cache lines that another thread wrote.
     MOST_WORDS = 1 << 16
-    # (row, column) updates of a histogram
-    WORK_BETWEEN_SIGNALS = 1 << 27  # some 50 ms
-    WORK_WITH_HELPERS = 1 << 14     # in the root: what is worth to wake threads
+    # Unit: (row, column) updates of a histogram.
+    WORK_BETWEEN_SIGNALS = 1 << 27  # about 50 ms
+    WORK_WITH_HELPERS = 1 << 14     # in the root: work that justifies waking threads
 
 
 cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
-    """(row, column, output) updates of the planned tasks."""
+    """Return the number of (row, column, output) updates of the planned tasks."""
     cdef Py_ssize_t n_rows = 0
     cdef int32_t i
     for i in range(ws.n_tasks):
@@ -64,29 +65,29 @@ cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
 
 
 cdef inline int64_t _at_least(float64_t limit) noexcept nogil:
-    """A limit in whole units; all that sums can be, 2**62, for more."""
+    """Return a limit rounded up to an integer, at most 2**62, the maximum of sums."""
     return <int64_t>ceil(min(limit, 4611686018427387904.0))
 
 
 cdef class Grower:
-    """Working memory and rules for growing trees on one BinnedMatrix; not for use by two threads at once.
+    """Workspace and rules for growing trees on one BinnedMatrix. It must not be used by two threads at once.
 
-    Arguments are trusted; fastens.engine.grow.growth checks them.
+    Arguments are not validated; fastens.engine.grow.growth does that.
     """
 
     cdef Workspace ws
-    cdef const uint32_t* given_rows         # NULL: all
+    cdef const uint32_t* given_rows         # NULL for all rows
     cdef Py_ssize_t n_rows
     cdef bint need_weights, renews_leaves
-    cdef RowGradients source                # of all outputs, but for their gradients
-    cdef uint64_t[::1] all_active           # of sparse rows
+    cdef RowGradients source                # common to all outputs, except for the gradients
+    cdef uint64_t[::1] all_active           # for sparse rows
     cdef object matrix, weights
     cdef readonly object rules
-    cdef public object noise_units          # of every output
+    cdef public object noise_units          # one for each output
     cdef object near                        # NearColumns, or None
-    cdef Exchange exchange                  # None: one rank
-    # of the tree just grown: dispersion of the gradients, summed over the outputs; hessians of several outputs,
-    # (n_nodes, n_outputs), else None
+    cdef Exchange exchange                  # None if there is only one worker
+    # Of the current tree: dispersion of the gradients, summed over the outputs; hessians for several outputs, (n_nodes,
+    # n_outputs), otherwise None.
     cdef readonly float64_t dispersion
     cdef readonly object hessians
 
@@ -136,10 +137,10 @@ cdef class Grower:
         self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
 
     def set_fewest_rows(self, int64_t fewest):
-        """The fewest rows of a leaf of the trees from here on."""
+        """Set the minimum number of rows in a leaf of the following trees."""
         self.ws.rules.min_count = fewest
         if self.weights.factors is None:
-            # The count is the weight; packed cells know no other.
+            # Unweighted rows: the count is the weight, and packed cells store no other weight.
             self.ws.rules.min_count = max(fewest, <int64_t>ceil(min(self.rules.min_weight_leaf, 0x7FFFFFFF)))
 
     cdef _set_near(self):
@@ -172,7 +173,7 @@ cdef class Grower:
         self.need_weights = has_factors and self.rules.min_weight_leaf > 0
 
     cdef _set_rows(self, rows):
-        """The rows of the next tree, an array that outlives its growth, or None for all."""
+        """Set the rows of the next tree: an array that must outlive its growth, or None for all rows."""
         cdef const uint32_t[::1] given
         self.given_rows, self.n_rows = NULL, self.matrix.n_rows
         if rows is not None:
@@ -182,12 +183,12 @@ cdef class Grower:
         self.ws.n_threads = self.ws.n_rooms if self.n_rows * self.ws.table.codes_per_row >= WORK_WITH_HELPERS else 1
 
     cdef bint _may_wait(self) noexcept:
-        """Whether the first node's count may put the payloads of all rows into their records."""
+        """Return True if the root's histogram pass may copy the payloads of all rows to their records."""
         cdef const Quantised* quantised = &self.ws.outputs[0].quantised
         return self.ws.n_outputs == 1 and quantised.words == NULL and quantised.payload_stride == self.ws.table.stride
 
     cdef bint _quantise(self) noexcept nogil:
-        """Gradients in whole numbers; False where one is not finite."""
+        """Quantise the gradients; return False if one is not finite."""
         cdef Output* out
         cdef int32_t o
         for o in range(self.ws.n_outputs):
@@ -199,7 +200,7 @@ cdef class Grower:
         return True
 
     cdef _scale_rules(self):
-        """The rules in the units of the quantised sums, which change from tree to tree."""
+        """Convert the rules to the units of the quantised sums, which change from tree to tree."""
         cdef SplitRules* scaled
         cdef const Quantised* quantised
         cdef float64_t hessian
@@ -218,10 +219,10 @@ cdef class Grower:
             scaled.min_gain = rules.min_gain_to_split * quantised.scales.gradient * quantised.scales.gradient / hessian
         self.ws.rules = self.ws.outputs[0].rules
         if self.ws.n_outputs > 1:
-            self.ws.rules.min_hessian = 0       # of the mean over the outputs
+            self.ws.rules.min_hessian = 0       # applies to the mean over the outputs
 
     cdef _set_l2(self):
-        """The L2 of every output, once its rows are in place."""
+        """Set the L2 penalty of every output, once its rows are in place."""
         cdef int32_t o
         cdef bint follows_noise = self.rules.noise_l2 > 0
         cdef float64_t l2 = self.rules.l2_regularization, hessian
@@ -236,7 +237,7 @@ cdef class Grower:
             self.ws.outputs[o].l2 = l2
 
     cdef bint _plant(self) noexcept nogil:
-        """Put the rows of the tree in place and make the root; False when memory is short."""
+        """Set up the rows of the tree and create the root; return False if memory runs out."""
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
         ws.n_nodes = ws.n_candidates = ws.n_tasks = ws.n_begun = ws.n_ended = 0
@@ -258,7 +259,7 @@ cdef class Grower:
         return True
 
     cdef _limit_root(self):
-        """Splits for several outputs are those of free values; values are bound when the tree is grown."""
+        """Set the bounds of the root; with several outputs, bounds are only applied to the grown tree."""
         cdef Node* root = &self.ws.nodes[0]
         cdef const Scales* scales = &self.ws.outputs[0].quantised.scales
         cdef float64_t step = INFINITY
@@ -284,16 +285,16 @@ cdef class Grower:
         return GROWING
 
     def grow(self, gradients, hessians, rows=None, uint64_t seed=0):
-        """Grow a tree from unweighted gradients and hessians, one of each per row of the matrix and output.
+        """Grow a tree from unweighted gradients and hessians, one of each for every row of the matrix and output.
 
         Parameters
         ----------
         gradients, hessians : float32 arrays of shape (n_rows,) or (n_outputs, n_rows)
-            Derivatives of the loss by the raw predictions.
+            Derivatives of the loss with respect to the raw predictions.
         rows : uint32 array or None
-            The rows to grow on, ascending; None for all.
+            Rows to grow on, in ascending order. If None, all rows are used.
         seed : int
-            Of the features drawn at each node.
+            Seed for the features drawn at each node.
         """
         cdef Workspace* ws = &self.ws
         cdef const float32_t[:, ::1] g = gradients.reshape(ws.n_outputs, -1)
@@ -331,14 +332,14 @@ cdef class Grower:
         return tree
 
     cdef bint _run(self, int32_t n_leaves) noexcept nogil:
-        """Find the best splits of the planned tasks; False where memory is short or an exchange of ranks failed."""
+        """Find the best splits of the planned tasks; return False if memory runs out or a reduction failed."""
         if self.ws.ranks != NULL:
             return run_on_ranks(&self.ws, self.ws.limits.max_leaves - n_leaves)
         run_tasks(&self.ws)
         return True
 
     cdef void _sum_up(self) noexcept nogil:
-        """The exact sums of every node that there is."""
+        """Compute the exact sums of every node."""
         cdef Workspace* ws = &self.ws
         cdef int32_t o
         cdef int64_t* sums
@@ -348,14 +349,14 @@ cdef class Grower:
         sum_over(ws.ranks, &sums, 1, ws.n_outputs * ws.n_nodes * <Py_ssize_t>(sizeof(Moments) // sizeof(int64_t)))
 
     cdef _tree(self):
-        """The arrays of the tree just grown, pruned."""
+        """Return the arrays of the tree just grown, after pruning."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i, k, n
         cdef const Node* node
         cdef float64_t gain_unit = self._gain_unit()
         self.dispersion = self._dispersion()
         n = prune_cost_complexity(ws, gain_unit, self.rules.split_penalty * self.dispersion)
-        # One array of each type costs a small tree less than one for each field.
+        # For small trees, one array for each type is cheaper than one for each field.
         links, numbers = np.empty((3, n), np.int32), np.empty((2, n))
         bins, sides, counts = np.empty(n, np.uint16), np.empty(n, np.uint8), np.empty(n, np.int64)
         cdef int32_t[:, ::1] link = links
@@ -393,7 +394,7 @@ cdef class Grower:
         )
 
     cdef _bind_values(self, tree):
-        """Put the Newton steps of a tree within their limits, in place."""
+        """Move the Newton steps of a tree within their bounds, in place."""
         hessians = tree.weight[:, None] if self.hessians is None else self.hessians
         for column, hessian in enumerate(hessians.T):
             value = tree.value[:, column].copy()
@@ -401,7 +402,7 @@ cdef class Grower:
             tree.value[:, column] = value
 
     cdef float64_t _gain_unit(self) noexcept nogil:
-        """The unit of the gains of splits; those of several outputs are in units of the loss."""
+        """Return the unit of split gains; with several outputs, gains are in units of the loss."""
         return self.ws.outputs[0].gain_unit if self.ws.n_outputs == 1 else 1.0
 
     cdef float64_t _dispersion(self) noexcept nogil:
@@ -412,7 +413,10 @@ cdef class Grower:
         return total
 
     cdef _values(self, weight):
-        """Newton steps of every node, (n_nodes, n_outputs); the weight of several outputs is the mean hessian."""
+        """Return the Newton steps of every node, (n_nodes, n_outputs).
+
+        With several outputs, also set the weights to the mean hessian.
+        """
         cdef int32_t o
         values = np.empty((len(weight), self.ws.n_outputs))
         self.hessians = None if self.ws.n_outputs == 1 else np.empty_like(values)
@@ -423,7 +427,7 @@ cdef class Grower:
         return values
 
     cdef void _newton_steps(self, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians):
-        """-G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if wanted."""
+        """Write -G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if needed."""
         cdef Workspace* ws = &self.ws
         cdef const Moments* sums = sums_of_output(ws, output)
         cdef const Scales* scales = &ws.outputs[output].quantised.scales
@@ -442,7 +446,7 @@ cdef class Grower:
                 hessians[node.place, output] = hessian
 
     cdef _category_words(self, int32_t[::1] category_set):
-        """The sets of the nodes that split on categories, without gaps."""
+        """Return the category sets of the nodes that split on categories, without gaps."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i, k, n_words = 0, n = 0
         cdef const Node* node
@@ -462,21 +466,21 @@ cdef class Grower:
         return words
 
     def leaves(self):
-        """Leaves of the tree just grown: their nodes, their rows one leaf after the other, and where each begins."""
+        """Return the leaves of the tree just grown: nodes, rows leaf by leaf, and the offset of each leaf."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i
         leaves = sorted(
             (ws.nodes[i].place, ws.nodes[i].begin, ws.nodes[i].end)
             for i in range(ws.n_nodes) if is_kept(ws, &ws.nodes[i]) and not ws.nodes[i].is_split
         )
-        # On one of several ranks there may be no rows, and no array of nothing.
+        # A worker may have no rows, but memoryviews must not be empty.
         rows = np.asarray(<uint32_t[:max(ws.nodes[0].end, 1)]>ws.rows)
         parts = [rows[begin:end] for _, begin, end in leaves]
         starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         return np.array([place for place, _, _ in leaves]), np.concatenate(parts), starts
 
     def add_values(self, value, raw):
-        """Add to `raw`, (n_rows,) or (n_outputs, n_rows), the values of the leaf of each row of the tree just grown."""
+        """Add each row's leaf value of the tree just grown to `raw`, (n_rows,) or (n_outputs, n_rows)."""
         cdef const float64_t[::1] values
         cdef float64_t[::1] of_output
         cdef int32_t n_threads = threads_for_rows(&self.ws, self.ws.nodes[0].end)

@@ -4,12 +4,12 @@ from fastens.engine.splits.workspace cimport Node, Workspace
 
 
 cdef inline Moments* sums_of_output(const Workspace* ws, int32_t output) noexcept nogil:
-    """Room for a sum of every node, after those of the outputs before."""
+    """Return the sums of every node for an output."""
     return ws.sums + output * <Py_ssize_t>ws.n_nodes
 
 
 cdef inline bint is_kept(const Workspace* ws, const Node* node) noexcept nogil:
-    """Whether the pruned tree has the node."""
+    """Return True if the pruned tree contains the node."""
     return node.parent < 0 or ws.nodes[node.parent].is_split
 
 

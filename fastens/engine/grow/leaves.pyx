@@ -16,8 +16,8 @@ from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.paths cimport add_feature, mask_words
 
 
-# Every thread takes its own part of the table, a tile after the other, and of every leaf the rows in the tile: what is
-# read for them, or written, stays in the second cache meanwhile.
+# Each thread processes its part of the table tile by tile, with the rows of each leaf in the tile, so that the memory
+# it reads and writes stays in the L2 cache.
 cdef enum:
     TILE = 1 << 15                  # rows
 
@@ -25,7 +25,7 @@ cdef enum:
 cdef int32_t _find_leaves(
     const Workspace* ws, Py_ssize_t first_row, Py_ssize_t end_row, LeafRows* leaves
 ) noexcept nogil:
-    """Write where each leaf has its rows from first_row on and, at most, up to end_row; return how many leaves."""
+    """Write the range of each leaf's rows from first_row to end_row; return the number of leaves."""
     cdef int32_t i, n = 0
     for i in range(ws.n_nodes):
         if ws.nodes[i].left_child == 0:
@@ -37,7 +37,7 @@ cdef int32_t _find_leaves(
 
 
 cdef Py_ssize_t _first_from(const Workspace* ws, Py_ssize_t low, Py_ssize_t high, Py_ssize_t row) noexcept nogil:
-    """Where the rows from one on begin among those of a leaf, which are in order."""
+    """Return the position of the first of a leaf's rows, which are ascending, that is at least `row`."""
     cdef Py_ssize_t middle
     while low < high:
         middle = (low + high) // 2
@@ -52,11 +52,11 @@ cdef struct Summing:
     const Workspace* ws
     const Output* output
     Moments* sums                   # of the first part
-    Moments* others                 # of those that follow
+    Moments* others                 # of the following parts
 
 
 cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept nogil:
-    """Exact sums of every node for an output, from the rows of the leaves upwards."""
+    """Compute the exact sums of every node for an output, bottom-up from the rows of the leaves."""
     cdef int32_t i, t
     cdef const Node* node
     cdef Moments* sums = sums_of_output(ws, output)
@@ -99,11 +99,11 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil:
-    """The root of the sum of all squared gradients over that of the hessians, were the mean weight 1."""
+    """Return the root of the sum of squared gradients over the sum of hessians, for a mean weight of 1."""
     cdef const Moments* sums = sums_of_output(ws, output)
     cdef const RowGradients* source = &ws.outputs[output].source
     cdef const Scales* scales = &ws.outputs[output].quantised.scales
-    # Factors of their own: weights may be as small as numbers are.
+    # Separate factors: weights may be as small as floats can be.
     cdef float64_t root = sqrt(<float64_t>sums[0].square) / scales.root
     if source.factors != NULL:
         root *= sqrt(source.n_copies / source.total_weight)
@@ -111,7 +111,7 @@ cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil
 
 
 cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:
-    """Variance of the gradients within leaves over the mean hessian, with a degree of freedom less for each leaf."""
+    """Return the variance of gradients within leaves over the mean hessian, minus one degree of freedom per leaf."""
     cdef const Moments* sums = sums_of_output(ws, output)
     cdef const Scales* scales = &ws.outputs[output].quantised.scales
     cdef float64_t within = <float64_t>sums[0].square / (scales.root * scales.root)
@@ -129,9 +129,10 @@ cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:
 
 
 cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t penalty) noexcept nogil:
-    """Number the nodes of the subtree of the greatest gain, less a penalty for each split; return how many they are.
+    """Number the nodes of the subtree that maximises the gain minus a penalty per split; return how many there are.
 
-    This is minimal cost-complexity pruning (Breiman et al. 1984, section 3.3). Without a penalty the tree stays.
+    This is minimal cost-complexity pruning (Breiman et al. 1984, section 3.3). Without a penalty, the tree is
+    unchanged.
     """
     cdef int32_t i, n_nodes = 0
     cdef Node* node
@@ -191,7 +192,7 @@ cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 def leaf_means(float64_t[::1] value, const float64_t[::1] weight, const int32_t[::1] left_child):
-    """Give each inner node the weighted mean of its leaves, in place."""
+    """Set each inner node to the weighted mean of its leaves, in place."""
     cdef int32_t left
     cdef Py_ssize_t i
     for i in range(value.shape[0] - 1, -1, -1):
@@ -240,16 +241,17 @@ cdef void _bind(
 
 
 def bind_values(float64_t[::1] value, const float64_t[::1] weight, tree, rules):
-    """Smooth values along their paths and keep them within their bounds, in place.
+    """Smooth values along their paths and clip them to their bounds, in place.
 
     Parameters
     ----------
     value, weight : float64 arrays of shape (n_nodes,)
-        Of all nodes; the less a node weighs, the more `path_smooth` pulls it towards its parent.
+        Values and weights of all nodes. The smaller a node's weight, the more `path_smooth` shrinks it towards its
+        parent.
     tree : Tree
         The tree.
     rules : GrowthRules
-        Its limits.
+        Limits of the tree.
     """
     cdef const int32_t[::1] feature = tree.feature, left_child = tree.left_child
     cdef const int8_t[::1] monotone = rules.monotone
@@ -273,16 +275,16 @@ cdef enum:
 
 
 cdef struct Links:
-    # By node, a max-heap over the splits below it that are cut before it is. `left` and `right` are its links.
-    float64_t* alpha            # the alpha at which the node's branch is cut
-    float64_t* gain             # what the branch gains by then
-    float64_t* n_splits         # how many splits it has by then
+    # Per node: a max-heap of the splits below it that are pruned before it. `left` and `right` are its links.
+    float64_t* alpha            # the alpha at which the node's branch is pruned
+    float64_t* gain             # gain of the branch at that point
+    float64_t* n_splits         # number of splits of the branch at that point
     int32_t* left
     int32_t* right
 
 
 cdef int32_t merge(const Links* links, int32_t a, int32_t b) noexcept nogil:
-    # A skew heap: the path that is merged swaps its sides (Sleator & Tarjan 1986).
+    # Merge of skew heaps: the children along the merged path are swapped (Sleator & Tarjan 1986).
     cdef int32_t top = NONE
     cdef int32_t* place = &top
     cdef int32_t next
@@ -299,7 +301,7 @@ cdef int32_t merge(const Links* links, int32_t a, int32_t b) noexcept nogil:
 
 
 cdef int32_t weigh(const Links* links, int32_t node, float64_t gain, int32_t below) noexcept nogil:
-    # A branch that would be cut at a higher alpha than the node above it is cut with that node. Return the heap.
+    # Branches with a higher alpha than the node above them are pruned together with that node. Returns the heap.
     cdef float64_t n_splits = 1
     while below != NONE and gain <= links.alpha[below] * n_splits:
         gain += links.gain[below]
@@ -312,7 +314,7 @@ cdef int32_t weigh(const Links* links, int32_t node, float64_t gain, int32_t bel
 
 
 cdef Py_ssize_t list_heap(const Links* links, int32_t top, int32_t* nodes) noexcept nogil:
-    # Write the nodes of a heap, in no order; return how many there are.
+    # Writes the nodes of a heap in arbitrary order; returns their number.
     cdef Py_ssize_t n = 0, done = 0
     cdef int32_t node
     if top != NONE:
@@ -330,11 +332,11 @@ cdef Py_ssize_t list_heap(const Links* links, int32_t top, int32_t* nodes) noexc
 
 
 def weakest_links(const int32_t[::1] left_child, const float64_t[::1] gain):
-    """Return for each node the alpha from which on its branch is cut, and the gain of the branch at that point.
+    """Return for each node the alpha at which its branch is pruned, and the gain of the branch at that point.
 
-    Also the nodes whose branches are cut by themselves, not with a branch above them, in no order. Minimal
-    cost-complexity pruning (Breiman et al. 1984, section 3.3) cuts the weakest branch again and again; here each node
-    is weighed once, from the leaves to the root, which takes n log n steps.
+    Also return the nodes whose branches are pruned separately rather than with a branch above them, in arbitrary order.
+    Minimal cost-complexity pruning (Breiman et al. 1984, section 3.3) prunes the weakest branch repeatedly. This
+    implementation visits each node once, from the leaves to the root, and takes O(n log n) time.
     """
     cdef Py_ssize_t n = left_child.shape[0], n_fallen, i
     found = np.zeros((3, n))
@@ -354,9 +356,9 @@ def weakest_links(const int32_t[::1] left_child, const float64_t[::1] gain):
 
 
 def places(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
-    """Return for each node the number, among the nodes left where some are leaves, of itself or the leaf it is in.
+    """Return for each node its number in the pruned tree, or the number of the leaf that contains it.
 
-    Also the nodes that are left, in order.
+    Also return the nodes that remain, in order.
     """
     cdef Py_ssize_t n = left_child.shape[0], i
     cdef int32_t n_left = 0, child
@@ -456,7 +458,7 @@ cdef _set_features(Workspace* ws, matrix, monotone):
 
 
 cdef allow_stored(const Workspace* ws, int64_t least):
-    """The columns that some tree may split on, as a mask: those with so many stored codes."""
+    """Return a mask of the columns that a tree may split on: those with at least `least` stored codes."""
     cdef int32_t f
     mask = np.zeros(max(ws.n_words, 1), dtype=np.uint64)
     cdef uint64_t[::1] words = mask

@@ -7,8 +7,9 @@
 
 #include "engine/dispatch.h"
 
-/* Gini: from the weights of both classes to the left, sum over the sides of (a^2 + b^2) / (a + b); -infinity where a
- * side is empty. The same steps, and so the same rounding, as for any number of classes. */
+/* Gini: computes from both classes' weights on the left the sum over the sides of (a^2 + b^2) / (a + b), or
+ * -infinity if a side is empty. The operations, and therefore the rounding, are identical to the loop for any number
+ * of classes. */
 FASTENS_INLINE void gini_scores_loop(const double* left_a, const double* left_b, double all_a, double all_b,
                                      ptrdiff_t n, double* out)
 {

@@ -1,4 +1,4 @@
-# The rows that stumps are found on, and the sums of their weights by code and class.
+# The rows on which stumps are fitted, and the sums of their weights by code and class.
 
 from libc.string cimport memset
 
@@ -6,15 +6,15 @@ from fastens.engine.splits.workspace cimport Criterion
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
 
 cdef enum:
-    ROW_BLOCK = 4096            # rows whose weights and classes stay in the cache while the features pass over them
+    ROW_BLOCK = 4096            # rows whose weights and classes stay in the cache while all features process them
 
 
 cdef struct Rows:
     const void* columns         # codes, one feature after another
-    # of sparse rows only stored codes: the rows of each feature's, ascending; NULL: all
+    # For sparse tables, only stored codes: the ascending rows of each feature. NULL if all codes are stored.
     const int32_t* stored_rows
     const int64_t* first_stored
-    const void* zeros           # by feature, the code of zeros
+    const void* zeros           # code of zeros for each feature
     const int64_t* totals       # by class
     Py_ssize_t n_rows
     const int64_t* weights
@@ -26,15 +26,15 @@ cdef struct Rows:
     int32_t n_classes
     int32_t code_size
     int32_t most_codes
-    int32_t at_once             # features counted together
+    int32_t at_once             # number of features counted together
     Criterion criterion
 
 
 cdef inline void _count_four(
     const Rows* rows, const code_t* codes, Py_ssize_t begin, Py_ssize_t end, int64_t* cells, int32_t n_classes
 ) noexcept nogil:
-    """Four features that stand one after another."""
-    # Local pointers: a sum that is written could be a field of `rows`, for all that the compiler knows.
+    """Count four adjacent features."""
+    # Local pointers, because the compiler must assume that the stores alias the fields of `rows`.
     cdef const int64_t* weights = rows.weights
     cdef const uint16_t* classes = rows.classes
     cdef Py_ssize_t i, k, n = rows.n_rows, stride = <Py_ssize_t> rows.most_codes * n_classes
@@ -84,7 +84,7 @@ cdef inline void _count_features(
 cdef inline void _count_stored(
     const Rows* rows, const code_t* codes, int32_t first, int32_t last, int64_t* cells
 ) noexcept nogil:
-    """The same of sparse rows: the cells of zeros are what the others leave of the totals."""
+    """Count sparse rows; the cells of zeros are the totals minus all other cells."""
     cdef Py_ssize_t i, k, n_classes = rows.n_classes, stride = <Py_ssize_t> rows.most_codes * n_classes
     cdef int64_t* rest
     cdef int32_t f, row
@@ -101,7 +101,7 @@ cdef inline void _count_stored(
 
 
 cdef inline void count_cells(const Rows* rows, int32_t first, int32_t last, int64_t* cells) noexcept nogil:
-    """The cells of the features first..last-1. Two classes are the usual case: the compiler knows them."""
+    """Count the cells of features first..last-1. Two classes are the common case, so they get a specialised loop."""
     if rows.stored_rows != NULL and rows.code_size == 1:
         _count_stored(rows, <const uint8_t*> rows.columns, first, last, cells)
     elif rows.stored_rows != NULL:

@@ -1,12 +1,12 @@
-/* A cell of a histogram: the sums over the rows of one code. This file alone knows its bits.
+/* Histogram cells: sums over the rows of one bin code. Only this file depends on their bit layout.
  *
- *     packed   one word:     gradient + bias * count | hessian | count       from the top bit down
+ *     packed   one word:     gradient + bias * count | hessian | count       from the most significant bit down
  *     wide     three words:  gradient, hessian, weight << 32 | count
  *
- * A row is added to packed cells by one addition of its own word. Where that word is not stored, it is made from the
- * row's payload, four bytes: gradient + bias | hessian. The bias keeps gradients from being negative. A row of a whole
- * weight counts as so many copies; payloads, which do not know of any, are of rows that count once.
- */
+ * A row is added to packed cells by a single addition of its word. If that word is not stored, it is computed from
+ * the row's payload of four bytes: gradient + bias | hessian. The bias keeps gradients non-negative. A row of
+ * integer weight counts as that many copies. Payloads do not store copies, so they are used only if every row counts
+ * once. */
 #ifndef FASTENS_CELLS_H
 #define FASTENS_CELLS_H
 
@@ -17,17 +17,17 @@
 
 enum {
     COUNT_BITS = 14,  /* packed cells hold 2**14 - 1 rows of weight 1 */
-    NARROW_BITS = 22, /* of a row's gradient and hessian together */
+    NARROW_BITS = 22, /* of a row's gradient and hessian combined */
     HESSIAN_BITS = 10
 };
 
-/* Fixed-point sums over a set of rows. `weight` equals `count` where rows have no weights, or are so many copies. */
+/* Fixed-point sums over a set of rows. `weight` equals `count` if rows are unweighted or have integer weights. */
 typedef struct {
     int64_t gradient, hessian, count, weight;
 } Sums;
 
-/* Packed cells hold the sums over any codes of a node of at most `max_rows` rows, and of a larger one those of codes
- * that are no more frequent; other nodes have wide cells. */
+/* Packed cells can hold the sums over any codes of a node of at most `max_rows` rows. In a larger node, they hold
+ * the codes that occur in at most `max_rows` rows. All other nodes have wide cells. */
 typedef struct {
     int32_t gradient_shift, hessian_shift, payload_shift;
     uint64_t hessian_mask, count_mask;
@@ -39,7 +39,7 @@ typedef struct {
     int packed;
 } Histogram;
 
-/* Rows of up to so many copies, with this many bits for the hessian of one. */
+/* Layout for rows of at most `most_copies` copies, with `hessian_bits` bits for the hessian of one copy. */
 static inline CellLayout make_layout(int32_t hessian_bits, int64_t most_copies)
 {
     CellLayout layout;
@@ -91,7 +91,8 @@ FASTENS_INLINE uint64_t pack(const Sums* sums, const CellLayout* layout)
         | (uint64_t)sums->hessian << layout->hessian_shift | (uint64_t)sums->count;
 }
 
-/* A whole number below 2^52 as a double: or-ing it into the bits of 2^52 needs no conversion, which old vectors lack. */
+/* Converts an integer below 2^52 to double. OR-ing it into the bits of 2^52 avoids a conversion instruction, which
+ * older vector instruction sets lack. */
 FASTENS_INLINE double number_of(uint64_t field)
 {
     double value;
@@ -100,7 +101,7 @@ FASTENS_INLINE double number_of(uint64_t field)
     return value - 4503599627370496.0;
 }
 
-/* Fields of a packed cell as doubles, for loops that the compiler vectorises. */
+/* Fields of a packed cell as doubles, for vectorised loops. */
 FASTENS_INLINE double hessian_number(uint64_t word, const CellLayout* layout)
 {
     return number_of((word >> layout->hessian_shift) & layout->hessian_mask);
@@ -112,7 +113,7 @@ FASTENS_INLINE double gradient_number(uint64_t word, const CellLayout* layout)
         - (double)layout->gradient_bias * number_of(word & layout->count_mask);
 }
 
-/* A row as wide cells add it. */
+/* Writes a row in the form that is added to wide cells. */
 FASTENS_INLINE void write_row(int64_t* row, int64_t gradient, int64_t hessian, int64_t weight, int64_t copies)
 {
     row[0] = gradient;
@@ -127,8 +128,8 @@ FASTENS_INLINE void add_row(int64_t* cell, const int64_t* row)
     cell[2] += row[2];
 }
 
-/* Ranks send the third word of wide cells as weight - count << 32 | count, small numbers where rows have no weights:
- * sums of what is sent are what sums of the words would be sent as. */
+/* Workers send the third word of wide cells as weight - count << 32 | count, which is small if rows are unweighted.
+ * The encoding is linear, so sums of encoded words are the encoded sums. */
 static inline void cells_to_send(int64_t* cells, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i++)
@@ -167,7 +168,7 @@ FASTENS_INLINE void set_cell(const Histogram* histogram, ptrdiff_t cell, const S
     }
 }
 
-/* Add a packed cell to a wide one, and clear it. */
+/* Adds a packed cell to a wide cell and clears it. */
 FASTENS_INLINE void flush_cell(uint64_t* packed, int64_t* wide, const CellLayout* layout)
 {
     Sums sums = unpack(*packed, layout);
@@ -177,7 +178,8 @@ FASTENS_INLINE void flush_cell(uint64_t* packed, int64_t* wide, const CellLayout
     *packed = 0;
 }
 
-/* The first of n running sums that counts so many rows, or n: without branches, which would be mispredicted. */
+/* Index of the first of n running sums that has at least this count, or n. Branchless, because the branches would be
+ * mispredicted. */
 static inline ptrdiff_t first_with_count(const uint64_t* sums, ptrdiff_t n, const CellLayout* layout, int64_t count)
 {
     ptrdiff_t first = 0;

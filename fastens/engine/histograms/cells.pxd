@@ -1,4 +1,4 @@
-# The cells of histograms: packed and wide sums over the rows of a code. See cells.h, which alone knows their bits.
+# Histogram cells: packed and wide sums over the rows of a bin code. Only cells.h depends on their bit layout.
 
 from fastens.engine.structs cimport int32_t, int64_t, uint32_t, uint64_t
 

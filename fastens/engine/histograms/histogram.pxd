@@ -5,42 +5,42 @@ from fastens.engine.structs cimport Column, Feature, int32_t, int64_t, uint32_t,
 
 
 cdef enum:
-    # Cells from one column to the next where codes are bytes: known to the compiler, and not a multiple of the
-    # distance at which cache lines compete for the same place.
+    # Distance between the cells of consecutive columns for one-byte codes: a compile-time constant that avoids cache
+    # set conflicts.
     CELL_STRIDE = 264
-    # Columns that are counted together: their cells stay in the caches.
+    # Columns that are counted together: their cells stay in the cache.
     COLUMN_BLOCK = 32
 
 
 cdef struct Table:
-    # The binned rows as the histogram kernels read them.
-    const uint8_t* records          # (n_rows, stride) bytes: the codes of a row, and room for its payload
+    # Binned rows as the histogram kernels read them.
+    const uint8_t* records          # (n_rows, stride) bytes: the codes of a row, and space for its payload
     Py_ssize_t stride
     int32_t code_size               # 1 or 2 bytes
-    Pages* pages                    # of the files that they are in; NULL: memory
-    # or, where most codes are those of zeros: the cells of a row's other codes, ascending; NULL: there are records
+    Pages* pages                    # pages of the memory-mapped files that hold the records; NULL if they are in memory
+    # For sparse tables: the cells of each row's stored codes, in ascending order. NULL if there are records.
     const uint32_t* cells
-    const int64_t* first_cell       # of each row, and the end of the last
-    Py_ssize_t codes_per_row        # that histograms count, on average
+    const int64_t* first_cell       # offset of each row, then the end of the last row
+    Py_ssize_t codes_per_row        # average number of codes per row that histograms count
     int32_t n_features
     int32_t n_columns
-    const Column* columns           # for codes of one byte, the cells of column c start at c * CELL_STRIDE
-    Py_ssize_t n_counted            # cells of the columns; those of features in bundles follow
+    const Column* columns           # for one-byte codes, the cells of column c start at c * CELL_STRIDE
+    Py_ssize_t n_counted            # number of cells of the columns; the cells of bundled features follow
     Py_ssize_t n_cells
     Py_ssize_t n_codes              # of all columns together
 
 
 cdef struct Columns:
-    # Some neighbours of a table's columns.
+    # A range of adjacent columns.
     int32_t first
     int32_t end
 
 
 cdef enum Place:
-    # Where what a row adds to its cells is.
+    # Location of the word that a row adds to its cells.
     IN_WORDS
     IN_PAYLOADS
-    IN_FRESH                        # and is put among the payloads
+    IN_FRESH                        # payload that is also copied to the records
 
 
 cdef inline Place place_of_words(const Quantised* gradients) noexcept nogil:
@@ -50,7 +50,7 @@ cdef inline Place place_of_words(const Quantised* gradients) noexcept nogil:
 
 
 cdef inline uint64_t word_of(const Quantised* gradients, uint32_t row, Place place) noexcept nogil:
-    """What a row adds to each of its cells."""
+    """Return the word that a row adds to each of its cells."""
     cdef uint32_t* payload
     if place == IN_WORDS:
         return gradients.words[row]

@@ -12,19 +12,19 @@ from fastens.engine.structs cimport (
 from fastens.engine.paths cimport next_feature
 
 
-# The rows of a block stay in the first cache while the blocks of columns pass over them.
+# The rows of a block stay in the L1 cache while all blocks of columns process them.
 cdef enum:
     ROW_BLOCK = 512
-    # Records that are asked for in advance, from the first of a node's on, which nobody else asks for: memory answers
-    # in the time of some twenty. With 16 of them, and none at the begin of a block, a tree of 1 M rows took 1.2 times
-    # as long (28 columns, 31 and 255 leaves, one thread, a busy machine).
+    # Prefetch distance for the records, starting with the first record of a node, which no hardware prefetcher
+    # anticipates: memory latency spans about twenty records. With a distance of 16 and no prefetch at the start of a
+    # block, a tree of 1 M rows took 1.2 times as long (28 columns, 31 and 255 leaves, one thread, a busy machine).
     ROWS_AHEAD = 32
 
 
 cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
-    """Add to the cells of four columns, whose codes are the next bytes of a record."""
+    """Add a word to the cells of four columns, whose codes are the next four bytes of a record."""
     cdef uint32_t codes
-    memcpy(&codes, record, sizeof(codes))       # at any address
+    memcpy(&codes, record, sizeof(codes))       # records may be unaligned
     cells[codes & 0xFF] += word
     cells[CELL_STRIDE + ((codes >> 8) & 0xFF)] += word
     cells[2 * CELL_STRIDE + ((codes >> 16) & 0xFF)] += word
@@ -35,8 +35,8 @@ cdef inline void _add_rows_of_bytes(
     const Table* of_all, const Quantised* of_rows, const uint32_t* rows, Py_ssize_t n_rows, Py_ssize_t n_to_come,
     Columns columns, uint64_t* cells, Place place,
 ) noexcept nogil:
-    """Add the next of the rows to come, two at a time: the additions of the two are independent."""
-    cdef Table table = of_all[0]                    # local copies: what is written could be one of their fields
+    """Add rows of one-byte codes, two at a time because their additions are independent."""
+    cdef Table table = of_all[0]                    # local copies, which the stores below cannot alias
     cdef Quantised gradients = of_rows[0]
     cdef const uint8_t* records = table.records + columns.first
     cdef Py_ssize_t i, n_fetched = min(n_rows, n_to_come - ROWS_AHEAD - 1)
@@ -75,7 +75,7 @@ cdef void _add_rows_of_pairs(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Py_ssize_t n_to_come,
     Columns columns, uint64_t* cells,
 ) noexcept nogil:
-    """The same for codes of two bytes."""
+    """Add rows of two-byte codes."""
     cdef Py_ssize_t i
     cdef int32_t f
     cdef const uint8_t* record
@@ -111,7 +111,7 @@ cdef inline void _add_rows_wide(
 cdef void _flush(
     uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout, Columns columns
 ) noexcept nogil:
-    """Add packed cells to wide ones and clear them."""
+    """Add packed cells to wide cells and clear the packed ones."""
     cdef Py_ssize_t i
     cdef int32_t f
     cdef const Column* column
@@ -134,9 +134,10 @@ cdef void build_histogram(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     Py_ssize_t most_rows, uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
-    """The histogram of some rows and columns, on one thread, in the form of `out.packed`.
+    """Build the histogram of some rows and columns on one thread, in the form of `out.packed`.
 
-    `scratch` holds n_counted zeros, before and after: packed cells, of which `most_rows` at a time become wide ones.
+    `scratch` holds n_counted zeros before and after the call: packed cells that are flushed to wide cells after every
+    `most_rows` rows.
     """
     cdef uint64_t* cells = <uint64_t*>out.cells if out.packed else scratch
     cdef Py_ssize_t i, size, n_in_cells = 0
@@ -180,7 +181,7 @@ cdef void build_histogram(
 
 
 cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil:
-    """into += other for one column; both have the same form."""
+    """Add `other` to `into` for one column. Both must have the same form."""
     cdef Py_ssize_t i, width = words_per_cell(into)
     for i in range(width * column.offset, width * (column.offset + column.n_codes)):
         into.cells[i] += other.cells[i]
@@ -189,9 +190,9 @@ cdef void merge_histogram(Histogram* into, const Histogram* other, const Column*
 cdef void subtract_histogram(
     const Histogram* parent, const Histogram* child, Histogram* out, const CellLayout* layout, const Column* column
 ) noexcept nogil:
-    """out = parent - child for the features of one column. A packed parent has packed children.
+    """Write parent - child for the features of one column. A packed parent has packed children.
 
-    out may be the parent where both have the same form.
+    `out` may be the parent if both have the same form.
     """
     cdef Sums whole, part
     cdef Py_ssize_t i, width = words_per_cell(out)
@@ -208,7 +209,7 @@ cdef void subtract_histogram(
 cdef inline void _sum_members(
     const int64_t* source, const Feature* feature, const int64_t* total, int64_t* cells, Py_ssize_t width
 ) noexcept nogil:
-    """The most frequent bin is found by subtraction from the totals. Called with a literal width."""
+    """Sum the members of a bundled feature; call with a literal width. The most frequent bin follows by subtraction."""
     cdef const uint8_t* member = feature.members
     cdef const uint8_t* end
     cdef Py_ssize_t code, k
@@ -235,7 +236,7 @@ cdef inline void _sum_members(
 cdef void unbundle(
     Histogram* histogram, const Column* column, const Feature* features, const Sums* total, const CellLayout* layout
 ) noexcept nogil:
-    """The cells of a bundle's features, given the sums of the node."""
+    """Write the cells of a bundle's features, given the sums of the node."""
     cdef int64_t[3] sums
     cdef Histogram whole
     cdef const Feature* feature
@@ -251,7 +252,7 @@ cdef void unbundle(
 
 
 cdef Sums sums_of_rows(const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows) noexcept nogil:
-    """The sums over some rows."""
+    """Return the sums over some rows."""
     cdef Histogram wide
     cdef Sums total, of_row
     cdef Py_ssize_t i
@@ -270,7 +271,7 @@ cdef Sums sums_of_rows(const Quantised* gradients, const uint32_t* rows, Py_ssiz
 # Counting ------------------------------------------------------------------------------------------------------------
 
 cdef struct Range:
-    # The cells of neighbouring columns.
+    # The cells of a range of adjacent columns.
     uint32_t first
     uint32_t end
     bint is_all
@@ -298,7 +299,7 @@ cdef inline int64_t _first_at_least(const uint32_t* cells, int64_t begin, int64_
 
 
 cdef inline void _stored(const Table* table, uint32_t row, Range cells, int64_t* begin, int64_t* end) noexcept nogil:
-    """Which of the row's stored codes are in the range."""
+    """Find the row's stored codes that are in the range of cells."""
     begin[0], end[0] = table.first_cell[row], table.first_cell[row + 1]
     if not cells.is_all:
         begin[0] = _first_at_least(table.cells, begin[0], end[0], cells.first)
@@ -350,7 +351,7 @@ cdef void _flush_stored(
     const Table* table, Columns columns, const uint64_t* active, uint64_t* packed, int64_t* wide,
     const CellLayout* layout,
 ) noexcept nogil:
-    """Add packed cells to wide ones and clear them."""
+    """Add packed cells to wide cells and clear the packed ones."""
     cdef const Column* column
     cdef Py_ssize_t i
     cdef int32_t c = next_feature(active, columns.first, columns.end)
@@ -365,9 +366,9 @@ cdef void build_sparse_histogram(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     const uint64_t* active, uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
-    """The histogram of some rows and columns, but for zeros, on one thread, in the form of `out.packed`.
+    """Build the histogram of some rows and columns except for zeros, on one thread, in the form of `out.packed`.
 
-    `scratch` has room for n_counted packed cells.
+    `scratch` must have space for n_counted packed cells.
     """
     cdef Range cells = _range(table, columns)
     cdef Py_ssize_t size
@@ -392,7 +393,7 @@ cdef void build_sparse_histogram(
 cdef inline void _set_rest(
     int64_t* cells, Py_ssize_t n_codes, Py_ssize_t zero, int64_t* rest, Py_ssize_t width
 ) noexcept nogil:
-    """Called with a literal width."""
+    """Set the cell of zeros from the other cells; call with a literal width."""
     cdef Py_ssize_t i, k
     for i in range(n_codes):
         for k in range(width):
@@ -404,7 +405,7 @@ cdef inline void _set_rest(
 cdef int64_t complete_zeros(
     const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
 ) noexcept nogil:
-    """Set the cell of a feature's zeros, counted as 0 so far, given the sums of the node; return their count."""
+    """Set a feature's cell of zeros, which counts 0 so far, from the sums of the node; return its count."""
     cdef int64_t[3] rest
     cdef Histogram whole
     whole.cells, whole.packed = &rest[0], histogram.packed
@@ -419,7 +420,7 @@ cdef int64_t complete_zeros(
 cdef void subtract_zeros(
     const Histogram* parent, const Histogram* child, const Feature* feature, Histogram* out, const CellLayout* layout
 ) noexcept nogil:
-    """out = parent - child where the child's rows have only zeros, and out is the parent but for this cell."""
+    """Subtract a child whose rows are all zero; `out` already equals the parent except for this cell."""
     cdef Py_ssize_t cell = feature.offset + feature.most_frequent_bin
     cdef Sums whole = cell_sums(parent, cell, layout), part = cell_sums(child, cell, layout)
     whole = sums_difference(&whole, &part)

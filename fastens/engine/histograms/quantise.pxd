@@ -4,16 +4,16 @@ from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint
 
 
 cdef struct RowGradients:
-    # What the loss gives for each row, unweighted, and the weights: whole numbers of copies, times other factors; NULL
-    # for ones.
+    # Unweighted gradients and hessians of the loss for each row, and the weights: integer copies, times other factors.
+    # NULL stands for ones.
     const float32_t* gradients
     const float32_t* hessians
     const float64_t* copies
     const float64_t* factors
     Py_ssize_t n_rows
-    Ranks* ranks                    # NULL: one
+    Ranks* ranks                    # NULL if there is only one worker
     bint constant_hessian
-    # of the rows of all ranks
+    # sums over the rows of all workers
     float64_t n_copies
     float64_t most_copies
     float64_t total_weight
@@ -21,34 +21,36 @@ cdef struct RowGradients:
 
 
 cdef struct Scales:
-    # Fixed-point value = real value * scale. `exact_*` and `root` are those of the leaf sums.
+    # Fixed-point value = real value * scale. `exact_*` and `root` apply to the leaf sums.
     float64_t gradient
     float64_t hessian
     float64_t exact_gradient
     float64_t exact_hessian
-    float64_t root                  # of gradients that are then squared
+    float64_t root                  # scale of gradients before they are squared
 
 
 cdef struct Moments:
-    # Sums over some rows, in fixed point.
+    # Fixed-point sums over some rows.
     int64_t gradient
     int64_t hessian
-    int64_t square                  # of the gradients
-    int64_t copies                  # of the rows
+    int64_t square                  # sum of squared gradients
+    int64_t copies                  # sum of the rows' copies
 
 
 cdef struct Quantised:
-    # Each row's quantised gradient and hessian, and room for all forms of them. See cells.h.
-    bint narrow                     # they are words, or where there is no room for these, payloads; else wide
-    uint8_t* payloads               # of the first row, in its record or apart; others follow at this distance
+    # Quantised gradient and hessian of each row, with buffers for all their forms. See cells.h.
+    bint narrow                     # stored as words, or as payloads if there is no buffer for words; otherwise wide
+    # payload of the first row, in its record or separate; the others follow at a fixed distance
+    uint8_t* payloads
     Py_ssize_t payload_stride
-    uint64_t* words                 # what a row adds to its packed cells; NULL: there is no room
-    uint32_t* fresh                 # room for payloads that wait to be put into the records; NULL: none
-    bint are_fresh                  # they do: the count of a tree's first node, which reads all records, does it
-    int64_t* wide                   # 3 * n_rows, NULL until first needed
+    uint64_t* words                 # words that rows add to their packed cells; NULL if there is no buffer
+    uint32_t* fresh                 # buffer for payloads that are not yet in the records; NULL if there is none
+    # `fresh` holds payloads; the histogram of a tree's root, which reads all records, copies them there
+    bint are_fresh
+    int64_t* wide                   # 3 * n_rows words, allocated on first use
     CellLayout layout
     Scales scales
-    float64_t mean_hessian          # of a row, or copy of it, in the units of the sums
+    float64_t mean_hessian          # mean per row (or copy), in the units of the sums
 
 
 cdef bint quantise(

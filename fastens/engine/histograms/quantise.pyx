@@ -1,11 +1,11 @@
-"""Gradients and hessians as whole numbers, rounded once, so that every later sum is exact and in any order the same.
+"""Quantisation of gradients and hessians to integers, so that all later sums are exact in any order.
 
-Resolution. A gradient has 12 bits (21 where all hessians are 1) between -max|g| and max|g|, a hessian 10. If that
-leaves the mean |g| or the mean h under 4 steps (heavy tails), both get up to 38 bits. Rounding adds at most 1/12 step^2
-to the mean square of the gradients, which is at least 16 step^2: 0.5 % at the worst, and usually under 0.01 %.
+Resolution: a gradient has 12 bits (21 if all hessians are 1) between -max|g| and max|g|, a hessian 10. If the mean |g|
+or the mean h is then less than 4 steps (heavy tails), both get up to 38 bits. Rounding adds at most 1/12 step^2 to the
+mean square of the gradients, which is at least 16 step^2: 0.5 % in the worst case, and usually less than 0.01 %.
 
-Neither the resolution nor the scale depends on the weights, so that a row of weight 3 is the same as three rows.
-Weights that are not whole numbers, and factors of whole ones, are multiplied in before rounding.
+Neither the resolution nor the scale depends on the weights, so a row of weight 3 is equivalent to three rows.
+Fractional weights, and fractional factors of integer weights, are multiplied in before rounding.
 """
 
 from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, llrint
@@ -31,15 +31,17 @@ cdef extern from "engine/histograms/quantise_loops.h" nogil:
 
 cdef enum:
     FINE_BITS = 38
-    # Of a gradient that is squared: what is too small for them is lost beside the square of the largest.
+    # Bits of a gradient that is squared: smaller parts are negligible next to the square of the largest gradient.
     ROOT_BITS = 15
-    MIN_STEPS = 4                   # mean |gradient| and mean hessian, in steps
-    MOST_COPIES = 1 << 20           # whose weights are rounded one by one: of more, one has few steps, or less than one
+    MIN_STEPS = 4                   # minimum of the mean |gradient| and the mean hessian, in steps
+    # Above this number of copies, weights are multiplied in before rounding, because single copies would have too few
+    # steps.
+    MOST_COPIES = 1 << 20
     MAX_NARROW_WEIGHT = 8
-    BLOCK = 512                     # rows that are rounded before they are written to their places
-    ROW_GRAIN = 1 << 12             # rows that are worth another thread
+    BLOCK = 512                     # rows that are rounded before they are written to their destination
+    ROW_GRAIN = 1 << 12             # rows that justify another thread
 
-# Stands in for the largest gradient of rows of weight 1 where all are 0; less than any float32.
+# Replaces the largest gradient of rows of weight 1 if all gradients are 0; smaller than any float32.
 cdef float64_t SMALLEST = 1e-60
 
 
@@ -54,7 +56,7 @@ cdef struct Totals:
 
 
 cdef struct Pass:
-    # Over all rows, in parts for the threads.
+    # A pass over all rows, divided among the threads.
     const RowGradients* source
     Quantised* out
     Extent extents[MAX_THREADS]
@@ -66,7 +68,7 @@ cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexc
 
 
 cdef enum Weighting:
-    # How weights enter: not at all, after rounding (whole numbers), before it (others), or both.
+    # How weights enter: not at all, after rounding (integers), before rounding (others), or both.
     UNWEIGHTED = 0
     COPIES = 1
     FACTORS = 2
@@ -82,7 +84,7 @@ cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
 cdef inline float64_t _weighted(
     const RowGradients* source, const float32_t* values, Py_ssize_t i, Weighting weighting
 ) noexcept nogil:
-    """A gradient or hessian before rounding."""
+    """Return a gradient or hessian multiplied by the weight that applies before rounding."""
     return values[i] * source.factors[i] if weighting & FACTORS else values[i]
 
 
@@ -93,7 +95,7 @@ cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting 
 cdef inline Extent _extent_weighted(
     const RowGradients* source, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
-    """The largest gradient and hessian; NaN where there is one."""
+    """Return the largest gradient and hessian, or NaN if any is NaN."""
     cdef Extent extent
     cdef Py_ssize_t i
     cdef float64_t g, h, max_g = 0.0, max_h = 0.0, not_finite = 0.0
@@ -112,7 +114,7 @@ cdef inline void _round_weighted(
     const RowGradients* source, const Scales* scales, Weighting weighting, Py_ssize_t begin, Py_ssize_t n,
     int32_t* gradients, int32_t* hessians, int64_t* sums,
 ) noexcept nogil:
-    """round_rows with weights."""
+    """Round weighted rows; `round_rows` handles unweighted ones."""
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies
     sums[0] = sums[1] = 0
@@ -156,13 +158,13 @@ cdef inline void _put_rows(
     const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t n, const int32_t* gradients,
     const int32_t* hessians,
 ) noexcept nogil:
-    """Where the histograms read them: as words, or else as payloads.
+    """Write the rows in the form that histograms read: as words, or otherwise as payloads.
 
-    To put those into 1 M records of 32 bytes is to read and write 64 MB: on the way of a count, it costs half a
-    millisecond less.
+    Writing payloads to 1 M records of 32 bytes reads and writes 64 MB. Doing so while a histogram reads the records
+    saves half a millisecond.
     """
     cdef Py_ssize_t i
-    cdef CellLayout layout = out.layout     # a local copy: what is written could be one of its fields
+    cdef CellLayout layout = out.layout     # a local copy, which the stores below cannot alias
     cdef uint8_t* payload = out.payloads + begin * out.payload_stride
     cdef Weighting weighting = _weighting(source)
     if out.words != NULL:
@@ -201,7 +203,7 @@ cdef inline Totals _write_wide(
 
 
 cdef inline int64_t _at_least_one(int64_t hessian) noexcept nogil:
-    """So that no set of rows has a hessian of 0."""
+    """Raise a hessian to 1 so that no set of rows has a hessian sum of 0."""
     return hessian if hessian > 0 else 1
 
 
@@ -239,7 +241,7 @@ cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
 
 
 cdef bint _write(Pass* over, int32_t n_parts, Totals* totals) noexcept nogil:
-    """Write the rows, and sum them up over all ranks; False where that failed."""
+    """Write the rows and sum them over all workers; return False on failure."""
     cdef int64_t sums[2]
     cdef int64_t* pointer = sums
     cdef int32_t t
@@ -255,7 +257,7 @@ cdef bint _write(Pass* over, int32_t n_parts, Totals* totals) noexcept nogil:
 
 
 cdef bint _measure(Pass* over, int32_t n_parts, float64_t smallest, Extent* extent) noexcept nogil:
-    """The largest gradient and hessian of all ranks; False where one is not finite, or that failed."""
+    """Find the largest gradient and hessian over all workers; return False on failure or if one is not finite."""
     cdef int64_t bits[3]
     cdef int32_t t
     share(_measure_part, over, n_parts)
@@ -266,7 +268,7 @@ cdef bint _measure(Pass* over, int32_t n_parts, float64_t smallest, Extent* exte
             bits[2] = 1
         extent.max_gradient = max(extent.max_gradient, over.extents[t].max_gradient)
         extent.max_hessian = max(extent.max_hessian, over.extents[t].max_hessian)
-    # The larger of two numbers that are not negative has the larger bits.
+    # For non-negative floats, the order of the bit patterns is the order of the numbers.
     memcpy(&bits[0], &extent.max_gradient, sizeof(int64_t))
     memcpy(&bits[1], &extent.max_hessian, sizeof(int64_t))
     if not max_over(over.source.ranks, bits, 3):
@@ -277,7 +279,7 @@ cdef bint _measure(Pass* over, int32_t n_parts, float64_t smallest, Extent* exte
 
 
 cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fine, Scales* scales) noexcept nogil:
-    """The largest gradient and hessian take all the bits there are; whole sums stay under 2**62."""
+    """Scale the largest gradient and hessian to the available bits, with total sums below 2**62."""
     cdef int32_t gradient_bits = NARROW_BITS - (1 if source.constant_hessian else HESSIAN_BITS)
     cdef int32_t hessian_bits = HESSIAN_BITS
     cdef float64_t rows = source.n_copies
@@ -295,7 +297,7 @@ cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fin
 cdef bint quantise(
     const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
 ) noexcept nogil:
-    """Quantise all rows. False if a gradient or hessian is not finite, memory is short, or an exchange failed."""
+    """Quantise all rows; return False if a value is not finite, memory runs out or communication fails."""
     cdef Pass over
     cdef Extent extent
     cdef Totals totals
@@ -338,7 +340,7 @@ cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
 cdef Moments exact_sums(
     const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil:
-    """Sums over some rows of the unrounded gradients, hessians and squares, in 64-bit fixed point."""
+    """Return the sums of the unrounded gradients, hessians and squares over some rows, in 64-bit fixed point."""
     if _weighting(source) == UNWEIGHTED:
         return _add_exact(source, scales, UNWEIGHTED, rows, n_rows)
     return _add_exact(source, scales, _weighting(source), rows, n_rows)

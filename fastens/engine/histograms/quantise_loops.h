@@ -1,4 +1,4 @@
-/* Gradients and hessians without weights as whole numbers, vectorised by the compiler. */
+/* Quantisation of unweighted gradients and hessians, vectorised by the compiler. */
 #ifndef FASTENS_QUANTISE_LOOPS_H
 #define FASTENS_QUANTISE_LOOPS_H
 
@@ -9,7 +9,7 @@
 
 #include "engine/dispatch.h"
 
-/* The bits of a float: of those without a sign, the larger float has the larger bits; what is not finite has the largest. */
+/* The bits of a float: non-negative floats sort like their bits, and non-finite ones have the largest. */
 FASTENS_INLINE int32_t bits_of(float value)
 {
     int32_t bits;
@@ -17,7 +17,8 @@ FASTENS_INLINE int32_t bits_of(float value)
     return bits;
 }
 
-/* largest: bits of the largest |gradient| and hessian (at least 0), and of what is furthest from being finite */
+/* largest: bits of the largest |gradient| and hessian (at least 0), and of the largest magnitude overall, to detect
+ * non-finite values */
 FASTENS_INLINE void largest_bits_loop(const float* gradients, const float* hessians, ptrdiff_t n, int32_t* largest)
 {
     int32_t gradient = 0, hessian = 0, any = 0;
@@ -32,7 +33,7 @@ FASTENS_INLINE void largest_bits_loop(const float* gradients, const float* hessi
     largest[2] = any > gradient ? any : gradient;
 }
 
-/* rounded: whole gradients and hessians, the latter at least 1; sums: of |gradient| and of hessian */
+/* rounded: integer gradients and hessians (at least 1); sums: sums of |gradient| and of hessian */
 FASTENS_INLINE void round_rows_loop(const float* gradients, const float* hessians, ptrdiff_t n, double gradient_scale,
                                     double hessian_scale, int32_t* rounded_gradients, int32_t* rounded_hessians,
                                     int64_t* sums)

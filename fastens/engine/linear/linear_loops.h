@@ -1,5 +1,5 @@
-/* Loops over gathered rows for normal_equations.pyx. Rounded products have exact sums: lanes, and the choice of a loop, do
- * not change them. */
+/* Loops over gathered rows for normal_equations.pyx. Rounded products have exact sums, so results do not depend on
+ * lanes or on the version of a loop. */
 #ifndef FASTENS_LINEAR_LOOPS_H
 #define FASTENS_LINEAR_LOOPS_H
 
@@ -8,7 +8,7 @@
 
 #include "engine/dispatch.h"
 
-/* The first k columns of n rows, `pitch` numbers apart. */
+/* The first k columns of n rows; columns are `pitch` numbers apart. */
 typedef struct {
     const double* columns;
     ptrdiff_t pitch, k, n;
@@ -17,7 +17,7 @@ typedef struct {
 #define LINEAR_BLOCK 128
 #define LINEAR_LANES 8
 
-/* Adding and taking away `rounder` rounds to a multiple of a power of two. */
+/* Adding and subtracting `rounder` rounds to a multiple of a power of two. */
 FASTENS_INLINE double rounded_sum(
     const double* a, const double* b, const double* copies, ptrdiff_t n, double rounder)
 {
@@ -33,7 +33,7 @@ FASTENS_INLINE double rounded_sum(
     return sum;
 }
 
-/* Widen the ranges of k columns by n rows. */
+/* Extends the ranges of k columns by n rows. */
 FASTENS_INLINE void widen_ranges_loop(const LinearRows* rows, double* lower, double* upper)
 {
     const double* columns = rows->columns;
@@ -61,7 +61,7 @@ FASTENS_INLINE void widen_ranges_loop(const LinearRows* rows, double* lower, dou
     }
 }
 
-/* Which of n rows, at most a block, have a value in k columns that is not finite; `any` is that of all. */
+/* Marks which of n rows, at most a block, have a non-finite value in k columns; `any` is set if there is one. */
 FASTENS_INLINE void find_incomplete_loop(const LinearRows* rows, uint8_t* incomplete, int* any)
 {
     const double* columns = rows->columns;
@@ -77,8 +77,8 @@ FASTENS_INLINE void find_incomplete_loop(const LinearRows* rows, uint8_t* incomp
     }
 }
 
-/* Add to the sums of g z (k + 1) and h z z ((k + 1) x (k + 1), below the diagonal) of n rows, at most a block, z being
- * (value - middle) / half, and last 1. There is room for z, k + 1 blocks. */
+/* Adds n rows, at most a block, to the sums of g z (k + 1) and of h z z ((k + 1) x (k + 1), lower triangle), where z
+ * is (value - middle) / half, and the last z is 1. The buffer z has space for k + 1 blocks. */
 FASTENS_INLINE void add_products_loop(const LinearRows* rows, const double* middle, const double* per_half,
                                       double of_gradient, double of_hessian, double* z, double* moments,
                                       double* products)
@@ -99,7 +99,7 @@ FASTENS_INLINE void add_products_loop(const LinearRows* rows, const double* midd
     }
 }
 
-/* Predictions of a line for n rows within its range. */
+/* Linear predictions for n rows within the model's range. */
 FASTENS_INLINE void predict_lines_loop(const LinearRows* rows, double intercept, const double* slopes, double* fitted)
 {
     const double* columns = rows->columns;

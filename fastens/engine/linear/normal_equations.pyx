@@ -23,59 +23,60 @@ cdef extern from "engine/linear/linear_loops.h" nogil:
     void predict_lines(const LinearRows* rows, double intercept, const double* slopes, double* fitted) noexcept
 
 cdef enum:
-    SUM_BITS = 50           # of a sum, at most, above the unit that products are rounded to
-    STATISTICS = 3          # columns behind those of the features: gradients, hessians, copies
-    MOST_NUMBERS = 1 << 22  # that a thread keeps of a leaf's rows; the rest of a larger leaf is gathered for each use
-    MEASURE = 0             # stages of a fit: what leaves have measured, and then summed up, may be reduced over ranks
+    SUM_BITS = 50           # maximum bits of a sum above the unit that products are rounded to
+    STATISTICS = 3          # columns after the features: gradients, hessians, copies
+    # numbers of a leaf's rows that a thread keeps; the rest of a larger leaf is gathered again for each pass
+    MOST_NUMBERS = 1 << 22
+    MEASURE = 0             # stages of a fit: the ranges and the sums of leaves may be reduced over workers in between
     SUM = 1
     SOLVE = 2
 
 N_SUM_BITS = SUM_BITS
 
-# Shares of the sum of hessians. A feature with less variance, in halves of its range, or with less of it that is not
-# that of the features before it, has no slope.
+# Shares of the sum of hessians. A feature gets no slope if its variance is smaller, in units of half its range, or if
+# less of it is linearly independent of the preceding features.
 cdef float64_t LEAST_VARIANCE = 1e-12
 cdef float64_t LEAST_PIVOT = 1e-10
-# Half of a range whose inverse is finite.
+# Minimum half range whose inverse is finite.
 cdef float64_t LEAST_HALF = 1e-300
 
 
 cdef struct Data:
     const float32_t* gradients
     const float32_t* hessians
-    const float64_t* copies         # NULL where all are 1
-    const float64_t* factors        # of derivatives; NULL where all are 1
+    const float64_t* copies         # NULL if all are 1
+    const float64_t* factors        # factors of the derivatives; NULL if all are 1
     float64_t l2
     float64_t* fitted
-    Py_ssize_t most                 # features of a leaf
-    int first                       # stages
+    Py_ssize_t most                 # maximum number of features of a leaf
+    int first                       # first stage
     int last
 
 
 cdef struct Leaf:
-    # One leaf, and room for what is made of it. Columns are those of the features, then the statistics.
+    # One leaf and its workspace. The columns are the features, followed by the statistics.
     const uint32_t* rows
     Py_ssize_t n_rows
     Py_ssize_t k
     const int32_t* features
-    Py_ssize_t pitch                # rows that columns have room for
-    Py_ssize_t first                # the rows gathered last: the first of them, and how many are complete
+    Py_ssize_t pitch                # row capacity of the columns
+    Py_ssize_t first                # the rows gathered last: the first row, and the number of complete rows
     Py_ssize_t n_complete
     float64_t* columns
-    uint32_t* places                # their rows: complete ones from the front, others from the back
-    float64_t* lower                # k + 2: the range, then its middle
-    float64_t* upper                # k + 2: the range, then 1 / half of its length
+    uint32_t* places                # their row indices: complete rows from the front, others from the back
+    float64_t* lower                # k + 2: minima, later midpoints
+    float64_t* upper                # k + 2: maxima, later 1 / half range
     float64_t* z                    # k + 1 blocks
-    float64_t* scale                # k: standard deviations
-    float64_t* weight               # of the complete rows
-    float64_t* moments              # k + 1: sums of g z, the last z being 1; then the solution
-    float64_t* products             # (k + 1) x (k + 1): sums of h z z; then their Cholesky factor
+    float64_t* scale                # k standard deviations
+    float64_t* weight               # weight of the complete rows
+    float64_t* moments              # k + 1: sums of g z, where the last z is 1; later the solution
+    float64_t* products             # (k + 1) x (k + 1): sums of h z z; later their Cholesky factor
 
 
 cdef struct Line:
-    # What a leaf adds: its value, and its terms.
+    # Prediction of a leaf: its value and its terms.
     float64_t value
-    float64_t factor                # of the slopes
+    float64_t factor                # factor of the slopes
     float64_t* slopes
     float64_t* lower
     float64_t* upper
@@ -89,7 +90,7 @@ cdef Py_ssize_t room_for(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
 
 
 cdef void give_room(Leaf* leaf, float64_t* memory, Py_ssize_t most) noexcept nogil:
-    """Room for a leaf's rows; its `LeafRows.sums` begin at `lower` and have room for `most` features."""
+    """Set up the workspace of a leaf; its `LeafRows.sums` start at `lower` and have space for `most` features."""
     cdef Py_ssize_t k = leaf.k
     leaf.columns = memory
     leaf.places = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
@@ -123,7 +124,7 @@ cdef void read_block(
 cdef Py_ssize_t keep_complete(
     const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns, Py_ssize_t n_left_out
 ) noexcept nogil:
-    """Note the rows of a block and close the gaps of incomplete ones; returns how many these are."""
+    """Record the rows of a block and compact the complete ones; return the number of incomplete rows."""
     cdef uint8_t[LINEAR_BLOCK] incomplete
     cdef Py_ssize_t i, j, kept = 0, place = columns - leaf.columns
     cdef int n_incomplete
@@ -146,7 +147,7 @@ cdef Py_ssize_t keep_complete(
 
 
 cdef void gather(const Values* X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
-    """Read the rows from `first` on that there is room for, unless they are there already."""
+    """Read as many rows from `first` on as fit in the workspace, unless they are already there."""
     cdef Py_ssize_t row, n, last = min(first + leaf.pitch, leaf.n_rows), n_left_out = 0
     if leaf.first == first:
         return
@@ -171,7 +172,7 @@ cdef inline LinearRows rows_of_block(const Leaf* leaf, Py_ssize_t block) noexcep
 # --------------------------------------------------------------------------------------------------------- equations
 
 cdef void measure(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
-    """The ranges of features and derivatives, and the weight, over complete rows."""
+    """Compute the ranges of features and derivatives, and the weight, over complete rows."""
     cdef Py_ssize_t i, k = leaf.k, first = 0
     cdef LinearRows gathered
     leaf.weight[0] = 0.0
@@ -187,14 +188,14 @@ cdef void measure(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
 
 
 cdef inline float64_t rounder(float64_t bound) noexcept nogil:
-    """What, added and taken away again, rounds a number so that sums of such numbers, up to `bound`, are exact."""
+    """Return a number whose addition and subtraction rounds such that sums of up to `bound` are exact."""
     cdef int exponent
     frexp(bound, &exponent)
     return 1.5 * ldexp(1.0, exponent - SUM_BITS + 52)
 
 
 cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
-    """Write the ranges of the terms; from here on the leaf has their middles, and 1 / half of their lengths."""
+    """Write the ranges of the terms, and replace the leaf's ranges by midpoints and 1 / half range."""
     cdef Py_ssize_t j
     cdef float64_t half
     for j in range(leaf.k):
@@ -205,7 +206,7 @@ cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
 
 
 cdef void accumulate(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
-    """The sums of the normal equations over complete rows."""
+    """Accumulate the sums of the normal equations over complete rows."""
     cdef Py_ssize_t first = 0, block, k = leaf.k
     cdef LinearRows rows
     cdef float64_t of_gradient = rounder(leaf.weight[0] * max(fabs(leaf.lower[k]), fabs(leaf.upper[k])))
@@ -224,7 +225,7 @@ cdef void accumulate(const Values* X, const Data* data, Leaf* leaf) noexcept nog
 
 
 cdef void centre(Leaf* leaf, float64_t l2) noexcept nogil:
-    """From sums to the ridge system of features of mean 0 and variance 1; no slope where a feature hardly varies."""
+    """Convert sums to the ridge system of standardised features; features with almost no variance get no slope."""
     cdef Py_ssize_t j, m, k = leaf.k, width = leaf.k + 1
     cdef float64_t variance, hessian = leaf.products[k * width + k]
     cdef float64_t* means = leaf.products + k * width
@@ -245,7 +246,7 @@ cdef void centre(Leaf* leaf, float64_t l2) noexcept nogil:
 
 
 cdef void solve(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, float64_t least) noexcept nogil:
-    """Solve a x = b by Cholesky's decomposition, in place; x is 0 where what is left of the diagonal is too small."""
+    """Solve a x = b in place by Cholesky decomposition; x is 0 where the remaining diagonal is too small."""
     cdef Py_ssize_t j, i, m
     for j in range(k):
         for i in range(j + 1):
@@ -266,7 +267,7 @@ cdef void solve(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, floa
 # ------------------------------------------------------------------------------------------------------------- lines
 
 cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
-    """Slopes by the features as they are, and what the terms are at the means. None where one is not finite."""
+    """Write slopes for unscaled features, and slope times mean; write none if one is not finite."""
     cdef Py_ssize_t j, k = leaf.k
     cdef const float64_t* means = leaf.products + k * (k + 1)
     cdef bint finite = True
@@ -280,7 +281,7 @@ cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
 
 
 cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
-    """Solve the normal equations."""
+    """Solve the normal equations of a leaf."""
     cdef Py_ssize_t k = leaf.k
     cdef float64_t hessian = leaf.products[k * (k + 1) + k]
     if hessian <= 0:
@@ -293,7 +294,7 @@ cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogi
 cdef float64_t predict_incomplete(
     const Values* X, const Leaf* leaf, const Line* line, float64_t intercept, uint32_t row
 ) noexcept nogil:
-    """The prediction of a leaf for a row with something missing: perhaps where it has no slope."""
+    """Return a leaf's prediction for a row with a missing value, which may belong to a feature without slope."""
     cdef float64_t value, out = intercept
     cdef Py_ssize_t j
     for j in range(leaf.k):
@@ -307,7 +308,7 @@ cdef float64_t predict_incomplete(
 
 
 cdef void predict_rows(const Values* X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
-    """Write the line's predictions for the leaf's rows. Complete ones are within its range."""
+    """Write the linear predictions for the leaf's rows. Complete rows are within its range."""
     cdef float64_t[LINEAR_BLOCK] fitted
     cdef Py_ssize_t first = 0, block, i, j, n
     cdef float64_t at_mean = 0.0, intercept
@@ -355,7 +356,7 @@ cdef void fit_leaf(const Values* X, const Data* data, float64_t* memory, Leaf le
 
 
 cdef struct Leaves:
-    # All leaves, and room for the rows of one in each thread.
+    # All leaves, and the workspace of each thread.
     Values X
     Data data
     const uint32_t* rows
@@ -388,27 +389,27 @@ def fit_leaves(
     const value_t[:, :] X, leaves, statistics, float64_t l2, stages, int n_threads, float64_t[:, ::1] terms,
     float64_t[::1] fitted
 ):
-    """Fit a ridge regression of the second-order objective in each leaf, beside the leaf's value.
+    """Fit a ridge regression of the second-order objective in each leaf, in addition to the leaf's value.
 
     Parameters
     ----------
     X : float32 or float64 array of shape (n_rows, n_features)
-        Values; rows without a finite value of each feature of their leaf do not count there.
+        Values. Rows with a non-finite value in a feature of their leaf are ignored there.
     leaves : LeafRows
-        The leaves, their rows and their features.
+        Leaves, with their rows and features.
     statistics : LeafStatistics
         Derivatives and weights of all rows.
     l2 : float
-        Added to the sum of hessians on the diagonal, the features having variance 1.
+        L2 penalty, added to the sum of hessians on the diagonal, for features of variance 1.
     stages : pair of int
-        The first and the last: 0 measures rows, 1 sums up the normal equations, 2 solves them and predicts. Between
-        them `leaves.sums` may be replaced by what the rows of all ranks have.
+        First and last stage: 0 measures the ranges, 1 accumulates the normal equations, 2 solves them and predicts.
+        Between stages, `leaves.sums` may be replaced by the sums over all workers.
     n_threads : int
         Number of threads.
     terms : float64 array of shape (4, n_terms)
-        Written: the slope of each feature, its smallest value in the leaf, its largest, and slope times mean.
+        Receives the slope of each feature, its minimum and maximum in the leaf, and slope times mean.
     fitted : float64 array of shape (n_rows,)
-        Written: the leaves' predictions for their rows.
+        Receives the predictions of the leaves for their rows.
     """
     cdef const uint32_t[::1] rows = leaves.rows
     cdef const int32_t[::1] features = leaves.features
@@ -442,7 +443,7 @@ def fit_leaves(
 
 
 cdef enum:
-    BLOCK_ROWS = 256        # rows that a thread predicts for at a time
+    BLOCK_ROWS = 256        # rows that a thread predicts at a time
 
 
 cdef struct Model:
@@ -494,20 +495,20 @@ cdef void add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
 
 
 def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, places, float64_t[:, :] raw, int n_threads):
-    """Add the predictions of leaves with linear models to raw predictions, tree after tree.
+    """Add the predictions of leaves with linear models to raw predictions, tree by tree.
 
     Parameters
     ----------
     trees : LinearTree or LinearEnsemble
-        The trees. A node's value is what it adds to rows without a model, or with something missing.
+        The trees. Rows with a missing value, and leaves without a model, use the node's value.
     X : float32 or float64 array of shape (n_rows, n_features)
         Values.
     leaves : int32 array of shape (n_trees, n_rows)
-        The leaf of each row in each tree.
+        Leaf of each row in each tree.
     places : tuple of int64 and int32 arrays of shape (n_trees,)
-        The first node of each tree, and the column of `raw` that it adds to.
+        First node of each tree, and the column of `raw` that it adds to.
     raw : float64 array of shape (n_rows, n_outputs)
-        Raw predictions, in any strides.
+        Raw predictions, with arbitrary strides.
     n_threads : int
         Number of threads.
     """

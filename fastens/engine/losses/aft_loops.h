@@ -1,18 +1,19 @@
-/* Losses of accelerated failure times and their derivatives, vectorised by the compiler; see loss_loops.h.
+/* Losses of accelerated failure time models and their derivatives, vectorised by the compiler; see loss_loops.h.
  *
- * A row's time has bounds; standardised, (log(bound) - raw) / scale, they are `low` and `high`. Derivatives are by -z,
- * z being what both bounds are moved by. An open bound is AFT_OPEN away from 0, where densities are 0 for all purposes.
- */
+ * The time of a row has a lower and an upper bound. Standardised as (log(bound) - raw) / scale, they are `low` and
+ * `high`. Derivatives are taken with respect to -z, a common shift of both bounds. An open bound is AFT_OPEN away
+ * from 0, where densities are effectively 0. */
 #ifndef FASTENS_AFT_LOOPS_H
 #define FASTENS_AFT_LOOPS_H
 
 #include "engine/losses/loss_loops.h"
 
 #define AFT_OPEN 800.0
-#define AFT_FARTHEST 30.0        /* standardised: farther rows would outweigh all others together */
-#define AFT_NARROW 1e-5          /* between normal bounds: closer ones leave too few digits of their difference */
-#define AFT_SMALLEST_WIDTH 1e-15 /* of bounds that differ in no digit of their logarithms */
-#define AFT_SERIES 0.35          /* below it, series in place of differences */
+#define AFT_FARTHEST 30.0        /* standardised; more distant rows would dominate the fit */
+/* minimum width between normal bounds: narrower intervals lose too many digits to cancellation */
+#define AFT_NARROW 1e-5
+#define AFT_SMALLEST_WIDTH 1e-15 /* width used for bounds whose logarithms are equal */
+#define AFT_SERIES 0.35          /* below this, a series is used instead of a difference */
 #define SQRT_2_PI 2.5066282746310002
 #define LOG_SQRT_2_PI 0.91893853320467274
 
@@ -44,9 +45,9 @@ FASTENS_INLINE double softplus(double x)
     return (x < 0 ? 0 : x) + log1p_of(exp_of(x < 0 ? x : -x));
 }
 
-/* The normal distribution's P(> x) / density(x) for x from 0 to AFT_FARTHEST; relative error below 1e-14.
- * (1 + x) times it is a polynomial of t = (x - 4) / (x + 4), fitted at Chebyshev points (Shepherd & Laframboise 1981).
- */
+/* Mills ratio of the normal distribution, P(> x) / density(x), for x from 0 to AFT_FARTHEST; relative error below
+ * 1e-14. Multiplied by (1 + x), it is a polynomial of t = (x - 4) / (x + 4), fitted at Chebyshev points (Shepherd &
+ * Laframboise 1981). */
 FASTENS_INLINE double mills_ratio(double x)
 {
     double t = (x - 4.0) / (x + 4.0), t2 = t * t, t4 = t2 * t2;
@@ -62,7 +63,7 @@ FASTENS_INLINE double mills_ratio(double x)
     return p / (1.0 + x);
 }
 
-/* Events (width 0) and rows censored on the right -------------------------------------------------- */
+/* Events (width 0) and right-censored rows -------------------------------------------------- */
 
 FASTENS_INLINE aft_terms normal_at(double low, double high, double width)
 {
@@ -93,11 +94,12 @@ FASTENS_INLINE aft_terms extreme_at(double low, double high, double width)
     return width == 0 ? event : censored;
 }
 
-/* Intervals, and rows censored on the left -------------------------------------------------- */
+/* Interval-censored and left-censored rows -------------------------------------------------- */
 
 FASTENS_INLINE aft_terms normal_between(double low, double high, double width)
 {
-    /* Turned round where that makes a right tail of it; the mass is relative to the density at its near end. */
+    /* The interval is mirrored if that moves it into the right tail. The mass is relative to the density at its near
+     * end. */
     double sign = low + high < 0 ? -1.0 : 1.0;
     double nearer = low + high < 0 ? -high : low, farther = low + high < 0 ? -low : high;
     double gap = farther - nearer, middle = 0.5 * (nearer + farther), half_square = 0.5 * nearer * nearer;
@@ -122,7 +124,7 @@ FASTENS_INLINE aft_terms logistic_between(double low, double high, double width)
     return found;
 }
 
-/* P(between) = P(> low) (1 - exp(-d)) with d = exp(high) - exp(low); d / (exp(d) - 1) is the second factor's slope */
+/* P(between) = P(> low) (1 - exp(-d)) with d = exp(high) - exp(low); d / (exp(d) - 1) comes from the second factor. */
 FASTENS_INLINE aft_terms extreme_between(double low, double high, double width)
 {
     double hazard = exp_of(low), d = exp_of(high) * decayed(width), d2 = d * d, left = exp_of(-d);
@@ -143,7 +145,7 @@ FASTENS_INLINE double standardised(double bound, double log_bound, double raw, d
     return bound > 0 ? z : -AFT_OPEN;
 }
 
-/* The lower bounds of rows that have no upper one; width 0 tells events. y: pairs of bounds */
+/* Lower bounds of rows without an upper bound. Events have width 0. y holds pairs of bounds. */
 FASTENS_INLINE void lower_bounds_loop(const double* y, const double* raw, double scale, ptrdiff_t n, double* low,
                                       double* width)
 {
@@ -153,7 +155,7 @@ FASTENS_INLINE void lower_bounds_loop(const double* y, const double* raw, double
     }
 }
 
-/* Both bounds of some rows, and how far they are apart */
+/* Both bounds of the given rows, and the width of the interval. */
 FASTENS_INLINE void both_bounds_loop(const double* y, const double* raw, const int32_t* rows, double scale, ptrdiff_t n,
                                      double* low, double* high, double* width)
 {
@@ -175,7 +177,7 @@ FASTENS_CHOOSE(both_bounds,
                 double* high, double* width),
                (y, raw, rows, scale, n, low, high, width))
 
-/* What a loop finds for rows with such bounds: the losses, or both derivatives */
+/* Loop over rows with such bounds: it writes the losses, or the first and second derivatives. */
 typedef void (*aft_loop)(const double* low, const double* high, const double* width, ptrdiff_t n, double* found,
                          double* second);
 
@@ -210,7 +212,7 @@ typedef struct {
     aft_loop at, between;
 } aft_loops;
 
-/* By the number of the distribution: normal, logistic, extreme */
+/* Indexed by distribution: normal, logistic, extreme. */
 static const aft_loops AFT_LOSSES[] = {
     {normal_at_losses, normal_between_losses},
     {logistic_at_losses, logistic_between_losses},

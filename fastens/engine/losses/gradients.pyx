@@ -1,6 +1,6 @@
-"""Losses: gradients and hessians of each row, the loss of each row, exact weighted sums and quantiles, probabilities.
+"""Losses: gradients, hessians and per-row losses, exact weighted sums and quantiles, and class probabilities.
 
-Rows are done in blocks of fixed size, so nothing depends on the number of threads.
+Rows are processed in blocks of fixed size, so results do not depend on the number of threads.
 """
 
 from libc.math cimport fabs, ldexp, llrint
@@ -21,7 +21,7 @@ cdef extern from "engine/losses/loss_loops.h" nogil:
     void largest_bits(const double* values, Py_ssize_t n, int64_t* result) noexcept
     void exp_values(const double* x, Py_ssize_t n, double* out) noexcept
     enum:
-        CLASS_BLOCK         # rows of a block with several classes
+        CLASS_BLOCK         # rows of a block in multiclass losses
     void softmax_gradients(
         const double* y, const double* raw, Py_ssize_t stride, Py_ssize_t n_classes, Py_ssize_t n, float* g, float* h
     ) noexcept
@@ -41,7 +41,7 @@ cdef enum:
     MULTICLASS_LOG_LOSS = 7
 
 cdef enum:
-    BLOCK = 1024        # rows: a block's y, raw, g and h stay in the first-level cache
+    BLOCK = 1024        # rows; y, raw, g and h of a block stay in the L1 cache
     LIMB = 31           # bits
 
 cdef double FIXED_ONE = 2305843009213693952.0   # 2**61
@@ -60,14 +60,14 @@ LOSS_CODES = {
 
 
 cdef struct Rows:
-    # What every loss reads. raw is (n_outputs, n_rows), one output after another.
+    # Input of every loss. raw is (n_outputs, n_rows), one output after another.
     int loss
-    double parameter        # quantile: its level; Huber: the residual where squares end
+    double parameter        # quantile loss: the level; Huber loss: the residual where the loss becomes linear
     const float64_t* y
     const float64_t* raw
     Py_ssize_t n_rows
     Py_ssize_t n_outputs
-    # what is written: derivatives, or where there is no place for them, the loss of each row
+    # Output: derivatives, or the loss of each row if there is no buffer for derivatives.
     float32_t* g
     float32_t* h
     float64_t* out
@@ -95,7 +95,7 @@ cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
 # Gradients --------------------------------------------------
 
 cdef void _residual_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g) noexcept nogil:
-    # Losses of the residual alone; their hessian is 1 and is not written.
+    # For losses that depend on the residual only. Their hessian is 1 and is not written.
     cdef const double* y = rows.y + first
     cdef const double* raw = rows.raw + first
     cdef double parameter = rows.parameter
@@ -140,9 +140,9 @@ def gradients(
     int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float32_t[:, ::1] g,
     float32_t[:, ::1] h, int n_threads,
 ):
-    """Write first and second derivatives by `raw`, both (n_outputs, n_rows).
+    """Write the first and second derivatives with respect to `raw`, both (n_outputs, n_rows).
 
-    Losses whose hessian is 1 do not write it: `h` may be None.
+    `h` may be None for losses whose hessian is 1, because they do not write it.
     """
     cdef Rows rows
     if y.shape[0] > 0:
@@ -247,11 +247,10 @@ cdef WideSum _sum_of_all(
 
 
 def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, double value_scale, double weight_scale):
-    """Sum of weight times value, and sum of weights, as whole numbers.
+    """Return the weighted sum of the values and the sum of the weights, as integers.
 
-    Values and weights are multiplied by their scales, powers of two, and rounded to whole numbers below 2**62 and
-    2**31. From there on all is exact: the order of the rows does not matter, a whole-number weight is the same as so
-    many rows.
+    Values and weights are multiplied by their scales, powers of two, and rounded to integers below 2**62 and 2**31. All
+    further arithmetic is exact, so row order does not matter and integer weights count as copies.
     """
     cdef WideSum total
     cdef const float64_t* given = NULL if weights is None else &weights[0]
@@ -266,7 +265,7 @@ def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, doub
 
 
 def largest_magnitude(const float64_t[::1] values):
-    """The largest absolute value; NaN where there is one."""
+    """Return the largest absolute value, or NaN if any value is NaN."""
     cdef int64_t bits
     cdef double largest
     largest_bits(&values[0], values.shape[0], &bits)
@@ -275,7 +274,7 @@ def largest_magnitude(const float64_t[::1] values):
 
 
 def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double weight_scale, int64_t[::1] out):
-    """Add each row's weight, as a whole number, to the cell of its class."""
+    """Add each row's weight, as an integer, to the total of its class."""
     cdef Py_ssize_t i
     cdef int64_t weight = 1
     with nogil:
@@ -303,8 +302,8 @@ cdef inline void _swap(float64_t* values, int64_t* weights, Py_ssize_t i, Py_ssi
 
 
 cdef double _select(float64_t* values, int64_t* weights, Py_ssize_t n, double level) noexcept nogil:
-    # The smallest value with at least `level` of the weight at or below it (inverted distribution function).
-    # Selection by three-way partition:  [ < pivot | = pivot | > pivot ], then on into the part that holds the answer.
+    # Return the smallest value with at least `level` of the weight at or below it (inverted distribution function).
+    # Selection by three-way partitioning, [ < pivot | = pivot | > pivot ], continues in the part that holds the result.
     cdef int64_t below = 0, total = 0, weight_less, weight_equal
     cdef Py_ssize_t first = 0, last = n, less, i, greater
     cdef uint32_t random = 12345
@@ -354,7 +353,7 @@ cdef double _clipped_mean(
         difference = values[i] - centre
         difference = -limit if difference < -limit else (limit if difference > limit else difference)
         _add(&total, weights[i], llrint(difference * scale))
-    # Carry first: the same sum is then the same three limbs, however it was added up.
+    # Carries are propagated first, so that equal sums have equal limbs in any order of summation.
     total.middle += total.low >> LIMB
     total.low &= mask
     total.high += total.middle >> LIMB
@@ -376,10 +375,10 @@ def leaf_values(
     float64_t[::1] residuals, int64_t[::1] weights, const int64_t[::1] leaf_starts, double level, double limit,
     float64_t[::1] out, int n_threads,
 ):
-    """Write a quantile of the residuals of each leaf; with a limit, add the mean of what remains, clipped to the limit.
+    """Write a quantile of the residuals of each leaf. With a limit, add the mean remainder, clipped to the limit.
 
-    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`; inside the leaves, both arrays of rows
-    are reordered. An empty leaf gets 0.
+    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`. Both arrays of rows are reordered
+    within the leaves. The value of an empty leaf is 0.
     """
     cdef Leaves leaves
     if residuals.shape[0] == 0:
@@ -403,7 +402,7 @@ cdef void _value_of_leaf(void* job, Py_ssize_t leaf, int32_t thread) noexcept no
     leaves.out[leaf] = value
 
 
-# From raw predictions to the target's own scale --------------------------------------------------
+# From raw predictions to the target scale --------------------------------------------------
 
 def means_of_log(const float64_t[::1] raw, float64_t[::1] out):
     """Write exp(raw)."""

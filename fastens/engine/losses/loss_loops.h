@@ -1,8 +1,7 @@
-/* The loops of the losses that need exp, vectorised by the compiler.
+/* Loops of the losses that need exp, vectorised by the compiler.
  *
- * exp_of and log1p_of are written out, not taken from the C library: they vectorise, and they give the same result on
- * every machine, for every batch size and every width of vector (no fused multiply-add: see the build flags).
- */
+ * exp_of and log1p_of are written out instead of calling the C library: they vectorise, and they are bit-identical
+ * on every machine, for every batch size and vector width (without fused multiply-add: see the build flags). */
 #ifndef FASTENS_LOSS_LOOPS_H
 #define FASTENS_LOSS_LOOPS_H
 
@@ -12,7 +11,7 @@
 
 #include "engine/dispatch.h"
 
-/* a0 + a1 x + a2 x^2 + a3 x^3: polynomials are made of these, so that chains of dependent steps stay short. */
+/* Evaluates a0 + a1 x + a2 x^2 + a3 x^3. Polynomials are built from these to keep dependency chains short. */
 FASTENS_INLINE double cubic_of(double x, double x2, double a0, double a1, double a2, double a3)
 {
     return (a0 + a1 * x) + x2 * (a2 + a3 * x);
@@ -72,7 +71,7 @@ FASTENS_INLINE double log_of(double x)
     return k * 6.93147180369123816490e-01 + (2.0 * s * p + k * 1.90821492927058770002e-10);
 }
 
-/* P(class 1): with e = exp(-|raw|) neither tail loses digits. */
+/* P(class 1). Using e = exp(-|raw|), neither tail loses precision. */
 FASTENS_INLINE void sigmoid_of(double raw, double* probability, double* other)
 {
     double e = exp_of(raw < 0 ? raw : -raw);
@@ -128,10 +127,10 @@ FASTENS_INLINE void exp_values_loop(const double* x, ptrdiff_t n, double* out)
         out[i] = exp_of(x[i]);
 }
 
-/* Rows of a block of several classes: what is summed over the classes lives on the stack. */
+/* Rows of a block in multiclass losses: sums over the classes live on the stack. */
 enum { CLASS_BLOCK = 128 };
 
-/* Of raw predictions with `stride` rows of each class. */
+/* Maximum over the classes of raw predictions, which are `stride` apart from class to class. */
 FASTENS_INLINE void largest_over_classes(const double* raw, ptrdiff_t stride, ptrdiff_t n_classes, ptrdiff_t n, double* largest)
 {
     for (ptrdiff_t i = 0; i < n; i++)
@@ -141,9 +140,9 @@ FASTENS_INLINE void largest_over_classes(const double* raw, ptrdiff_t stride, pt
             largest[i] = raw[k * stride + i] > largest[i] ? raw[k * stride + i] : largest[i];
 }
 
-/* Each class has trees of its own, though raw predictions matter only by their differences: the step along one class is
- * (K - 1) / K of what its own second derivative says (Friedman 2001, equation 34). h holds exp(raw - largest) until the
- * sum over the classes is known. */
+/* Every class has its own trees, although only differences of raw predictions matter: the step along one class is (K
+ * - 1) / K of the Newton step from its own second derivative (Friedman 2001, equation 34). h holds exp(raw -
+ * largest) until the sum over the classes is available. */
 FASTENS_INLINE void softmax_gradients_loop(
     const double* y, const double* raw, ptrdiff_t stride, ptrdiff_t n_classes, ptrdiff_t n, float* g, float* h)
 {
@@ -185,7 +184,7 @@ FASTENS_INLINE void softmax_losses_loop(
         out[i] -= raw[(ptrdiff_t)y[i] * stride + i];
 }
 
-/* The largest absolute value, as its bits: they are in the order of the numbers, NaN above all. */
+/* Largest absolute value, as its bits: bit patterns have the order of the numbers, with NaN above all. */
 FASTENS_INLINE void largest_bits_loop(const double* values, ptrdiff_t n, int64_t* result)
 {
     int64_t largest = 0;
@@ -198,7 +197,7 @@ FASTENS_INLINE void largest_bits_loop(const double* values, ptrdiff_t n, int64_t
     *result = largest;
 }
 
-/* Choice by the machine -------------------------------------------------- */
+/* Dispatch by instruction set -------------------------------------------------- */
 
 FASTENS_CHOOSE(binary_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
 FASTENS_CHOOSE(binary_losses, (const double* y, const double* raw, ptrdiff_t n, double* out), (y, raw, n, out))

@@ -1,8 +1,8 @@
-"""Ranking: LambdaMART's gradients and the gain of each query, threads over queries.
+"""Ranking: LambdaMART gradients and NDCG of each query, in parallel over queries.
 
-The documents of a query are put in order of their scores. Those with the same score and the same gain are one block,
-which takes up as many places as its documents weigh: a weight of 2 is, to the bit, the document given twice, and the
-order of the rows does not matter.
+The documents of a query are sorted by score. Documents of equal score and equal gain form one block, which occupies as
+many positions as its total weight: weight 2 is bit-identical to a duplicated document, and results do not depend on row
+order.
 """
 
 import numpy as np
@@ -28,25 +28,26 @@ cdef struct Document:
 
 
 cdef struct Block:
-    # Documents alike: score, gain, places from `place` on, `weight` of them, and the sums of their derivatives.
+    # A block of documents with equal score and gain: `weight` positions from `place` on, and the sums of their
+    # derivatives.
     double score
     double gain
     double place
     double weight
-    double discount         # of all its places together
+    double discount         # sum over all its positions
     double gradient
     double hessian
-    Py_ssize_t end          # its last document, plus 1
+    Py_ssize_t end          # end (exclusive) of its documents
 
 
 cdef struct Options:
     double sigmoid
-    double truncation       # places whose documents are compared with all below
+    double truncation       # number of top positions whose documents are compared with all documents below
     bint normalize
 
 
 cdef int better(const void* a, const void* b) noexcept nogil:
-    # Descending scores, then descending gains, then rows: a total order.
+    # Total order: descending scores, then descending gains, then row indices.
     cdef const Document* x = <const Document*> a
     cdef const Document* y = <const Document*> b
     if x.score != y.score:
@@ -57,7 +58,8 @@ cdef int better(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline double reach(const double[::1] upto, double place) noexcept nogil:
-    # The sum of the discounts of the first `place` places, which may be a fraction; constant discounts past the table.
+    # Returns the sum of the discounts of the first `place` positions, which may be fractional. Past the table,
+    # discounts are constant.
     cdef Py_ssize_t last = upto.shape[0] - 2
     cdef Py_ssize_t whole = last if place >= last else <Py_ssize_t> floor(place)
     return upto[whole] + (place - whole) * (upto[whole + 1] - upto[whole])
@@ -84,7 +86,8 @@ cdef Py_ssize_t find_blocks(
 
 
 cdef double compare(Block* a, Block* b, double top, double top_discount, const Options* options) noexcept nogil:
-    # Derivatives of the pairs of `top` documents of block `a`, which is above `b`, with all of `b`; returns their sum.
+    # Adds the derivatives of the pairs of `top` documents of block `a`, which ranks above `b`, with all of `b`; returns
+    # their sum.
     cdef Block* high = a if a.gain > b.gain else b
     cdef Block* low = b if a.gain > b.gain else a
     cdef double difference = high.score - low.score
@@ -119,7 +122,8 @@ cdef double compare_all(
 
 
 cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, double at) noexcept nogil:
-    # The discounted gain of the first `at` places; documents of equal score share the mean discount of their places.
+    # Returns the discounted gain of the first `at` positions. Tied documents share the mean discount of their
+    # positions.
     cdef Py_ssize_t i = 0
     cdef double total = 0, first, last, gain, score
     while i < n_blocks and blocks[i].place < at:
@@ -129,13 +133,13 @@ cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, 
             gain += blocks[i].weight * blocks[i].gain
             last = blocks[i].place + blocks[i].weight
             i += 1
-        if last > first:  # else they weigh next to nothing beside those above them
+        if last > first:  # otherwise their weight is negligible next to the documents above
             total += gain / (last - first) * (reach(upto, min(last, at)) - reach(upto, first))
     return total
 
 
 cdef struct Scored:
-    # Queries whose documents have scores, and what is written of them.
+    # Input and output of the pass over the queries.
     void* queries                   # Ranker
     const double* scores
     Options options
@@ -156,16 +160,16 @@ cdef void _gain_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept n
 
 
 cdef class Ranker:
-    """The queries of some rows.
+    """Queries of a ranking data set.
 
     Parameters
     ----------
     order : int64 array of shape (n_rows,)
-        The rows, query by query.
+        Row indices, query by query.
     starts : int64 array of shape (n_queries + 1,)
-        Where each query's rows begin in `order`.
+        Offset of each query's rows in `order`.
     gains, weights : float64 arrays of shape (n_rows,)
-        By row: what it is worth, and how many documents it stands for.
+        Gain of each row, and the number of documents it counts for.
     """
 
     cdef const int64_t[::1] order, starts
@@ -181,7 +185,7 @@ cdef class Ranker:
         self.block_room = np.empty(order.shape[0] * sizeof(Block), dtype=np.uint8)
 
     cdef Py_ssize_t arrange(self, Py_ssize_t query, const double* scores) noexcept nogil:
-        # Put the documents of a query in order, those of highest gain first where scores is NULL; count their blocks.
+        # Sorts the documents of a query by score, or by gain if scores is NULL; returns the number of blocks.
         cdef int64_t first = self.starts[query], n = self.starts[query + 1] - first
         cdef Document* documents = (<Document*> &self.document_room[0]) + first
         cdef int64_t i, row
@@ -201,7 +205,7 @@ cdef class Ranker:
     cdef void write(
         self, Py_ssize_t query, Py_ssize_t n_blocks, double scale, float32_t* gradients, float32_t* hessians
     ) noexcept nogil:
-        # Every document of a block gets its share, by weight.
+        # Distributes the derivatives of each block to its documents by weight.
         cdef int64_t first = self.starts[query], i = 0
         cdef const Document* documents = (<const Document*> &self.document_room[0]) + first
         cdef const Block* blocks = (<const Block*> &self.block_room[0]) + first
@@ -221,7 +225,7 @@ cdef class Ranker:
         cdef double best = self.best_gain(query, options.truncation), total, scale
         cdef Py_ssize_t n_blocks = self.arrange(query, scores)
         cdef Block* blocks = (<Block*> &self.block_room[0]) + self.starts[query]
-        # Differences of scores mean nothing before there are any.
+        # Normalising by score differences is meaningless while all scores are equal.
         options.normalize = options.normalize and blocks[0].score != blocks[n_blocks - 1].score
         total = compare_all(blocks, n_blocks, self.upto, &options) / best if best > 0 else 0.0
         scale = 1.0 / best if best > 0 else 0.0
@@ -233,7 +237,7 @@ cdef class Ranker:
         self, const float64_t[::1] scores, tuple options, float32_t[::1] gradients, float32_t[::1] hessians,
         int n_threads,
     ):
-        """Write LambdaMART's derivatives by the scores; options: steepness of the sigmoid, truncation, normalize."""
+        """Write LambdaMART's derivatives; options: steepness of the sigmoid, truncation, normalize."""
         cdef Scored scored
         if scores.shape[0] == 0:
             return
@@ -251,7 +255,7 @@ cdef class Ranker:
         return gain_at((<Block*> &self.block_room[0]) + self.starts[query], n_blocks, self.upto, at) / best
 
     def ndcg(self, const float64_t[::1] scores, double at, float64_t[::1] out, int n_threads):
-        """Write the normalised discounted gain of the first `at` places of each query; 1 where there is none to get."""
+        """Write the NDCG of the first `at` positions of each query; 1 if the query has no gain."""
         cdef Scored scored
         if scores.shape[0] == 0:
             return

@@ -1,4 +1,4 @@
-"""Cox's partial likelihood and accelerated failure times: losses and derivatives."""
+"""Survival analysis: losses and derivatives of Cox's partial likelihood and of accelerated failure times."""
 
 from libc.math cimport INFINITY, fma
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t
@@ -6,7 +6,7 @@ from fastens.engine.team cimport share_pieces
 
 
 cdef struct Sum:
-    # high + low, of which low holds what high has no digits for (Dekker 1971).
+    # Double-double number: low holds the digits that do not fit in high (Dekker 1971).
     double high
     double low
 
@@ -35,9 +35,9 @@ def risk_sums(
     const int64_t[::1] order, const float64_t[::1] time, const float64_t[::1] weight, const float64_t[::1] risk,
     float64_t[::1] out,
 ):
-    """Write, for each row, the sum of weight * risk over the rows whose time is not before its own.
+    """Write, for each row, the sum of weight * risk over the rows whose time is at or after its own.
 
-    `order` holds the rows by descending time, `time` their times in that order; without weights they are 1.
+    `order` holds the rows by descending time, and `time` their times in that order. If weights are None, they are 1.
     """
     cdef Sum total = Sum(0, 0)
     cdef Py_ssize_t i = 0, first, n = order.shape[0]
@@ -55,9 +55,9 @@ def hazard_sums(
     const int64_t[::1] order, const float64_t[::1] time, const float64_t[::1] weight, const float64_t[::1] share,
     float64_t[::1] out,
 ):
-    """Write, for each row, the sum of weight * share over the rows whose time is not after its own.
+    """Write, for each row, the sum of weight * share over the rows whose time is at or before its own.
 
-    `order` holds the rows by descending time, `time` their times in that order; without weights they are 1.
+    `order` holds the rows by descending time, and `time` their times in that order. If weights are None, they are 1.
     """
     cdef Sum total = Sum(0, 0)
     cdef Py_ssize_t i = order.shape[0] - 1, last
@@ -73,7 +73,7 @@ def hazard_sums(
 
 
 cdef inline void enter(float64_t[::1] tree, Py_ssize_t place, double weight) noexcept nogil:
-    # A tree of partial sums (Fenwick 1994); places count from 1.
+    # Update of a binary indexed tree of partial sums (Fenwick 1994); indices start at 1.
     while place < tree.shape[0]:
         tree[place] += weight
         place += place & -place
@@ -91,10 +91,10 @@ def ordered_pairs(
     const int64_t[::1] later_rank, const float64_t[::1] later_weight, const int64_t[::1] n_later,
     const int64_t[::1] rank, const float64_t[::1] weight, float64_t[::1] tree, float64_t[::1] out,
 ):
-    """Write the weight of the pairs whose ranks are in the wrong order, equal, and in the right order.
+    """Write the weights of the pairs whose ranks are discordant, tied and concordant.
 
-    Row `i` of `rank` and `weight` is surely before the first `n_later[i]` rows of `later_rank` and `later_weight`;
-    `n_later` ascends, ranks count from 1, and `tree` holds a zero for each rank and one more.
+    Row `i` of `rank` and `weight` precedes the first `n_later[i]` rows of `later_rank` and `later_weight` with
+    certainty. `n_later` must be ascending, ranks start at 1, and `tree` must hold one zero more than there are ranks.
     """
     cdef Py_ssize_t i, entered = 0
     cdef double total = 0, below, through
@@ -131,9 +131,9 @@ cdef extern from "engine/losses/aft_loops.h" nogil:
 
 
 cdef enum:
-    BLOCK = 256     # rows: what is computed for them stays in the first-level cache
+    BLOCK = 256     # rows; temporaries of a block stay in the L1 cache
 
-cdef double SMALLEST_SECOND = 1e-16     # no row is without curvature
+cdef double SMALLEST_SECOND = 1e-16     # lower bound, so that every row has curvature
 
 DISTRIBUTIONS = {"normal": 0, "logistic": 1, "extreme": 2}
 
@@ -148,7 +148,7 @@ cdef struct Rows:
     double scale
     const aft_loops* loops
     Py_ssize_t n_rows
-    # what is written: derivatives, or where there is no place for them, minus the log likelihoods
+    # Output: derivatives, or minus the log likelihoods if there is no buffer for derivatives.
     void* g
     void* h
     bint is_double
@@ -173,7 +173,7 @@ cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
 
 
 cdef Py_ssize_t _with_upper_bound(const double* y, Py_ssize_t n, int32_t* rows) noexcept nogil:
-    # Rows of which more is known than that they are at, or above, their lower bound
+    # Selects the rows with an upper bound.
     cdef Py_ssize_t i, n_found = 0
     for i in range(n):
         rows[n_found] = <int32_t> i
@@ -182,7 +182,8 @@ cdef Py_ssize_t _with_upper_bound(const double* y, Py_ssize_t n, int32_t* rows) 
 
 
 cdef void _of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* found, double* second) noexcept nogil:
-    # All as if they had no upper bound, vectorised; then again, gathered, those that have one.
+    # All rows are first evaluated without their upper bounds, vectorised; the rows with upper bounds are then gathered
+    # and evaluated again.
     cdef double[BLOCK] low
     cdef double[BLOCK] high
     cdef double[BLOCK] width
@@ -220,7 +221,7 @@ def derivatives(
     int distribution, double scale, const float64_t[:, ::1] y, const float64_t[::1] raw, real_t[::1] g, real_t[::1] h,
     int n_threads,
 ):
-    """Write the first and second derivatives by `raw` of each row's loss."""
+    """Write the first and second derivatives of each row's loss with respect to `raw`."""
     cdef Rows rows
     if raw.shape[0] > 0:
         rows = Rows(
@@ -231,7 +232,7 @@ def derivatives(
 
 
 cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
-    # An event's density is by the time itself, not by the error.
+    # The density of an event is with respect to time, not to the standardised error.
     cdef double[BLOCK] unused
     cdef const double* y = rows.y + 2 * first
     cdef Py_ssize_t i

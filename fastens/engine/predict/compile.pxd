@@ -3,11 +3,11 @@ from fastens.engine.structs cimport (
 )
 
 
-# The compiled form of an ensemble. Nothing in it changes after it was made, so threads may share it.
+# The compiled form of an ensemble. It is immutable once constructed, so threads may share it.
 #
-# A node does not read a feature but a *view* of one, an array of codes in which the rows that go right are those
-# above a threshold, with no question about missing values left: either the codes themselves (missing values, code 0,
-# go left), or the codes minus one (code 0 wraps to the largest code, so missing values go right).
+# A node does not read a feature but a *view* of it: an array of codes in which exactly the rows above a threshold go
+# right, without a separate test for missing values. A view holds either the codes themselves (missing values, code 0,
+# go left) or the codes minus one (code 0 wraps to the largest code, so missing values go right).
 
 
 
@@ -62,21 +62,21 @@ cdef extern from "engine/predict/walk.h" nogil:
 
 
 cdef struct Column:
-    # Which views (-1: none) show a feature's codes, and its codes minus one.
+    # Views of a feature's codes, and of its codes minus one; -1 if no node needs the view.
     int32_t feature
     int32_t plain
     int32_t shifted
 
 
 cdef struct Program:
-    ScanTree* scans                 # by tree; its values are NULL where it is too large for a scan
+    ScanTree* scans                 # by tree; its values are NULL if the tree is too large for a scan
     Walk* walks                     # by tree
     ScanNode* scan_nodes
     float64_t* scan_values          # by tree and leaf
     Nodes nodes
-    const void* value               # by node, n_values each, float32 (value_size 4) or float64
+    const void* value               # by node, n_values each: float32 (value_size 4) or float64
     int value_size
-    bint scans_all                  # no tree is too large for a scan
+    bint scans_all                  # true if every tree is small enough for a scan
     uint8_t* scan_sets
     Column* columns
     int32_t n_columns
@@ -84,27 +84,26 @@ cdef struct Program:
     int32_t n_trees
     int32_t n_outputs
     int32_t n_values                # 1, or n_outputs
-    int32_t n_features              # how many columns rows must have at least
+    int32_t n_features              # minimum number of columns of the input
     float64_t* baseline             # by output
-    const FeatureBins* bins         # NULL: codes only
+    const FeatureBins* bins         # NULL if the input consists of codes
     int code_size                   # 1 or 2: uint8 or uint16 codes
     int level
 
 
 cdef class CompiledTrees:
     cdef Program program
-    # What the program points to.
+    # Arrays that own the memory the program points to.
     cdef object table, value, category_set, category_words
     cdef _compile(self, ensemble)
     cdef const float64_t* _read_values(self, value) except? NULL
 
 
-# What to predict: rows of values or codes, shown to the trees as views (see compile.pxd), by feature or by row.
+# Input rows, as values or codes, presented to the trees as views (see compile.pxd), by feature or by row.
 
 
 cdef struct Rows:
-    # Values ("f", "d": float32, float64), or codes ("B", "H").
-    # Strides count elements.
+    # Values ("f", "d": float32, float64) or codes ("B", "H"). Strides are in elements.
     const char* data
     Py_ssize_t n_rows
     Py_ssize_t row_stride

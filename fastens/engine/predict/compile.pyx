@@ -1,4 +1,4 @@
-"""Compiled form of an ensemble for prediction, and the codes of rows that it reads."""
+"""Compilation of an ensemble for prediction, and the bin codes of the rows that it reads."""
 
 import numpy as np
 from fastens.engine.structs cimport (
@@ -10,11 +10,11 @@ from fastens.engine.bins.bins cimport BinTable, bin_values
 
 
 cdef enum:
-    SPARE_VALUES = 32       # leafscan.h may read so many values of a tree
+    SPARE_VALUES = 32       # leafscan.h may read this many values of a tree
 
 
 def best_level():
-    """Return the best vector level of this machine: 0 plain, 1 AVX2, 2 AVX-512."""
+    """Return the best vector level of this machine: 0 portable, 1 AVX2, 2 AVX-512."""
     return best_scan_level()
 
 
@@ -34,23 +34,23 @@ cdef struct Arrays:
 
 
 cdef inline bint is_shifted(const Arrays* a, int64_t node) noexcept nogil:
-    # A node sends missing values right, and others left: it looks at the codes minus one.
+    # True if a node sends missing values right and some other values left, and so reads the codes minus one.
     return a.category_set[node] < 0 and not a.missing_left[node] and a.bin_threshold[node] > 0
 
 
 cdef inline bint goes_all_right(const Arrays* a, int64_t node) noexcept nogil:
-    # A numeric split at threshold 0 with missing values to the right.
+    # A numeric split at threshold 0 with missing values on the right, so that all rows go right.
     return a.category_set[node] < 0 and a.left_child[node] > 0 and a.bin_threshold[node] == 0 \
         and not a.missing_left[node]
 
 
 cdef inline bint needs_scan_set(const Arrays* a, int64_t node) noexcept nogil:
-    # Where nothing goes left a scan needs the empty set.
+    # If no row goes left, a scan needs the empty set.
     return a.category_set[node] >= 0 or goes_all_right(a, node)
 
 
 cdef void plan_views(Program* program, const Arrays* a, int32_t* column_of) noexcept nogil:
-    # Number the columns and views that the nodes need. column_of[feature] is -1 before, for all features.
+    # Numbers the columns and views that the nodes need. column_of[feature] must be -1 for all features before the call.
     cdef int64_t node
     cdef Column* column
     for node in range(a.n_nodes):
@@ -85,14 +85,14 @@ cdef inline uint16_t test_at(const Arrays* a, int64_t node) noexcept nogil:
 
 
 cdef uint64_t walk_node(const Arrays* a, int64_t node, int64_t root, int32_t view) noexcept nogil:
-    # The walk of a tree with sets looks at its views elsewhere.
+    # Walks through trees with category sets read their views from a separate array.
     cdef uint64_t left = root + a.left_child[node] + goes_all_right(a, node) if a.left_child[node] else node
     return (<uint64_t> test_at(a, node)) << TEST_SHIFT | left << CHILD_SHIFT | <uint64_t> (view & UINT16_MAX)
 
 
 cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept nogil:
-    # The first 256 codes of a node's set, least significant bit first. What follows a shorter set in category_words
-    # belongs to codes that its feature does not have.
+    # Writes the first 256 codes of a node's set, least significant bit first. Bits read past a shorter set belong to
+    # codes that its feature does not have.
     cdef int64_t byte, word
     if a.category_set[node] < 0:
         return
@@ -105,7 +105,7 @@ cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept n
 cdef void number_leaves(
     const Arrays* a, int64_t root, int64_t n_nodes, int32_t* first, int32_t* n_leaves
 ) noexcept nogil:
-    # For each node of a tree: the first of its leaves, from left to right, and how many it has.
+    # For each node of a tree: its first leaf, from left to right, and its number of leaves.
     cdef int64_t i
     cdef int32_t left
     for i in range(n_nodes - 1, -1, -1):
@@ -129,7 +129,7 @@ cdef void* allocate(size_t n_items, size_t item_size) except NULL:
 cdef void compile_walks(
     Program* program, const Arrays* a, uint64_t* words, int32_t* views, const int32_t* column_of, int32_t* depth
 ) noexcept nogil:
-    # Words and views of all nodes; depth has room for the largest tree.
+    # Writes words and views of all nodes. `depth` has space for the largest tree.
     cdef int64_t node, root, n_nodes
     cdef int32_t t, view
     cdef bint has_sets
@@ -150,7 +150,7 @@ cdef void compile_walks(
 
 
 cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_nodes, int32_t* depth) noexcept nogil:
-    # From the mean depth of the leaves.
+    # Derives the number of steps from the mean depth of the leaves.
     cdef int64_t i, sum_of_depths = 0
     cdef int32_t left, mean
     depth[0] = 0
@@ -166,7 +166,7 @@ cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_node
 
 
 cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
-    # The threshold, or its set.
+    # Returns the threshold, or writes the node's set and returns 0.
     if not needs_scan_set(a, node):
         return <uint8_t> min(test_at(a, node), <uint16_t> 255)
     write_scan_set(a, node, next_set)
@@ -176,7 +176,7 @@ cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_
 cdef void compile_scans(
     Program* program, const Arrays* a, const int32_t* column_of, const float64_t* value, int32_t* leaves
 ) noexcept nogil:
-    # leaves has room for twice the nodes of the largest tree.
+    # `leaves` has space for twice the nodes of the largest tree.
     cdef ScanNode* scan = program.scan_nodes
     cdef int32_t* first_leaf = leaves
     cdef int32_t* n_leaves
@@ -236,7 +236,7 @@ cdef int allocate_program(Program* program, const Arrays* a) except -1:
 
 
 cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
-    # Set n_features; return the number of nodes of the largest tree.
+    # Sets n_features; returns the number of nodes of the largest tree.
     cdef int64_t i, largest = 0
     for i in range(a.n_nodes):
         program.n_features = max(program.n_features, a.feature[i] + 1)
@@ -246,7 +246,7 @@ cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
 
 
 cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value) except -1:
-    # value: NULL where trees may not be scanned.
+    # `value` is NULL if trees must not be scanned.
     cdef int64_t largest = measure(program, a)
     if a.n_nodes > UINT32_MAX:
         raise ValueError(f"all trees together must have at most {UINT32_MAX} nodes, got {a.n_nodes}")
@@ -267,14 +267,14 @@ cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value
 
 
 cdef class CompiledTrees:
-    """The trees of an ensemble, ready to predict; the codes it works on are uint8 or uint16 (code_size 1 or 2).
+    """The trees of an ensemble compiled for prediction, on uint8 or uint16 codes (code_size 1 or 2).
 
     Parameters
     ----------
     ensemble : TreeEnsemble
-        The arrays. Its values and category sets are not copied.
+        Arrays of the ensemble. Its values and category sets are not copied.
     table : BinTable or None
-        How the features are binned; without it only codes can be given.
+        Bins of the features. If None, the input must consist of codes.
     code_size : int
         1 for uint8 codes, 2 for uint16 codes.
     level : int
@@ -290,7 +290,7 @@ cdef class CompiledTrees:
         copy_baseline(&self.program, ensemble.baseline)
         if len(ensemble.tree_output):
             self._compile(ensemble)
-        self.program.n_views = max(self.program.n_views, 1)     # a leaf looks at view 0
+        self.program.n_views = max(self.program.n_views, 1)     # leaves refer to view 0
 
     cdef _compile(self, ensemble):
         cdef const int64_t[::1] node_offsets = ensemble.node_offsets
@@ -315,7 +315,7 @@ cdef class CompiledTrees:
             self.category_set, self.category_words = category_set, category_words
 
     cdef const float64_t* _read_values(self, value) except? NULL:
-        # Set the program's values; return those that scans copy.
+        # Sets the program's values; returns the values that scans copy.
         cdef const float64_t[:, ::1] wide
         cdef const float32_t[:, ::1] narrow
         self.program.n_values = <int32_t> value.shape[1]
@@ -341,7 +341,7 @@ cdef class CompiledTrees:
 
 
 cdef enum:
-    BIN_ROWS = 64       # rows binned at once, all features: their values stay in the first-level cache
+    BIN_ROWS = 64       # rows binned together for all features: their values stay in the L1 cache
 
 
 cdef inline void bin_column(
@@ -359,7 +359,7 @@ cdef inline void bin_column(
 cdef void bin_views(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    # Fill the views with the codes of some rows of a float array.
+    # Fills the views with the codes of some rows of a float array.
     cdef Py_ssize_t n, r, c, start = 0
     cdef code_t* codes
     cdef code_t* shifted
@@ -380,8 +380,7 @@ cdef void bin_views(
 cdef void show_views(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    # Let the views show codes that are there already. Those of a full block that lie side by side are not copied: the
-    # view points to them.
+    # Sets up views of existing codes. Contiguous codes of a full block are not copied: the view points to them.
     cdef Py_ssize_t r, c
     cdef const code_t* codes
     cdef code_t* copied
@@ -404,7 +403,7 @@ cdef void show_views(
 cdef void fill_views(
     const Program* program, const Rows* rows, Py_ssize_t row, char* codes, code_t** views
 ) noexcept nogil:
-    # Show SCAN_ROWS rows, or those that remain; `codes` has room for SCAN_ROWS of each view.
+    # Prepares the views of SCAN_ROWS rows, or of the remaining ones; `codes` has space for SCAN_ROWS codes per view.
     cdef Py_ssize_t v, n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
     for v in range(program.n_views):
         views[v] = <code_t*> codes + v * SCAN_ROWS
@@ -417,7 +416,7 @@ cdef void fill_views(
 # -------------------------------------------------------------------------------------------------------------- by row
 
 cdef Py_ssize_t record_size(const Program* program) noexcept nogil:
-    # Bytes from one record to the next: no record of up to 32 bytes crosses a cache line.
+    # Bytes between consecutive records, such that records of up to 32 bytes do not cross a cache line.
     cdef Py_ssize_t n_bytes = <Py_ssize_t> program.n_views * program.code_size
     cdef Py_ssize_t size = 8
     while size < n_bytes and size < 32:
@@ -428,7 +427,7 @@ cdef Py_ssize_t record_size(const Program* program) noexcept nogil:
 cdef void fill_records(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* records
 ) noexcept nogil:
-    # Fill the records with the codes of some rows of a float array.
+    # Fills the records with the codes of some rows of a float array.
     cdef Py_ssize_t n, r, c, start = 0, stride = record_size(program) // <Py_ssize_t> sizeof(code_t)
     cdef code_t codes[BIN_ROWS]
     cdef code_t* record

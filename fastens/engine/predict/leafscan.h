@@ -1,20 +1,18 @@
-/*
- * Leaf scan: the leaf of each of SCAN_ROWS rows in a tree of at most 256 leaves, without walking the tree.
+/* Leaf scan: finds the leaf of each of SCAN_ROWS rows in a tree of at most 256 leaves, without walking the tree.
  *
- * Leaves are numbered from left to right; a node stands for the leaves first_leaf, first_leaf + 1, ... below it. Every
- * row starts at leaf 0. The nodes are visited in any order that puts parents before children; a row that goes right
+ * Leaves are numbered from left to right; a node covers the leaves first_leaf, first_leaf + 1, ... below it. Every
+ * row starts at leaf 0. The nodes are visited in any order that puts parents before children. A row that goes right
  * at a node skips the leaves of the node's left child:
  *
  *     if (leaf[row] == first_leaf && view[row] > threshold) leaf[row] += left_leaves;
  *
- * When a node's turn comes, the rows at leaf == first_leaf are just those that reach the node: rows of its ancestors
- * have been sent to one side already, those of its descendants have not. So a node costs three vector instructions
- * for 64 rows, and the rows' state stays in registers. (A relative of QuickScorer, Lucchese et al. 2015, and
- * RapidScorer, Ye et al. 2018, with a leaf number where they keep a bit per leaf.)
+ * When a node is visited, the rows with leaf == first_leaf are exactly the rows that reach the node: its ancestors
+ * have already assigned their rows to a side, its descendants have not. A node therefore costs three vector
+ * instructions for 64 rows, and the state of the rows stays in registers. (Related to QuickScorer, Lucchese et al.
+ * 2015, and RapidScorer, Ye et al. 2018, but with a leaf number instead of one bit per leaf.)
  *
- * The same results at every level: LEVEL_PLAIN for any compiler and machine, LEVEL_AVX2 and LEVEL_AVX512 where GCC or
- * Clang can compile them and the processor has them.
- */
+ * Results are bit-identical at every level: LEVEL_PLAIN for any compiler and machine, LEVEL_AVX2 and LEVEL_AVX512 if
+ * GCC or Clang can compile them and the processor supports them. */
 #ifndef FASTENS_LEAFSCAN_H
 #define FASTENS_LEAFSCAN_H
 
@@ -23,11 +21,9 @@
 
 enum { SCAN_ROWS = 512, SET_BYTES = 32, LEVEL_PLAIN = 0, LEVEL_AVX2 = 1, LEVEL_AVX512 = 2 };
 
-/*
- * A scan's time grows with the leaves, a walk's with the depth. Measured, ns per row and tree of 31 and of 255 leaves:
- * AVX-512 0.6 and 4.2, AVX2 1.1 and 5.3, plain with vectors of 16 bytes 2 and 14, a walk 10 and 17; plain without
- * vectors 1.1 per leaf. A leaf number has 8 bits.
- */
+/* The time of a scan grows with the number of leaves, the time of a walk with the depth. Measured in ns per row and
+ * tree, for 31 and for 255 leaves: AVX-512 0.6 and 4.2, AVX2 1.1 and 5.3, portable with 16-byte vectors 2 and 14, a
+ * walk 10 and 17; portable without vectors 1.1 per leaf. A leaf number has 8 bits. */
 #if defined(__GNUC__) || defined(__clang__)
 enum { MAX_SCAN_LEAVES = 256 };
 #else
@@ -35,9 +31,9 @@ enum { MAX_SCAN_LEAVES = 8 };
 #endif
 
 typedef struct {
-    int32_t view;          /* which array of codes */
-    int32_t set;           /* -1, or which set of codes goes left: 256 bits */
-    uint8_t threshold;     /* codes <= threshold go left, where set is -1 */
+    int32_t view;          /* index of an array of codes */
+    int32_t set;           /* -1, or the index of the set of codes that go left: 256 bits */
+    uint8_t threshold;     /* codes <= threshold go left, if set is -1 */
     uint8_t first_leaf;
     uint8_t left_leaves;
 } ScanNode;
@@ -45,7 +41,7 @@ typedef struct {
 typedef struct {
     const ScanNode *nodes;
     int32_t n_nodes;
-    const double *values;  /* by leaf; 32 of them can be read whatever the number of leaves */
+    const double *values;  /* by leaf; at least 32 values are readable for any number of leaves */
 } ScanTree;
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -163,10 +159,11 @@ static inline __mmask64 not_in_set_avx512(__m512i x, __m512i set_low, __m512i se
     return _mm512_testn_epi8_mask(word, bit);
 }
 
-/* Eight vectors at a time: fewer leave the processor waiting for each node's add. */
+/* Eight vectors at a time: with fewer, the processor would stall on the latency of each node's addition. */
 __attribute__((target("avx512f,avx512bw")))
 static void scan_avx512(ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
-    __m512i at[8];  /* not set in a loop: GCC would take that for a memset and keep the array in memory too */
+    /* initialised without a loop: GCC would turn the loop into memset and also keep the array in memory */
+    __m512i at[8];
     at[0] = at[1] = at[2] = at[3] = at[4] = at[5] = at[6] = at[7] = _mm512_setzero_si512();
     for (int32_t j = 0; j < tree.n_nodes; j++) {
         const ScanNode node = tree.nodes[j];
@@ -194,7 +191,7 @@ static void scan_avx512(ScanTree tree, const uint8_t *const *views, const uint8_
     for (int i = 0; i < 8; i++) _mm512_storeu_si512(leaf + 64 * i, at[i]);
 }
 
-/* Up to 32 leaf values fit four registers: look them up there. */
+/* Up to 32 leaf values fit in four registers and are looked up there. */
 __attribute__((target("avx512f,avx512bw")))
 static void add_leaves_avx512(ScanTree tree, const uint8_t *leaf, double *raw) {
     if (tree.n_nodes > 31) {
@@ -214,9 +211,9 @@ static void add_leaves_avx512(ScanTree tree, const uint8_t *leaf, double *raw) {
 
 #endif /* FASTENS_X86_VECTORS */
 
-/* ---------------------------------------------------------------- choice */
+/* ---------------------------------------------------------------- dispatch */
 
-/* The best level of this machine. */
+/* Returns the best level of this machine. */
 static inline int best_scan_level(void) {
 #ifdef FASTENS_X86_VECTORS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return LEVEL_AVX512;
@@ -225,7 +222,7 @@ static inline int best_scan_level(void) {
     return LEVEL_PLAIN;
 }
 
-/* Find the leaves of SCAN_ROWS rows in one tree. */
+/* Finds the leaves of SCAN_ROWS rows in one tree. */
 static inline void scan_leaves(
     int level, ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
 #ifdef FASTENS_X86_VECTORS
@@ -237,7 +234,7 @@ static inline void scan_leaves(
     scan_plain(tree, views, sets, leaf);
 }
 
-/* Add the values of the leaves to the rows' raw predictions. */
+/* Adds the values of the leaves to the raw predictions of the rows. */
 static inline void add_leaves(int level, ScanTree tree, const uint8_t *leaf, double *raw) {
 #ifdef FASTENS_X86_VECTORS
     if (level == LEVEL_AVX512) { add_leaves_avx512(tree, leaf, raw); return; }

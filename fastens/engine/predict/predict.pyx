@@ -1,7 +1,7 @@
-"""Predictions from trees in plain arrays: small trees by leaf scans, large ones by walks of many rows together.
+"""Prediction from trees in plain arrays: leaf scans for small trees, walks of many rows for large ones.
 
-A raw prediction is the sum of its trees' values in the trees' order, whatever the route: every route, thread count,
-batch and vector level gives the same result to the bit.
+A raw prediction is the sum of the trees' values in tree order. Results are therefore bit-identical for every code path,
+number of threads, batch size and vector level.
 """
 
 import numpy as np
@@ -20,17 +20,17 @@ from fastens.engine.team cimport MAX_THREADS, share_until_interrupted
 
 cdef enum:
     CACHE_LINE = 64
-    FEW_ROWS = 12               # up to here row by row is faster than a block
-    # Rows that walk through a tree together: the more, the better the tree's nodes are used while they are in the
-    # second-level cache; records are read in order.
+    FEW_ROWS = 12               # up to this number, predicting row by row is faster than a block
+    # Number of rows that walk through a tree together: more rows reuse the tree's nodes better while these are in the
+    # L2 cache; records are read sequentially.
     MOST_WALK_ROWS = 65536
-    WALK_BYTES = 1 << 22        # of their records
-    APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are put in order of the rows together
+    WALK_BYTES = 1 << 22        # total size of their records
+    APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are transposed to row order together
     APPLY_TREES = 16
 
 
 cdef struct Sums:
-    # Where the values of some of the trees are added.
+    # Destination for the values of some of the trees.
     float64_t* raw
     Py_ssize_t row_stride
     Py_ssize_t output_stride
@@ -39,7 +39,7 @@ cdef struct Sums:
 
 
 cdef struct Scratch:
-    # Working memory of one thread. `codes`: a block for each view, or records.
+    # Workspace of one thread. `codes` holds a block for each view, or records.
     char* codes
     void** views
     float64_t* raw
@@ -52,7 +52,7 @@ cdef inline void add_values(
     const Program* program, int32_t tree, const uint32_t* at, Py_ssize_t n_rows, float64_t* raw,
     Py_ssize_t row_stride, Py_ssize_t stride
 ) noexcept nogil:
-    # To rows of raw predictions the values of the nodes they are at.
+    # Adds to the raw predictions of rows the values of the nodes they are at.
     cdef const float32_t* narrow = <const float32_t*> program.value
     cdef const float64_t* wide = <const float64_t*> program.value
     cdef Py_ssize_t r, k, n_values = program.n_values
@@ -92,7 +92,7 @@ cdef void add_block(
     const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Scratch* scratch,
     code_t** views,
 ) noexcept nogil:
-    # Add the trees to the sums of SCAN_ROWS rows, or of those that remain.
+    # Adds the trees to the sums of SCAN_ROWS rows, or of the remaining ones.
     cdef Py_ssize_t n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
     cdef Py_ssize_t k, r
     cdef int32_t t
@@ -128,7 +128,7 @@ cdef inline Codes records_of(
 cdef void walk_block(
     const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
-    # Add the trees to the sums of some rows.
+    # Adds the trees to the sums of some rows.
     cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
     cdef float64_t* raw = sums.raw + row * sums.row_stride
     cdef int32_t t
@@ -142,7 +142,7 @@ cdef void walk_block(
 cdef void find_leaves(
     const Program* program, const Rows* rows, int32_t* out, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
-    # Write the leaf of some rows in each tree, counted inside the tree. `at` has room for APPLY_TREES trees.
+    # Writes the leaf of some rows in each tree, relative to the tree. `at` has space for APPLY_TREES trees.
     cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
     cdef int32_t i, n, t = 0
     cdef Py_ssize_t r
@@ -162,7 +162,7 @@ cdef void find_leaves(
 # ------------------------------------------------------------------------------------------------------------- few rows
 
 cdef struct OneRow:
-    # Working memory: the codes, first as a record and then as keys by view, and by tree.
+    # Workspace: the codes, first as a record and then as keys by view, and by tree.
     char* record
     uint64_t* keys
     uint32_t* at
@@ -172,7 +172,7 @@ cdef struct OneRow:
 cdef void add_row(
     const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, const OneRow* memory
 ) noexcept nogil:
-    # One row, all trees together.
+    # Predicts one row with all trees together.
     cdef float64_t* out = sums.raw + row * sums.row_stride
     cdef int32_t v, t
     if program.code_size == 1:
@@ -196,7 +196,7 @@ cdef void add_row(
 cdef inline float64_t sum_of_nodes(
     const Program* program, const uint32_t* at, int32_t n, float64_t total
 ) noexcept nogil:
-    # Of a sum in memory, each addition would wait for the one before to be written.
+    # A sum in memory would make each addition wait for the previous store.
     cdef const float32_t* narrow = <const float32_t*> program.value
     cdef const float64_t* wide = <const float64_t*> program.value
     cdef int32_t i
@@ -209,20 +209,20 @@ cdef inline float64_t sum_of_nodes(
     return total
 
 
-# ---------------------------------------------------------------------------------------------------------------- doors
+# ---------------------------------------------------------------------------------------------------------- interface
 
 cdef struct Plan:
-    # How the rows are cut into blocks: with views (SCAN_ROWS rows each), or with records.
+    # How the rows are divided into blocks: with views (SCAN_ROWS rows each), or with records.
     bint by_view
     Py_ssize_t block_rows
     Py_ssize_t n_blocks
-    size_t memory               # of one thread
+    size_t memory               # bytes for one thread
 
 
 cdef Plan plan_blocks(
     const Program* program, Py_ssize_t n_rows, Py_ssize_t most, bint by_view, Py_ssize_t n_at
 ) noexcept nogil:
-    # Blocks of up to `most` rows, alike in size; `at` has room for n_at nodes a row.
+    # Blocks of equal size, at most `most` rows; `at` has space for n_at nodes per row.
     cdef Plan plan
     cdef Py_ssize_t row_bytes = record_size(program) + (n_at + 1) * sizeof(uint32_t)
     plan.by_view = by_view
@@ -237,7 +237,7 @@ cdef Plan plan_blocks(
 
 
 cdef Scratch scratch_at(const Program* program, const Plan* plan, char* memory) noexcept nogil:
-    # In order of alignment; a multiple of CACHE_LINE bytes of codes comes first.
+    # Ordered by alignment; the codes, a multiple of CACHE_LINE bytes, come first.
     cdef Scratch scratch
     cdef Py_ssize_t n_codes = plan.block_rows * record_size(program)
     scratch.codes = memory + (CACHE_LINE - <size_t> memory % CACHE_LINE) % CACHE_LINE
@@ -257,7 +257,7 @@ cdef void run_block(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t block, const Plan* plan,
     char* memory
 ) noexcept nogil:
-    # Find leaves, or without a place for them add the trees to the sums.
+    # Finds leaves or, if there is no buffer for them, adds the trees to the sums.
     cdef Scratch scratch = scratch_at(program, plan, memory)
     cdef Py_ssize_t row = block * plan.block_rows
     cdef Py_ssize_t n_rows = min(plan.block_rows, rows.n_rows - row)
@@ -277,7 +277,7 @@ cdef struct Blocks:
     const Sums* sums
     int32_t* leaves
     const Plan* plan
-    char* memory                # of the first thread; that of the others follows
+    char* memory                # workspace of the first thread; the others follow
 
 
 cdef void run_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
@@ -322,16 +322,16 @@ cdef int run_few(const Program* program, const Rows* rows, const Sums* sums) exc
 
 
 cdef Plan plan_walks(const Program* program, Py_ssize_t n_rows, int n_threads) noexcept nogil:
-    # As few blocks as there may be, and the same number for each thread.
+    # The minimum number of blocks, rounded up to a multiple of the number of threads.
     cdef Py_ssize_t most = min(<Py_ssize_t> MOST_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
     cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
     n_blocks = (n_blocks + n_threads - 1) // n_threads * n_threads
-    # Blocks begin at a whole number of cache lines of codes.
+    # Blocks start at a multiple of cache lines of codes.
     return plan_blocks(program, n_rows, ((n_rows + n_blocks - 1) // n_blocks + 63) // 64 * 64, False, 1)
 
 
 cdef int read_values(const Program* program, Py_buffer* X, Rows* rows) except -1:
-    # The rows of a float array, any strides, even odd ones where there is only one row, or column.
+    # Accepts float arrays of any strides, including unaligned strides along an axis of length 1.
     cdef bint odd = X.ndim == 2 and (X.shape[0] > 1 and X.strides[0] % X.itemsize != 0
                                      or X.shape[1] > 1 and X.strides[1] % X.itemsize != 0)
     if X.ndim != 2 or X.format[0] not in b"fd" or X.format[1] or odd:
@@ -378,7 +378,7 @@ def predict_raw(CompiledTrees trees not None, X, int n_threads=1, n_trees=None):
 
 
 def apply(CompiledTrees trees not None, X, int n_threads=1):
-    """Return the leaf of each row in each tree, as a node number inside the tree; int32 of shape (n_rows, n_trees)."""
+    """Return the leaf of each row in each tree, as a node index within the tree; int32 of shape (n_rows, n_trees)."""
     cdef const Program* program = &trees.program
     cdef Py_buffer values
     cdef Rows rows

@@ -1,17 +1,15 @@
-/*
- * Walks from the root to the leaf, for trees too large to scan (leafscan.h).
+/* Walks from the root to the leaf, for trees that are too large to scan (leafscan.h).
  *
- * A node is one word, so that a step is one load of the node, one of the row's code, a comparison and an add without a
- * branch:
+ * A node is one word, so a step consists of loading the node, loading the row's code, a comparison and an addition,
+ * without a branch:
  *
- *     bits 48-63 test: codes above it go right, those that are a larger word when shifted there too
- *     bits 16-47 left child, counted over all trees; the right child is the node after it
- *     bits  0-15 view: which code of the row to look at
+ *     bits 48-63 test: codes above it go right, which are the larger words once shifted to the same bits
+ *     bits 16-47 left child, numbered over all trees; the right child is the next node
+ *     bits  0-15 view: index of the code that the node reads
  *
- * A leaf is its own left child and sends no code to the right, so a walk may take more steps than it needs. Many rows
- * walk together, some steps at a time without a look at who has arrived; then only those that have not go on, as leaves
- * are at very different depths. asv_benchmarks/compare_deep_predict.py measures it.
- */
+ * A leaf is its own left child and never sends a code right, so a walk may take more steps than necessary. Many rows
+ * walk together for a fixed number of steps, without a check for arrival. Then only the rows that have not arrived
+ * continue, because the depths of leaves differ widely. asv_benchmarks/compare_deep_predict.py measures the effect. */
 #ifndef FASTENS_WALK_H
 #define FASTENS_WALK_H
 
@@ -26,14 +24,14 @@ enum { TEST_SHIFT = 48, CHILD_SHIFT = 16, MAX_NARROW_VIEWS = 1 << 16, WALK_LANES
 /* The nodes of all trees, one tree after another. */
 typedef struct {
     const uint64_t *words;
-    /* By node, NULL where no tree splits on categories and a word can name all views of the ensemble: */
+    /* By node. NULL if no tree splits on categories and the word has enough bits for all views of the ensemble: */
     const int32_t *views;
-    const int32_t *sets;        /* -1, or where the set of codes that go left begins */
+    const int32_t *sets;        /* -1, or the first word of the set of codes that go left */
     const uint32_t *set_words;
 } Nodes;
 
-/* A tree: its first node, the raw column of its values (the first one where it has a value for each column), and how
- * many steps many rows take together. A plain one needs nothing but words. */
+/* A tree: its root, the raw column of its values (the first one if it has a value for each column), and the number
+ * of steps that rows take together. A plain tree needs only the words. */
 typedef struct {
     uint32_t root;
     int32_t output;
@@ -41,11 +39,11 @@ typedef struct {
     int32_t is_plain;
 } Walk;
 
-/* The codes of rows: rows of a table, one code for each view, or an array for each view. */
+/* The codes of rows: records with one code for each view, or one array for each view. */
 typedef struct {
     const char *records;
-    ptrdiff_t stride;           /* bytes from one record to the next */
-    const void *const *views;   /* NULL where there are records */
+    ptrdiff_t stride;           /* bytes between consecutive records */
+    const void *const *views;   /* NULL if there are records */
 } Codes;
 
 /* ------------------------------------------------------------------------------------------------------------ steps */
@@ -60,7 +58,7 @@ FASTENS_INLINE uint32_t view_of(const Nodes *nodes, uint32_t at, int is_plain)
     return is_plain ? (uint16_t)nodes->words[at] : (uint32_t)nodes->views[at];
 }
 
-/* Where a code leads, which is given as a word to compare with: shifted to where the test is. */
+/* Returns the child for a code, passed as a key: shifted to the bits of the test. */
 FASTENS_INLINE uint32_t child_of(const Nodes *nodes, uint32_t at, uint64_t key, int is_plain)
 {
     const uint64_t word = nodes->words[at];
@@ -74,7 +72,7 @@ FASTENS_INLINE int is_leaf(const Nodes *nodes, uint32_t at) { return (uint32_t)(
 
 /* ------------------------------------------------------------------------------------------------------- many rows */
 
-/* GCC would split a record's address into two sums, one of them made again in each step. */
+/* GCC would split a record's address into two sums and recompute one of them in each step. */
 #if defined(__GNUC__) || defined(__clang__)
 #define KEEP_WHOLE(pointer) __asm__("" : "+r"(pointer));
 #else
@@ -90,7 +88,7 @@ FASTENS_INLINE uint32_t step_from(
     return child_of(nodes, at, code << TEST_SHIFT, is_plain);
 }
 
-/* Let the rows of eight lanes take some steps. Spelt out: compilers keep the elements of an array in memory. */
+/* Takes some steps for the rows of eight lanes. Unrolled by hand, because compilers would keep an array in memory. */
 FASTENS_INLINE void take_steps(
     const Nodes *all, const Codes *codes, const uint32_t *row, uint32_t *at, int n_steps, int kind)
 {
@@ -111,7 +109,7 @@ FASTENS_INLINE void take_steps(
 #undef STEP
 }
 
-/* The leaf of each of n_rows > 0 rows. `waiting` has room for them: those that have not arrived. */
+/* Finds the leaf of each of n_rows > 0 rows. `waiting` is a buffer for the rows that have not arrived. */
 FASTENS_INLINE void walk_rows_loop(
     const Nodes *nodes, const Walk *walk, const Codes *codes, uint32_t n_rows, uint32_t *at, uint32_t *waiting,
     int kind)
@@ -158,11 +156,11 @@ static inline void walk_rows(
 
 /* ---------------------------------------------------------------------------------------------------------- one row */
 
-/* Most rows are at a leaf after few steps in most trees of boosting, though not in all: measured on 1000 trees of 31
- * leaves of LightGBM, a row took 2.2 steps on average, where the deepest leaves were 11 steps away. */
+/* In most boosted trees, most rows reach a leaf after few steps, though not in all: on 1000 LightGBM trees of 31
+ * leaves, a row took 2.2 steps on average, while the deepest leaves were 11 steps away. */
 enum { TREE_STEPS = 3, MOST_TREE_STEPS = 12 };
 
-/* Let one row, whose codes are given as keys by view, take some steps in eight trees. */
+/* Takes some steps in eight trees for one row, whose codes are passed as keys by view. */
 FASTENS_INLINE void take_tree_steps(
     const Nodes *all, const uint64_t *keys, const uint32_t *tree, uint32_t *at, int n_steps, int is_plain)
 {
@@ -179,8 +177,8 @@ FASTENS_INLINE void take_tree_steps(
 #undef STEP
 }
 
-/* The leaves of one row in some trees, all together: else most of the time goes into waiting for memory. `waiting` has
- * room for WALK_LANES more: those that have not arrived. */
+/* Finds the leaves of one row in several trees at once, because otherwise memory latency would dominate. `waiting`
+ * has space for WALK_LANES extra entries: it holds the trees whose walks have not arrived. */
 FASTENS_INLINE void walk_trees_loop(
     const Nodes *nodes, const Walk *walks, uint32_t n_trees, const uint64_t *keys, uint32_t *at, uint32_t *waiting,
     int is_plain)

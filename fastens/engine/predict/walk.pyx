@@ -1,4 +1,4 @@
-"""Walks of chosen rows through chosen trees: out-of-bag sums, and what becomes of a prediction when a value changes."""
+"""Walks of selected rows through selected trees, for out-of-bag sums and permutation importances."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ cdef enum:
 
 
 cdef struct Split:
-    # A node as a walk reads it: 16 bytes. `left` is 0 at a leaf; `category_set` is -1 for a threshold.
+    # A 16-byte node for walks. `left` is 0 for a leaf; `category_set` is -1 for a threshold.
     int32_t feature
     int32_t left
     int32_t category_set
@@ -29,7 +29,7 @@ cdef struct Tree:
 
 
 cdef struct Rows:
-    # The codes of row r are n_features numbers from codes + r * stride on; features that are made of one column of the
+    # The codes of row r are n_features numbers from codes + r * stride on. Features derived from the same column of the
     # table change together.
     const uint8_t* codes
     Py_ssize_t stride
@@ -53,9 +53,9 @@ cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node) n
 
 
 cdef struct Values:
-    # The values of a tree's nodes, n of each.
+    # The values of a tree's nodes, n for each node.
     const void* first
-    int32_t size                    # bytes of a number
+    int32_t size                    # bytes per value
     Py_ssize_t n
 
 
@@ -68,7 +68,7 @@ cdef inline float64_t _value(const Values* values, Py_ssize_t node, Py_ssize_t k
 cdef inline int32_t _walk_changed(
     const Tree* tree, const int32_t* column_of, const code_t* codes, const code_t* other, int32_t node, int32_t column
 ) noexcept nogil:
-    """Walk with one column's codes from another row."""
+    """Walk a row with one column's codes taken from another row."""
     cdef Py_ssize_t feature
     while tree.splits[node].left > 0:
         feature = tree.splits[node].feature
@@ -80,14 +80,14 @@ cdef inline int32_t _walk_changed(
 # Out-of-bag sums --------------------------------------------------------------------------------------------------
 
 cdef struct LeftOut:
-    # Where the values of leaves are added, for rows of count 0.
+    # Where the leaf values are added, for rows with count 0.
     const float64_t* counts
     float64_t* sums
     int32_t* n_trees
     const Tree* tree
     const Rows* rows
     Values values
-    bint is_wide                    # codes of two bytes
+    bint is_wide                    # true for two-byte codes
 
 
 cdef void _add_left_out(const LeftOut* out, Py_ssize_t first, code_t kind) noexcept nogil:
@@ -113,11 +113,11 @@ cdef void _add_left_out_piece(void* job, Py_ssize_t block, int32_t thread) noexc
 # Permuted values ----------------------------------------------------------------------------------------------------
 
 cdef struct Query:
-    # Which rows, whose values they get instead of theirs, and what a loss is measured against.
+    # The rows, the rows they take values from, and the targets for the loss.
     const uint32_t* rows
     const uint32_t* others
     Py_ssize_t n
-    const float64_t* weights        # of the rows of the matrix; NULL where all are 1
+    const float64_t* weights        # of the rows of the matrix; NULL if all weights are 1
     const float64_t* y              # (n_rows, n_targets)
     const float64_t* answers        # (n_nodes, n_targets)
     Py_ssize_t n_targets
@@ -125,7 +125,7 @@ cdef struct Query:
 
 
 cdef inline float64_t _loss(const Query* query, Py_ssize_t row, int32_t node) noexcept nogil:
-    """Wrong (1) or right (0), or the squared error; the sum over the targets."""
+    """Return 0 or 1 for classification, or the squared error; summed over the targets."""
     cdef const float64_t* y = query.y + row * query.n_targets
     cdef const float64_t* answer = query.answers + node * query.n_targets
     cdef float64_t miss, loss = 0.0
@@ -139,7 +139,7 @@ cdef inline float64_t _loss(const Query* query, Py_ssize_t row, int32_t node) no
 cdef void _permuted_losses(
     const Tree* tree, const Rows* rows, const Query* query, int64_t* seen, float64_t* out, code_t kind
 ) noexcept nogil:
-    # A row's walk is taken up again where it first meets a column, with that column's codes of the other row.
+    # The walk resumes where the row first meets the column, with the other row's codes for that column.
     cdef Py_ssize_t i, row, feature
     cdef const code_t* codes
     cdef const code_t* other
@@ -163,16 +163,16 @@ cdef void _permuted_losses(
 
 cdef struct Changed:
     # Where the changes of values are added: (n_columns, n, n_values) for rows first to first + n.
-    const uint32_t* others          # of the rows of the matrix
+    const uint32_t* others          # indices of rows of the matrix
     Py_ssize_t first
     Py_ssize_t n
     float64_t* out
     const Tree* tree
     const Rows* rows
     Values values
-    bint is_wide                    # codes of two bytes
-    int64_t* seen                   # by thread: for each column, the walk that it was last changed in
-    int64_t stamp                   # of the walk of the first row
+    bint is_wide                    # true for two-byte codes
+    int64_t* seen                   # per thread: for each column, the last walk in which it was changed
+    int64_t stamp                   # number of the first row's walk
 
 
 cdef void _add_changed(const Changed* query, Py_ssize_t i, int64_t* seen, code_t kind) noexcept nogil:
@@ -207,16 +207,16 @@ cdef void _add_changed_piece(void* job, Py_ssize_t block, int32_t thread) noexce
 
 
 cdef class Walker:
-    """Trees and the binned rows that walk through them.
+    """Trees, and the binned rows that walk through them.
 
     Parameters
     ----------
     trees : TreeEnsemble
         The trees.
     matrix : BinnedMatrix
-        The rows, binned by the binning of the trees.
+        Rows binned with the binning of the trees.
     column_of : array of shape (n_features,), optional
-        For each feature, the column that it is made of, where several may be made of one.
+        Source column of each feature, if several features are derived from the same column.
     """
 
     cdef Split* splits
@@ -258,7 +258,7 @@ cdef class Walker:
         self, Py_ssize_t t, const value_t[:, ::1] values, const float64_t[::1] counts, float64_t[:, ::1] sums,
         int32_t[::1] n_trees, int n_threads
     ):
-        """Add the values of tree t's leaves (its nodes' are `values`) to the sums of the rows that count 0."""
+        """Add the leaf values of tree t (`values` by node) to the sums of the rows with count 0."""
         cdef Tree tree = self._tree(t)
         cdef LeftOut out = LeftOut(
             &counts[0], &sums[0, 0], &n_trees[0], &tree, &self.rows,
@@ -271,9 +271,10 @@ cdef class Walker:
         self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
         const float64_t[:, ::1] answers, bint is_class, float64_t[::1] growth
     ):
-        """Add, for each column, by how much the summed loss of some rows grows if they get others' values of it.
+        """Add, for each column, the increase of the summed loss if rows take the column's values from other rows.
 
-        `pairs` are the rows and, for each, the row whose value it gets; `answers` are those of tree t's nodes.
+        `pairs` holds the rows and, for each, the row it takes the value from. `answers` holds the values of tree t's
+        nodes.
         """
         cdef Tree tree = self._tree(t)
         cdef Query query
@@ -290,9 +291,10 @@ cdef class Walker:
     def permuted_changes(
         self, const value_t[:, ::1] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads
     ):
-        """Return by how much the trees' summed values of rows first to last change with another row's column.
+        """Return the change of the summed tree values of rows first to last if one column comes from another row.
 
-        The shape is (n_columns, last - first, n_values); row i gets the values of row `others[i]`, one at a time.
+        The shape is (n_columns, last - first, n_values). Row i takes the values of row `others[i]`, one column at a
+        time.
         """
         cdef Py_ssize_t t, n_trees = self.offsets.shape[0] - 1
         cdef Tree tree

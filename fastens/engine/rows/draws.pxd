@@ -5,14 +5,14 @@ from fastens.engine.strided cimport GOLDEN, bits_of
 cdef int64_t count_heads(uint64_t seed, int64_t n) noexcept nogil
 
 
-# What hashes of rows are made of: a sum over the features, to which a zero adds nothing.
+# Hashes of rows are sums over the features, to which a zero adds nothing.
 
 
 
 
 cdef inline uint64_t mixed(float64_t value) noexcept nogil:
     cdef uint64_t bits = bits_of(value) * GOLDEN
-    # Values with few leading bits, like whole numbers, have all their differences there: bring them down.
+    # Values with few significant bits, such as integers, differ only in the high bits, so these are rotated down.
     return (bits << 12) | (bits >> 52)
 
 
@@ -25,7 +25,7 @@ cdef inline uint64_t finished(uint64_t hashed) noexcept nogil:
 
 
 cdef inline uint64_t salt_of(Py_ssize_t feature) noexcept nogil:
-    # An odd number, by the mixer of splitmix64.
+    # An odd multiplier from the splitmix64 mixer.
     cdef uint64_t bits = <uint64_t> (feature + 1) * GOLDEN
     bits = (bits ^ (bits >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9
     bits = (bits ^ (bits >> 27)) * <uint64_t> 0x94D049BB133111EB

@@ -1,4 +1,4 @@
-"""Bootstrap draws, binomial numbers, and copies and hashes of rows."""
+"""Bootstrap draws, binomial random numbers, and copies and hashes of rows."""
 
 from libc.math cimport fabs, floor, sqrt
 from fastens.engine.exact cimport log, log1p
@@ -10,11 +10,11 @@ from fastens.engine.strided cimport Strides, strides_of
 
 
 cdef enum:
-    MOST_TOSSED = 512               # above, rejection is faster
+    MOST_TOSSED = 512               # above this, rejection sampling is faster
 
 
 cdef inline int64_t _ones(uint64_t bits) noexcept nogil:
-    """How many bits are 1 (Warren 2012, "Hacker's Delight", section 5-1)."""
+    """Return the number of set bits (Warren 2012, "Hacker's Delight", section 5-1)."""
     bits = bits - ((bits >> 1) & <uint64_t>0x5555555555555555)
     bits = (bits & <uint64_t>0x3333333333333333) + ((bits >> 2) & <uint64_t>0x3333333333333333)
     bits = (bits + (bits >> 4)) & <uint64_t>0x0F0F0F0F0F0F0F0F
@@ -32,12 +32,12 @@ cdef int64_t _toss(uint64_t seed, int64_t n) noexcept nogil:
 
 
 cdef inline float64_t _surplus(float64_t n) noexcept nogil:
-    """What Stirling's formula lacks of log n!."""
+    """Return the remainder of Stirling's formula for log n!."""
     return (1.0 / 12.0 - 1.0 / (360.0 * n * n)) / n
 
 
 cdef float64_t _deviance(float64_t x) noexcept nogil:
-    """(1 + x) log(1 + x) + (1 - x) log(1 - x), for |x| up to 1/2, by its series."""
+    """Return (1 + x) log(1 + x) + (1 - x) log(1 - x) for |x| up to 1/2, from its series."""
     cdef float64_t square = x * x, power = square, total = 0.0, term = square
     cdef int64_t i = 1
     while term > 1e-17 * total:
@@ -49,7 +49,7 @@ cdef float64_t _deviance(float64_t x) noexcept nogil:
 
 
 cdef float64_t _log_chance(float64_t n, float64_t k) noexcept nogil:
-    """Logarithm of the chance of k heads among n coins, but for what does not depend on k."""
+    """Return the log probability of k heads in n coin tosses, up to a constant that does not depend on k."""
     cdef float64_t x = (2.0 * k - n) / n
     return -0.5 * (n * _deviance(x) + log1p(-x * x)) - _surplus(k) - _surplus(n - k)
 
@@ -69,7 +69,7 @@ cdef int64_t _reject(uint64_t seed, int64_t n_coins) noexcept nogil:
         if edge <= 0:
             continue
         step = floor((2.0 * a / edge + b) * u + centre)
-        if fabs(step) > 0.25 * n:   # less likely than 2**-90
+        if fabs(step) > 0.25 * n:   # probability below 2**-90
             continue
         if edge >= 0.07 and v <= sure:
             break
@@ -84,7 +84,7 @@ cdef int64_t count_heads(uint64_t seed, int64_t n) noexcept nogil:
 
 
 def heads(const uint64_t[::1] seeds, int64_t n, int64_t[::1] out):
-    """Write the number of heads among n coins for each seed."""
+    """Write the number of heads in n coin tosses for each seed."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(seeds.shape[0]):
@@ -93,18 +93,18 @@ def heads(const uint64_t[::1] seeds, int64_t n, int64_t[::1] out):
 
 cdef enum:
     FEW_DRAWS = 64                 # in a part; they are placed one by one
-    MAX_LEVEL = 62                  # a part and its level have one number of 64 bits
+    MAX_LEVEL = 62                  # a part and its level fit in one 64-bit number
 
 
 cdef struct Urn:
-    const float64_t* cumulated      # weights of the stratum's rows, cumulated; NULL where all are 1
+    const float64_t* cumulated      # cumulative weights of the stratum's rows; NULL if all weights are 1
     float64_t total
     uint64_t seed
     float64_t* counts               # of the stratum's rows, in the same order
 
 
 cdef struct Part:
-    # [index, index + 1) * 2**-level of the stratum, and the places of the rows that it meets.
+    # The interval [index, index + 1) * 2**-level of the stratum, and the positions of the rows that overlap it.
     int64_t level
     uint64_t index
     Py_ssize_t first
@@ -112,7 +112,7 @@ cdef struct Part:
 
 
 cdef inline Py_ssize_t _place(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """The first place whose cumulated weight is above this share of the whole, of those from `first` to `last`."""
+    """Return the first position from `first` to `last` whose cumulative weight exceeds this share of the total."""
     cdef float64_t wanted = share * urn.total
     cdef Py_ssize_t n = last - first, half
     if urn.cumulated == NULL:
@@ -125,7 +125,7 @@ cdef inline Py_ssize_t _place(const Urn* urn, float64_t share, Py_ssize_t first,
 
 
 cdef inline Py_ssize_t _last_below(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t place) noexcept nogil:
-    """The last place that begins below this share of the whole, which falls on `place`; not before `first`."""
+    """Return the last position, from `first` to `place`, that begins below this share of the total."""
     cdef float64_t end = share * urn.total
     if urn.cumulated == NULL:
         return place - 1 if <float64_t> place >= end and place > first else place
@@ -170,9 +170,9 @@ cdef void _draw(const Urn* urn, const Part* part, int64_t n) noexcept nogil:
 
 
 cdef struct Samples:
-    void* urns                      # Urns
+    void* urns                      # the Urns object
     const uint64_t* seeds
-    float64_t* drawn                # (n_samples, n_rows), likewise the counts
+    float64_t* drawn                # (n_samples, n_rows), as is `counts`
     float64_t* counts
     Py_ssize_t n_rows
 
@@ -185,18 +185,18 @@ cdef void _fill_sample(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
 
 
 cdef class Urns:
-    """The rows of each stratum, to draw from.
+    """The rows of each stratum, for sampling with replacement.
 
     Parameters
     ----------
     order : uint32 array of shape (n_rows,)
-        The rows, one stratum after another.
+        Row indices, one stratum after another.
     cumulated : float64 array of shape (n_rows,) or None
-        Their weights, cumulated within each stratum; None where all are 1.
+        Cumulative weights within each stratum. If None, all weights are 1.
     offsets : int64 array of shape (n_strata + 1,)
-        Where the strata begin in `order`.
+        Offset of each stratum in `order`.
     draws : int64 array of shape (n_strata + 1,)
-        The numbers of draws, cumulated from 0.
+        Cumulative number of draws, starting with 0.
     """
 
     cdef const uint32_t[::1] order
@@ -225,7 +225,7 @@ cdef class Urns:
             counts[self.order[i]] = drawn[i]
 
     def fill(self, const uint64_t[::1] seeds, float64_t[:, ::1] drawn, float64_t[:, ::1] counts, int n_threads):
-        """Write to counts, one row for each seed, how often each row is drawn; `drawn` is room of as many zeros."""
+        """Write to `counts`, one row per seed, how often each row is drawn; `drawn` is a zeroed workspace."""
         cdef Samples samples
         if counts.shape[0] == 0 or counts.shape[1] == 0:
             return
@@ -274,7 +274,7 @@ cdef void _hash_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil
 
 
 def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
-    """Write a hash of each row's content; float32 rows have the hash of the same row in float64."""
+    """Write a hash of each row's values; float32 rows hash like the equal float64 rows."""
     cdef Hashing job = Hashing(&X[0, 0], sizeof(value_t), strides_of(X), X.shape[0], X.shape[1], &out[0])
     with nogil:
         share_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
@@ -285,7 +285,7 @@ def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
 cdef void _gather_tile(
     const value_t* x, Strides strides, const int64_t* rows, Py_ssize_t n, value_t* out, Strides out_strides
 ) noexcept nogil:
-    # out_strides.row counts the features; all values of a row lie in few cache lines, so rows go outside.
+    # out_strides.row is the feature stride here. A row's values share few cache lines, so the outer loop is over rows.
     cdef Py_ssize_t i, f
     cdef const value_t* row
     for i in range(n):
@@ -318,7 +318,7 @@ cdef void _gather_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nog
 
 
 def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::1] out, int n_threads):
-    """Copy some rows of X to out, shape (n_features, n_kept)."""
+    """Copy the selected rows of X to `out`, of shape (n_features, n_kept)."""
     cdef Gathering job
     job.x, job.value_size, job.strides = &X[0, 0], sizeof(value_t), strides_of(X)
     job.rows, job.n_rows, job.out = &rows[0], rows.shape[0], &out[0, 0]
@@ -328,9 +328,9 @@ def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::
 
 
 def sum_duplicates(value_t[::1] x, int32_t[::1] rows, int64_t[::1] starts):
-    """Add up values of the same place, neighbours in their column, in their order; return how many are left.
+    """Sum duplicate entries, which are adjacent within their column, in order; return the number of entries left.
 
-    All three arrays, the parts of a CSC matrix, are changed in place.
+    The three arrays, the parts of a CSC matrix, are modified in place.
     """
     cdef Py_ssize_t f, i, begin = 0, end, n = 0, first
     for f in range(starts.shape[0] - 1):
@@ -346,7 +346,7 @@ def sum_duplicates(value_t[::1] x, int32_t[::1] rows, int64_t[::1] starts):
 
 
 def hash_stored(const value_t[::1] x, const int32_t[::1] features, const int64_t[::1] starts, uint64_t[::1] out):
-    """Write a hash of each row's content, that of the same row of an array: a zero adds nothing to it."""
+    """Write a hash of each sparse row's values, equal to the hash of the dense row because zeros add nothing."""
     cdef Py_ssize_t row, i
     cdef uint64_t hashed
     with nogil:

@@ -1,4 +1,4 @@
-# Where a row's code is stored, in a sparse table.
+# Search for a row among the stored rows of a sparse table.
 
 from fastens.engine.structs cimport int32_t, uint32_t
 
@@ -6,7 +6,7 @@ from fastens.engine.structs cimport int32_t, uint32_t
 cdef inline Py_ssize_t place_of_row(
     const int32_t* rows, Py_ssize_t n_rows, Py_ssize_t begin, uint32_t row
 ) noexcept nogil:
-    """The first of ascending rows from `begin` on that is no less: most often it is near."""
+    """Return the first position from `begin` on whose row is not less; it is usually close to `begin`."""
     cdef Py_ssize_t step = 1, middle, end = begin
     while end < n_rows and <uint32_t>rows[end] < row:
         begin = end + 1

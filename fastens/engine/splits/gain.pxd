@@ -1,4 +1,4 @@
-# What a split gains, and the record of a search: shared by the searches over thresholds and over sets of categories.
+# Split gain, and the state of a search, shared by the searches over thresholds and over category sets.
 
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, cell_sums, clear_sums, sums_difference
 from fastens.engine.splits.scan cimport ScanNode
@@ -6,61 +6,62 @@ from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_
 
 
 cdef struct SplitRules:
-    # What makes a split allowed, in the fixed-point units of the sums.
+    # Conditions on a split, in the fixed-point units of the sums.
     int64_t min_count
     int64_t min_hessian
     int64_t min_weight
     float64_t l2
     float64_t min_gain
-    int64_t rows_per_threshold      # a node draws one for so many of its rows; 0: all are looked at
-    float64_t path_smooth           # pulls a child's value towards its parent's, as l2 pulls it towards 0
-    # sets of categories
+    # one random threshold is drawn for this many rows of a node; if 0, all thresholds are evaluated
+    int64_t rows_per_threshold
+    float64_t path_smooth           # shrinks a child's value towards its parent's value, as l2 shrinks it towards 0
+    # options for category sets
     float64_t category_l2           # added to l2
     float64_t category_smoothing    # in rows of the node's mean hessian
-    int64_t min_category_count      # categories of fewer rows in the node are pooled
-    int32_t max_categories          # the most on the side that has fewer; 0: no limit
-    int32_t one_hot_codes           # a feature of no more codes splits off one category at a time
+    int64_t min_category_count      # categories with fewer rows in the node are pooled
+    int32_t max_categories          # maximum on the side with fewer categories; 0 if unlimited
+    int32_t one_hot_codes           # features with at most this many codes split off one category at a time
 
 
 cdef struct ValueLimits:
-    # What binds the values of a node and of all below it.
+    # Bounds on the values of a node and of its descendants.
     float64_t lower
     float64_t upper
-    float64_t value                 # the node's own, where it is not free
-    bint is_free                    # nothing does
+    float64_t value                 # the node's value; not set if is_free
+    bint is_free                    # true if nothing constrains the values
 
 
 cdef struct Split:
-    # The best split of a node; feature -1 where there is none.
+    # The best split of a node. The feature is -1 if there is none.
     float64_t gain
     int32_t feature
     int32_t bin
-    int32_t category_set            # first word of the set of codes that go left, -1 for a numeric feature
+    int32_t category_set            # first word of the set of codes that go left; -1 for a numeric feature
     uint8_t missing_left
     Sums left
 
 
 cdef struct ScanRoom:
-    # Room for one thread to go through the codes of a feature.
+    # Workspace of one thread for the codes of a feature.
     float64_t* keys
     int32_t* codes
     uint64_t* sums
     float64_t* gradients
-    float64_t* hessians             # of several outputs: the sum over them
-    Sums pooled                     # of the categories that are rare in the node
-    # of several outputs
+    float64_t* hessians             # with several outputs: the sum over the outputs
+    Sums pooled                     # sums of the categories that are rare in the node
+    # for several outputs
     Sums* left                      # by output
     Sums* pooled_of_outputs
 
 
 cdef struct FeatureCells:
-    # The cells of a feature in a node, and what a search among its splits needs besides.
+    # The cells of a feature in a node, and the other inputs of a search over its splits.
     const Histogram* histogram
     const CellLayout* layout
     const Feature* feature
     const SplitRules* rules
     ScanRoom* room
-    uint64_t key                    # of the node's draws of thresholds
+    uint64_t key                    # key of the node's random thresholds
 
 
 cdef inline Sums sums_of_code(const FeatureCells* cells, Py_ssize_t code) noexcept nogil:
@@ -68,18 +69,19 @@ cdef inline Sums sums_of_code(const FeatureCells* cells, Py_ssize_t code) noexce
 
 
 cdef struct Scan:
-    # The search over the splits of one feature. With G, H the node's sums (H with lambda once for each side) and G_l,
-    # H_l those of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r): one division a split.
+    # The search over the splits of one feature. With G, H the sums of the node (H includes lambda once for each side)
+    # and G_l, H_l the sums of the left side, the gain is a constant plus (G_l - G H_l / H)^2 / (H_l H_r): one division
+    # per split.
     Sums total
     float64_t ratio                 # G / H
     float64_t hessian               # H
     float64_t l2
-    # where leaf values are bound, gains are those of the bound values; NULL: they are free
+    # If leaf values are bounded, gains are computed from the bounded values; NULL if they are free.
     const ValueLimits* limits
     int32_t monotone                # 1: the right side must not be lower; -1: not higher; 0: either
     float64_t node_score
-    const ScanNode* node            # the same for loops over packed cells; NULL: there are none
-    # the best split so far
+    const ScanNode* node            # the node in the form of loops over packed cells; NULL if there are no packed cells
+    # Best split so far.
     float64_t gain
     int32_t bin
     bint missing_left
@@ -93,14 +95,14 @@ cdef inline float64_t node_score(const Sums* sums, float64_t l2) noexcept nogil:
 
 
 cdef inline float64_t score_at(const Sums* sums, float64_t l2, float64_t value) noexcept nogil:
-    """The score of a set of rows whose value is not the best one: -(2 G v + (H + lambda) v^2)."""
+    """Return the score of rows whose value may differ from the optimum: -(2 G v + (H + lambda) v^2)."""
     return -value * (2.0 * <float64_t>sums.gradient + (<float64_t>sums.hessian + l2) * value)
 
 
 cdef inline float64_t limited_value(
     const Sums* sums, float64_t l2, float64_t path_smooth, const ValueLimits* parent
 ) noexcept nogil:
-    """The value of a child: the Newton step, pulled towards the parent's value, inside the parent's bounds."""
+    """Return a child's value: the Newton step, smoothed towards the parent's value, within the parent's bounds."""
     cdef float64_t hessian = <float64_t>sums.hessian + l2 + path_smooth
     cdef float64_t value = 0.0
     if hessian > 0:
@@ -111,7 +113,7 @@ cdef inline float64_t limited_value(
 cdef inline Scan start_scan(
     const Sums* total, float64_t l2, const ValueLimits* limits, const SplitRules* rules
 ) noexcept nogil:
-    """The search over the splits of a feature of a node, where it begins."""
+    """Return the initial state of a search over the splits of a feature."""
     cdef Scan scan
     scan.total = total[0]
     scan.l2 = l2
@@ -144,7 +146,7 @@ cdef inline void keep_split(float64_t gain, int32_t code, bint missing_left, Sca
 
 
 cdef inline float64_t _free_gain(const Sums* sums, const Scan* scan) noexcept nogil:
-    """What the split gains; -1 where its sides are in the wrong order, by the sign of `distance`."""
+    """Return the gain of a split, or -1 if the sign of `distance` violates the monotone constraint."""
     cdef float64_t left = <float64_t>sums.hessian + scan.l2
     cdef float64_t distance = <float64_t>sums.gradient - scan.ratio * left
     if scan.monotone * distance < 0:
@@ -153,7 +155,7 @@ cdef inline float64_t _free_gain(const Sums* sums, const Scan* scan) noexcept no
 
 
 cdef inline float64_t _limited_gain(const Sums* sums, const SplitRules* rules, const Scan* scan) noexcept nogil:
-    """What the split gains with the values that its sides may have; -1 where they are equal or in the wrong order."""
+    """Return the gain with bounded child values, or -1 if they are equal or violate the monotone constraint."""
     cdef Sums rest = sums_difference(&scan.total, sums)
     cdef float64_t left = limited_value(sums, scan.l2, rules.path_smooth, scan.limits)
     cdef float64_t right = limited_value(&rest, scan.l2, rules.path_smooth, scan.limits)

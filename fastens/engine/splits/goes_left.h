@@ -1,6 +1,5 @@
-/* Which codes of a feature go left at a split, for all kernels: of categories the codes of a set, which has a bit for
- * each; of numbers the codes 1 .. last, and code 0, missing, or not.
- */
+/* Which codes of a feature go left at a split, for all kernels: for categories the codes of a bit set, for numbers
+ * the codes 1 .. last, with or without code 0 (missing). */
 #ifndef FASTENS_GOES_LEFT_H
 #define FASTENS_GOES_LEFT_H
 
@@ -10,7 +9,7 @@
 
 #include "engine/dispatch.h"
 
-/* Words of a set of some of so many codes. */
+/* Number of words of a set of codes. */
 FASTENS_INLINE int32_t set_size(int32_t n_codes)
 {
     return (n_codes + 31) / 32;
@@ -27,15 +26,15 @@ FASTENS_INLINE void set_put(uint32_t* set, uint32_t code, int is_member)
     set[code >> 5] = is_member ? set[code >> 5] | bit : set[code >> 5] & ~bit;
 }
 
-/* Start a set with all codes or none. */
+/* Initialise a set with all codes or none. */
 FASTENS_INLINE void set_fill(uint32_t* set, int32_t n_codes, int are_members)
 {
     for (int32_t k = 0; k < set_size(n_codes); k++)
         set[k] = are_members ? ~(uint32_t)0 : 0;
 }
 
-/* A number's code, in its own width, in one comparison: shift is 1 where missing values go right, since 0 - 1 is the
- * largest code, else 0; limit is last - shift. There must be a code that goes left. */
+/* Tests a numeric code in its own width with one comparison. shift is 1 if missing values go right, since 0 - 1
+ * wraps to the largest code, else 0. limit is last - shift. At least one code must go left. */
 FASTENS_INLINE int up_to_uint8_t(uint8_t code, uint8_t shift, uint8_t limit)
 {
     return (uint8_t)(code - shift) <= limit;
@@ -46,7 +45,7 @@ FASTENS_INLINE int up_to_uint16_t(uint16_t code, uint16_t shift, uint16_t limit)
     return (uint16_t)(code - shift) <= limit;
 }
 
-/* Any node of a tree as it is kept: first is -1, or the first word of its set. */
+/* Tests a code at a stored node: first is -1, or the first word of its set. */
 FASTENS_INLINE int code_goes_left(const uint32_t* words, int32_t first, uint32_t last, int missing_left, uint32_t code)
 {
     if (first >= 0)
@@ -54,9 +53,9 @@ FASTENS_INLINE int code_goes_left(const uint32_t* words, int32_t first, uint32_t
     return code == 0 ? missing_left : code <= last;
 }
 
-/* The last code on the left of a threshold in the gap between two codes that a node has, none between them: of the
- * boundaries of bins in the gap, the one nearest to its middle, so that new values there go the way of the nearer side.
- * An infinity is cut off from all finite values. Code c ends at thresholds[c - 1]. */
+/* Returns the last code on the left of a threshold in the gap between two adjacent codes of a node. The bin edge
+ * nearest to the middle of the gap is used, so that new values in the gap go to the nearer side. Infinities are
+ * separated from all finite values. Bin c ends at thresholds[c - 1]. */
 FASTENS_INLINE int32_t middle_code(const double* thresholds, int32_t low, int32_t high)
 {
     int32_t first = low - 1, last = high - 2;

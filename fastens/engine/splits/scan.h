@@ -1,4 +1,4 @@
-/* Gains of the splits of one feature from the running sums of its packed cells, and the best of them. */
+/* Gains of the splits of one feature, from the running sums of its packed cells, and their maximum. */
 #ifndef FASTENS_SCAN_H
 #define FASTENS_SCAN_H
 
@@ -9,22 +9,22 @@
 #include "engine/dispatch.h"
 #include "engine/histograms/cells.h"
 
-/* A node as the loop reads it; see Scan in gain.pxd. */
+/* A node as the loops read it; see Scan in gain.pxd. */
 typedef struct {
     CellLayout layout;
     double ratio, hessian, l2;
-    /* where leaf values are bound */
+    /* if leaf values are bounded */
     double total_gradient, total_hessian;
     double lower, upper;
-    double smooth, smooth_gradient; /* path_smooth, and times the value of the node */
+    double smooth, smooth_gradient; /* path_smooth, and path_smooth times the value of the node */
     double node_score;
-    /* of several outputs: what this one's gain and hessian are multiplied with before they are summed up */
+    /* for several outputs: factors of this output's gain and hessian before they are summed */
     double gain_unit, hessian_unit;
 } ScanNode;
 
-/* sums[i] = start + cells[0] + ... + cells[i]. Four a turn: a loop of so few instructions is up to a third slower where
- * its branch happens to lie across 32 bytes of code. NEON's two lanes would take longer (2.0 for 1.3 cycles a cell, by
- * llvm-mca for Neoverse N1). */
+/* Computes sums[i] = start + cells[0] + ... + cells[i], four per iteration: such a short loop is up to a third
+ * slower if its branch happens to cross 32 bytes of code. NEON's two lanes would be slower (2.0 instead of 1.3
+ * cycles per cell, by llvm-mca for Neoverse N1). */
 static inline void running_sums_plain(const uint64_t* cells, ptrdiff_t n, uint64_t start, uint64_t* sums)
 {
     ptrdiff_t i = 0;
@@ -71,11 +71,11 @@ static inline void running_sums(const uint64_t* cells, ptrdiff_t n, uint64_t sta
 }
 #endif
 
-/* Running sums of packed cells that have no room for them, as numbers, which hold them exactly. */
+/* Running sums that would overflow packed cells, as doubles, which represent them exactly. */
 static inline void large_sums(const uint64_t* cells, ptrdiff_t n, uint64_t start, const CellLayout* node_layout,
                               int64_t* counts, double* gradients, double* hessians)
 {
-    const CellLayout layout = *node_layout; /* a copy: what is written could be one of its fields */
+    const CellLayout layout = *node_layout; /* a copy, which the stores below cannot alias */
     Sums sums = unpack(start, &layout);
     for (ptrdiff_t i = 0; i < n; i++) {
         Sums cell = unpack(cells[i], &layout);
@@ -90,8 +90,8 @@ static inline int64_t hessian_of(uint64_t word, const CellLayout* layout)
     return (int64_t)((word >> layout->hessian_shift) & layout->hessian_mask);
 }
 
-/* Leave out of the splits first .. end - 1 those with less hessian than `least` on the left, or more than `most`: few,
- * if any, for sides of enough rows seldom have too little. */
+/* Removes from the splits first .. end - 1 those with hessian below `least` or above `most` on the left. There are
+ * few, because sides with enough rows rarely have too small a hessian. */
 static inline void leave_out_light(
     const uint64_t* sums, const CellLayout* layout, int64_t least, int64_t most, ptrdiff_t* first, ptrdiff_t* end)
 {
@@ -101,7 +101,7 @@ static inline void leave_out_light(
         --*end;
 }
 
-/* A split where values are free: that of the right side is above the left one's as `distance` is above 0. */
+/* A split with unbounded values. The right value is above the left one if `distance` is positive. */
 typedef struct {
     double hessian, distance, gain;
 } FreeSplit;
@@ -121,10 +121,9 @@ FASTENS_INLINE FreeSplit free_split(uint64_t sums, const ScanNode* s)
     return free_split_of(gradient_number(sums, &s->layout), hessian_number(sums, &s->layout), s);
 }
 
-/* The loops of gains write gains[i] for the split with sums[i] on the left, -1 where it is not allowed, and the largest
- * of them, -1 where there are none; none is NaN. `monotone` is 1 where the right side must not be lower, -1 where it
- * must not be higher, else 0.
- */
+/* The gain loops write gains[i] for the split with sums[i] on the left (-1 if it is not allowed) and the largest
+ * gain (-1 if there is none); gains are never NaN. `monotone` is 1 if the right side must not be lower, -1 if it
+ * must not be higher, and 0 otherwise. */
 FASTENS_INLINE void split_gains_loop(
     const uint64_t* sums, ptrdiff_t n, const ScanNode* node, double* gains, double* largest)
 {
@@ -139,7 +138,7 @@ FASTENS_INLINE void split_gains_loop(
     *largest = most;
 }
 
-/* The same for sums that packed cells do not hold. */
+/* Gains from sums that would overflow packed cells. */
 FASTENS_INLINE void large_gains_loop(
     const double* gradients, const double* hessians, ptrdiff_t n, const ScanNode* node, double* gains, double* largest)
 {
@@ -154,7 +153,7 @@ FASTENS_INLINE void large_gains_loop(
     *largest = most;
 }
 
-/* The same where values are free, but in order. */
+/* Gains with unbounded values under a monotone constraint. */
 FASTENS_INLINE void ordered_gains_loop(
     const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest)
 {
@@ -171,7 +170,7 @@ FASTENS_INLINE void ordered_gains_loop(
     *largest = most;
 }
 
-/* The same for one of several outputs: adds its part of the gains, and of the hessians on the left. */
+/* Gains of one of several outputs: adds its share to the gains and to the hessians on the left. */
 FASTENS_INLINE void joint_gains_loop(
     const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* hessians)
 {
@@ -193,7 +192,7 @@ FASTENS_INLINE double bound_value(double gradient, double hessian, const ScanNod
     return value > s->upper ? s->upper : value;
 }
 
-/* The same where values are bound: as `limited_gain` of gain.pxd, operation by operation. */
+/* Gains with bounded values: the same operations in the same order as `_limited_gain` of gain.pxd. */
 FASTENS_INLINE void bound_gains_loop(
     const uint64_t* sums, ptrdiff_t n, const ScanNode* node, int32_t monotone, double* gains, double* largest)
 {
@@ -243,7 +242,7 @@ FASTENS_CHOOSE(joint_gains,
     (sums, n, node, monotone, gains, hessians))
 FASTENS_CHOOSE(largest, (const double* values, ptrdiff_t n, double* found), (values, n, found))
 
-/* The first place of a number that there is. */
+/* Returns the first index of a number, which must occur. */
 static inline ptrdiff_t place_of(double number, const double* numbers)
 {
     ptrdiff_t i = 0;

@@ -6,23 +6,23 @@ from fastens.engine.structs cimport Feature, int32_t, int64_t, uint64_t, uint8_t
 
 
 cdef struct Side:
-    # One of the two nodes of a task: its cells and what is known of its splits.
-    int32_t node                    # -1: not there
+    # One of the two nodes of a task: its cells and the state of its search.
+    int32_t node                    # -1 if absent
     bint wanted
-    Histogram* histograms           # of each output
+    Histogram* histograms           # one for each output
     uint8_t* allowed
-    uint64_t key                    # of its draws of thresholds
-    Split* best                     # the best split of the features searched in each part
-    # where searches for one output begin: over thresholds or single categories, and over sets of categories
+    uint64_t key                    # key of the node's random thresholds
+    Split* best                     # best split among the features of each part
+    # Initial search states for one output: over thresholds or single categories, and over category sets.
     Scan of_values
     Scan of_sets
-    ScanNode node_of_values         # of the first
+    ScanNode node_of_values         # loop form of of_values
 
 
 cdef inline FeatureCells cells_of_output(
     const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t output
 ) noexcept nogil:
-    """The cells of a feature for one output."""
+    """Return the cells of a feature for one output."""
     cdef const Output* out = &ws.outputs[output]
     return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room, side.key)
 

@@ -29,9 +29,9 @@ from fastens.engine.team cimport next_item, share
 
 cdef struct Best:
     # The best split of a feature so far.
-    float64_t gain                  # but for what is the same for all splits
+    float64_t gain                  # without the terms that are equal for all splits
     int32_t bin
-    int32_t ordered_by              # the output whose gradients put categories in order
+    int32_t ordered_by              # output whose gradients order the categories
     bint missing_left
     bint found
 
@@ -39,7 +39,7 @@ cdef struct Best:
 # Splits on thresholds ------------------------------------------------------------------------------------------------
 
 cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noexcept nogil:
-    """The node for one output: as Scan in gain.pxd, with the factor H that differs between outputs."""
+    """Return the node for one output, as Scan in gain.pxd, with the factor H that differs between outputs."""
     cdef ScanNode node
     node.layout = out.quantised.layout
     node.l2 = l2
@@ -51,7 +51,7 @@ cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noe
 
 
 cdef inline float64_t _same_for_all(const Output* out, const Sums* total, float64_t l2) noexcept nogil:
-    """What the gains of `_scan_node` leave out."""
+    """Return the constant term that the gains of `_scan_node` omit."""
     cdef float64_t gradient = <float64_t>total.gradient, hessian = <float64_t>total.hessian + 2.0 * l2
     return out.gain_unit * ((gradient * gradient / hessian if hessian > 0 else 0.0) - node_score(total, out.rules.l2))
 
@@ -59,7 +59,7 @@ cdef inline float64_t _same_for_all(const Output* out, const Sums* total, float6
 cdef void _add_wide(
     const FeatureCells* cells, const ScanNode* node, bint missing_left, const Thresholds* among
 ) noexcept nogil:
-    """As `joint_gains`, from wide cells."""
+    """Add the gains of one output as `joint_gains` does, from wide cells."""
     cdef ScanRoom* room = cells.room
     cdef Sums left, cell
     cdef float64_t hessian, distance
@@ -84,7 +84,7 @@ cdef void _scan(
     const Workspace* ws, const Side* side, const Feature* feature, int32_t last, bint missing_left, ScanRoom* room,
     Best* best,
 ) noexcept nogil:
-    """The best split `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
+    """Find the best split `code <= 1 .. last` with a value on the left. Equal splits resolve to the first code."""
     cdef float64_t* hessians = room.hessians
     cdef const Sums* totals = sums_of_node(ws, side.node, 0)
     cdef const Output* out
@@ -139,7 +139,7 @@ cdef inline Sums _sums_of_place(
 
 
 cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room) noexcept nogil:
-    """The sums of the categories that are too rare in the node, for every output; counts are those of all outputs."""
+    """Sum the categories that are rare in the node, for every output. Counts are summed over all outputs."""
     cdef FeatureCells cells
     cdef Sums cell
     cdef int32_t o, code
@@ -155,7 +155,7 @@ cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* featu
 cdef float64_t _gain_of_set(
     const Workspace* ws, const Side* side, const Feature* feature, const Sums* left
 ) noexcept nogil:
-    """What the split gains; -1 where it is not allowed."""
+    """Return the gain of the split, or -1 if it is not allowed."""
     cdef const Output* out
     cdef Sums rest
     cdef float64_t l2, gain = 0.0, left_hessian = 0.0, right_hessian = 0.0
@@ -176,7 +176,7 @@ cdef float64_t _gain_of_set(
 cdef void _scan_order(
     const Workspace* ws, const Side* side, const Feature* feature, int32_t ordered_by, ScanRoom* room, Best* best
 ) noexcept nogil:
-    """The best split of the categories in the order of one output's gradients; `bin` is the place of the last."""
+    """Find the best split in the category order of one output's gradients; `bin` is the last position on the left."""
     cdef const SplitRules* rules = &ws.outputs[0].rules
     cdef bint enough, one_hot = is_one_hot(feature, rules)
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, ordered_by)
@@ -207,7 +207,7 @@ cdef void _scan_order(
 cdef void best_joint_split(
     const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* split
 ) noexcept nogil:
-    """Write the feature's best split to `split`; its `category_set` is the output that categories are ordered by."""
+    """Write the feature's best split to `split`; its `category_set` is the output that orders the categories."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
     cdef const Output* out
     cdef Best best
@@ -233,7 +233,7 @@ cdef void best_joint_split(
 
 
 cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* room, Split* split) noexcept nogil:
-    """The sums on the left of a node's split, for every output; return the output that categories are ordered by."""
+    """Compute the left sums of a node's split for every output; return the output that orders the categories."""
     cdef const Feature* feature = &ws.features[split.feature]
     cdef Sums* left = &ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]
     cdef Sums cell
@@ -257,7 +257,7 @@ cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* roo
         return by
     split.bin = centre_of_gap(&cells, split.bin)
     if sums_of_code(&cells, 0).count == 0:
-        # The node has no missing value to learn from: one follows the larger side.
+        # The node has no missing values, so later ones follow the larger side.
         split.missing_left = _left_is_larger(ws, side.node, left)
     return by
 
@@ -271,38 +271,39 @@ cdef bint _left_is_larger(const Workspace* ws, int32_t node, const Sums* left) n
 
 
 cdef enum:
-    THREAD_GRAIN = 3 << 9           # work that is worth another thread: some 0.6 microseconds
-    # A node of up to so many rows is counted by columns, some of them at a time, which are searched while their cells
-    # are near, each thread its own; of more rows, by rows: then no thread has to read them all, but what they counted
-    # must be added up. 1000 rows of 20 000 columns: a tree takes 0.22 s by columns, 0.55 by rows (one thread).
+    THREAD_GRAIN = 3 << 9           # work that justifies another thread: about 0.6 microseconds
+    # Nodes up to this size are counted by columns, a block at a time, and searched while the cells are in the cache, in
+    # parallel over columns. Larger nodes are counted by rows, so that no thread reads all rows, but the threads'
+    # histograms must be merged. 1000 rows of 20 000 columns: a tree takes 0.22 s by columns and 0.55 s by rows (one
+    # thread).
     ROWS_BY_COLUMNS = 1 << 11
 
 
 cdef struct Search:
     Workspace* ws
     const Task* task
-    int32_t room                    # of the first part; those of the others follow
-    int32_t n_partials              # 0: the node's rows are not yet counted
+    int32_t room                    # index of the first part's workspace; the others follow
+    int32_t n_partials              # 0 if the node's rows are not yet counted
     Histogram* parent
     Side counted
     Side difference
 
 
 cdef struct SmallTasks:
-    # Those too small for several threads, which take them as they come.
+    # Tasks that are too small for several threads; threads take them from a shared counter.
     Workspace* ws
     int32_t next
 
 
 cdef int32_t _threads(const Workspace* ws, const Task* task) noexcept nogil:
-    """How many threads a task is worth."""
+    """Return the number of threads that a task justifies."""
     cdef const Node* node = &ws.nodes[task.counted]
     cdef int64_t work = (node.end - node.begin) * ws.table.codes_per_row + UPDATES_PER_CODE * ws.table.n_codes
     return <int32_t>max(1, min(<int64_t>ws.n_threads, ws.n_outputs * work // THREAD_GRAIN))
 
 
 cdef void run_tasks(Workspace* ws) noexcept nogil:
-    """Find the best splits of the planned tasks: large ones on all threads, then small ones side by side."""
+    """Find the best splits of the planned tasks: large tasks use all threads, small ones run in parallel."""
     cdef SmallTasks small = SmallTasks(ws, 0)
     cdef int32_t i, n_threads, n_small = 0
     cdef bint side_by_side
@@ -328,7 +329,7 @@ cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept nogil:
-    """Count a node whose histogram is stored, and show the cells of each output."""
+    """Count a node whose histogram is stored, and return the cells of each output through `cells`."""
     cdef Histogram counted
     cdef int32_t o
     cdef Search search
@@ -344,14 +345,14 @@ cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept 
 
 
 cdef void search_counted(Workspace* ws, const Task* task) noexcept nogil:
-    """Find the best splits of a task whose node is counted."""
+    """Find the best splits of a task whose node is already counted."""
     cdef Search search
     search.ws, search.task, search.room, search.n_partials = ws, task, 0, 1
     _search(&search, _threads(ws, task))
 
 
 cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_threads) noexcept nogil:
-    """Count and search; on one thread, with that room, or on several."""
+    """Count and search a task, on one thread with the given workspace or on several threads."""
     cdef const Node* node = &ws.nodes[task.counted]
     cdef Search search
     search.ws, search.task, search.room, search.n_partials = ws, task, room, 0
@@ -367,7 +368,7 @@ cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_thr
 
 
 cdef Histogram _counted_histogram(const Search* search, int32_t output) noexcept nogil:
-    """Where the counted node's cells go: its slot, or the room of the first part."""
+    """Return the counted node's histogram: in its slot, or in the workspace of the first part."""
     cdef const Node* node = &search.ws.nodes[search.task.counted]
     if node.slot >= 0:
         return node_histogram(search.ws, node, node.slot, output)
@@ -375,7 +376,7 @@ cdef Histogram _counted_histogram(const Search* search, int32_t output) noexcept
 
 
 cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Count some of the rows: the first part into the node's own cells, the others into their partials."""
+    """Count some of the rows: the first part into the node's cells, the others into partial histograms."""
     cdef const Search* search = <const Search*>job
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.task.counted]
@@ -393,7 +394,7 @@ cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 cdef inline void _merge_column(
     const Search* search, Histogram* target, int32_t output, const Column* column
 ) noexcept nogil:
-    """Add the threads' partials to the counted node's cells."""
+    """Add the threads' partial histograms to the counted node's cells."""
     cdef Histogram partial
     cdef int32_t t
     for t in range(1, search.n_partials):
@@ -402,7 +403,7 @@ cdef inline void _merge_column(
 
 
 cdef void _merge(Search* search) noexcept nogil:
-    """The same for all columns, where that must be done before the search."""
+    """Merge all columns, if this must precede the search."""
     cdef Workspace* ws = search.ws
     cdef Histogram target
     cdef int32_t c, o
@@ -438,9 +439,9 @@ cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
 
 
 cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
-    """Merge the partials, subtract, and find the best splits, one column after the other.
+    """Merge the partial histograms, subtract, and find the best splits, column by column.
 
-    The root must come with its partials merged, since its sums are read from its first column.
+    The root's partial histograms must already be merged, because its sums are read from its first column.
     """
     cdef Workspace* ws = search.ws
     cdef const Task* task = search.task
@@ -468,19 +469,22 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
 
 
 cdef void _sum_root(Workspace* ws, const Histogram* histograms) noexcept nogil:
-    """From the first column."""
+    """Compute the root's sums from its first column."""
     cdef int32_t o
     for o in range(ws.n_outputs):
         _set_root(ws, o, column_sums(&histograms[o], &ws.table.columns[0], &ws.outputs[o].quantised.layout))
 
 
 cdef void _note_rare_codes(Workspace* ws, const Histogram* root) noexcept nogil:
-    """Take note whether packed cells hold all rows of any code, from what was counted here."""
+    """Check on the local rows if packed cells can hold all rows of any code."""
     ws.codes_are_rare = ws.root_is_packed or _has_rare_codes(ws, root)
 
 
 cdef bint _has_rare_codes(const Workspace* ws, const Histogram* root) noexcept nogil:
-    """Whether all other nodes may have packed cells, however many rows: not told for bundles and several outputs."""
+    """Return True if all other nodes may have packed cells, whatever their size.
+
+    Always False for bundles and several outputs, which are not checked.
+    """
     cdef const CellLayout* layout = &ws.outputs[0].quantised.layout
     cdef const Column* column
     cdef Py_ssize_t i
@@ -496,7 +500,7 @@ cdef bint _has_rare_codes(const Workspace* ws, const Histogram* root) noexcept n
 
 
 cdef void _sum_rows(Workspace* ws) noexcept nogil:
-    """The same from the rows."""
+    """Compute the root's sums from the rows."""
     cdef Node* root = &ws.nodes[0]
     cdef int32_t o
     for o in range(ws.n_outputs):
@@ -513,7 +517,7 @@ cdef void _set_root(Workspace* ws, int32_t output, Sums sums) noexcept nogil:
 
 
 cdef int32_t _first_of_part(const Workspace* ws, int32_t part, int32_t n_parts) noexcept nogil:
-    """The first column with its share of the work before it; of sparse rows, one that begins a word of a mask."""
+    """Return a part's first column, by equal work; for sparse rows, it begins a mask word."""
     cdef int32_t begin = 0, end = ws.table.n_columns, middle
     if part == n_parts:
         return end
@@ -527,7 +531,7 @@ cdef int32_t _first_of_part(const Workspace* ws, int32_t part, int32_t n_parts) 
 
 
 cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Some of the columns: neighbours, whose cells lie together."""
+    """Search some adjacent columns, whose cells are contiguous."""
     cdef Search* search = <Search*>job
     cdef Workspace* ws = search.ws
     cdef Columns columns = Columns(_first_of_part(ws, part, n_parts), _first_of_part(ws, part + 1, n_parts))
@@ -543,11 +547,11 @@ cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _count_and_search(const Search* of_all, Columns columns, int32_t part) noexcept nogil:
-    """Some columns after the other; the cells of a node that is not stored all have the same place."""
+    """Count and search columns one by one; columns of a node that is not stored share one buffer."""
     cdef Search search = of_all[0]
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
-    # What is found is looked at again only in cells of categories, or of several outputs; bundles have cells apart.
+    # Cells are read again only for category sets and several outputs; bundles have separate cells.
     cdef bint is_needed = node.slot >= 0 or ws.n_outputs > 1 or ws.words_per_node > 0
     cdef Histogram here
     cdef Columns block
@@ -589,7 +593,7 @@ cdef void _search_column(Search* search, const Column* column, int32_t part) noe
 
 
 cdef inline void _complete_column(Search* search, const Column* column, int32_t output) noexcept nogil:
-    """The cells of both nodes for one output."""
+    """Complete the cells of both nodes for one output."""
     cdef Workspace* ws = search.ws
     cdef Histogram* counted = &search.counted.histograms[output]
     cdef const CellLayout* layout = &ws.outputs[output].quantised.layout
@@ -603,7 +607,7 @@ cdef inline void _complete_column(Search* search, const Column* column, int32_t 
 # Sparse rows ---------------------------------------------------------------------------------------------------------
 
 cdef void _search_sparse(Search* search, Columns columns, int32_t part) noexcept nogil:
-    """Count and search the columns that may be split on; note which of them may in the nodes themselves."""
+    """Count and search the columns that may be split on, and record which of them the child nodes may use."""
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
     cdef const uint64_t* active = active_columns(ws, max(node.parent, 0))
@@ -631,7 +635,7 @@ cdef void _clear_words(const Workspace* ws, int32_t node, Columns columns) noexc
 
 
 cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcept nogil:
-    """A node has splits on a feature only if enough of its rows have other codes than that of zeros."""
+    """Search a column. A node can split only if enough of its rows have other codes than the code of zeros."""
     cdef Workspace* ws = search.ws
     cdef const Feature* feature = &ws.features[c]
     cdef const CellLayout* layout
@@ -653,7 +657,7 @@ cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcep
 
 
 cdef int64_t _subtract_sparse(Search* search, int32_t c, int32_t output, bint only_zeros) noexcept nogil:
-    """The other node's cells; return how many of its rows have stored codes."""
+    """Compute the other node's cells; return the number of its rows with stored codes."""
     cdef Workspace* ws = search.ws
     cdef const Feature* feature = &ws.features[c]
     cdef const CellLayout* layout = &ws.outputs[output].quantised.layout
@@ -675,7 +679,7 @@ cdef int64_t _subtract_sparse(Search* search, int32_t c, int32_t output, bint on
 cdef void _search_side(
     Workspace* ws, const Feature* feature, Side* side, int32_t first_room, int32_t part
 ) noexcept nogil:
-    """Keep the feature's best split if it is better than that of those before it in the part."""
+    """Keep the feature's best split if it is better than the best split of the part so far."""
     cdef const Scan* start = &side.of_values
     cdef ScanRoom* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
@@ -694,14 +698,14 @@ cdef void _search_side(
 
 
 cdef inline bint _is_better(const Split* split, const Split* other) noexcept nogil:
-    """Of equal splits, that on the first feature is better."""
+    """Return True if the split is better. Ties go to the feature with the lower index."""
     if split.feature < 0 or other.feature < 0:
         return split.feature >= 0
     return split.gain > other.gain or (split.gain == other.gain and split.feature < other.feature)
 
 
 cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) noexcept nogil:
-    """The best of the parts' splits."""
+    """Keep the best of the parts' splits."""
     cdef int32_t t, by = 0
     cdef FeatureCells cells
     cdef Node* node
@@ -721,6 +725,6 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) n
         node.split.category_set = side.node * ws.words_per_node
         cells = cells_of_output(ws, side, &ws.features[node.split.feature], &ws.rooms[room], by)
         write_category_set(&cells, &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node)
-        node.split.missing_left = sums_of_code(&cells, 0).count == 0  # its way is free: see unseen.pyx
+        node.split.missing_left = sums_of_code(&cells, 0).count == 0  # this side is free: see unseen.pyx
     if ws.n_outputs > 1:
         node.split.left = ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]

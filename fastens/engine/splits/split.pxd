@@ -10,7 +10,7 @@ cdef void sort_by_key(float64_t* keys, int32_t* codes, int32_t n) noexcept nogil
 
 
 cdef enum:
-    POOL = -1                       # stands for all the rare categories of a node
+    POOL = -1                       # stands for all rare categories of a node
 
 
 cdef inline bint is_one_hot(const Feature* feature, const SplitRules* rules) noexcept nogil:
@@ -18,7 +18,7 @@ cdef inline bint is_one_hot(const Feature* feature, const SplitRules* rules) noe
 
 
 cdef inline bint is_rare(int32_t code, int64_t count, const SplitRules* rules) noexcept nogil:
-    """Missing, code 0, is no category and never rare."""
+    """Return True if a category is rare. Code 0, missing, is not a category and is never rare."""
     return code > 0 and count < rules.min_category_count
 
 
@@ -28,20 +28,20 @@ cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil
 cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil
 
 
-# What is drawn at random of what a tree and each of its nodes may split at: features, and thresholds of each of them.
+# Random choices of a tree and of its nodes: features, and thresholds of each feature.
 
 
 cdef void draw_tree_features(Workspace* ws) noexcept nogil
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil
 
-# The counters of nodes among those of a tree's seed; features.pyx has others.
+# Counters of the nodes' thresholds in a tree's random stream; the feature draws of split.pyx use others.
 cdef enum:
     FIRST_OF_NODES = 1 << 30
     FEWEST_THRESHOLDS = 2
 
 
 cdef struct Thresholds:
-    # Those after the codes first + 1 .. end; or one drawn from each of n equal parts of them.
+    # Thresholds after the codes first + 1 .. end, or one drawn at random from each of n equal parts of them.
     Py_ssize_t first
     Py_ssize_t end
     Py_ssize_t n
@@ -50,14 +50,14 @@ cdef struct Thresholds:
 
 
 cdef inline uint64_t key_of_thresholds(uint64_t seed, int32_t node) noexcept nogil:
-    """What the draws of all features of a node follow from."""
+    """Return the key of the random thresholds of a node."""
     return random_bits(seed, (<uint64_t>FIRST_OF_NODES << 32) + <uint64_t>node)
 
 
 cdef inline Thresholds thresholds_among(
     const FeatureCells* cells, int64_t n_rows, Py_ssize_t first, Py_ssize_t end
 ) noexcept nogil:
-    """Those to look at where the ones from `first` to before `end` leave enough of the node's rows on both sides."""
+    """Return the thresholds to evaluate among first .. end - 1, which leave both sides large enough."""
     cdef Py_ssize_t n = max(end - first, 0), most = n
     if cells.rules.rows_per_threshold > 0:
         most = max(<Py_ssize_t>(n_rows // cells.rules.rows_per_threshold), <Py_ssize_t>FEWEST_THRESHOLDS)
@@ -67,7 +67,7 @@ cdef inline Thresholds thresholds_among(
 
 
 cdef inline Py_ssize_t threshold_at(const Thresholds* among, Py_ssize_t k) noexcept nogil:
-    """The one of that number, k below n; they ascend."""
+    """Return the k-th threshold, for k < n, in ascending order."""
     cdef Py_ssize_t begin, end, n = among.end - among.first
     if not among.are_drawn:
         return among.first + k

@@ -22,7 +22,7 @@ from fastens.engine.splits.scan cimport (
 
 
 cdef enum:
-    FEW_CODES = 32                  # up to so many, insertion sort is fastest
+    FEW_CODES = 32                  # up to this number, insertion sort is fastest
 
 
 cdef inline bint _precedes(const float64_t* keys, const int32_t* codes, int32_t a, int32_t b) noexcept nogil:
@@ -35,7 +35,7 @@ cdef inline void _swap(float64_t* keys, int32_t* codes, int32_t a, int32_t b) no
 
 
 cdef void sort_by_key(float64_t* keys, int32_t* codes, int32_t n) noexcept nogil:
-    """Sort the codes by their keys, those of equal keys by themselves."""
+    """Sort the codes by their keys, with ties in code order."""
     cdef int32_t start, end
     if n <= FEW_CODES:
         for end in range(1, n):
@@ -49,7 +49,7 @@ cdef void sort_by_key(float64_t* keys, int32_t* codes, int32_t n) noexcept nogil
 
 
 cdef inline void _insert(float64_t* keys, int32_t* codes, int32_t place) noexcept nogil:
-    """Move a code down to its place among those before it, which are sorted."""
+    """Insert a code into the sorted codes before it."""
     cdef float64_t key = keys[place]
     cdef int32_t code = codes[place]
     while place > 0 and (keys[place - 1] > key or (keys[place - 1] == key and codes[place - 1] > code)):
@@ -73,7 +73,7 @@ cdef void _sift_down(float64_t* keys, int32_t* codes, int32_t root, int32_t end)
 
 
 cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil:
-    """What is added to lambda for the freedom of choosing a set."""
+    """Return the additional L2 penalty for category sets."""
     return 0.0 if is_one_hot(feature, rules) else rules.category_l2
 
 
@@ -83,7 +83,7 @@ cdef inline void _append(ScanRoom* room, int32_t n, int32_t code, const Sums* su
 
 
 cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil:
-    """Sort the node's categories, the rare ones as one, by smoothed gradient over hessian; return how many they are."""
+    """Sort the node's categories by smoothed gradient over hessian, with rare ones pooled; return their number."""
     cdef const SplitRules* rules = cells.rules
     cdef ScanRoom* room = cells.room
     cdef int32_t code, n = 0
@@ -111,7 +111,7 @@ cdef inline Sums _sums_of_place(const FeatureCells* cells, int32_t place) noexce
 
 
 cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil:
-    """The best split of the ordered categories; `bin` is the place of the last one on the left, counted from 1."""
+    """Find the best split of the ordered categories; `bin` is the position of the last one on the left, from 1."""
     cdef const SplitRules* rules = cells.rules
     cdef int32_t k, n = order_categories(cells)
     cdef bint one_hot = is_one_hot(cells.feature, rules)
@@ -133,7 +133,7 @@ cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil:
 
 
 cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil:
-    """Write the bit set of the codes that go left; codes that the node does not have go to its larger side."""
+    """Write the bit set of the codes that go left; codes that do not occur in the node follow its larger side."""
     cdef int32_t code, k, n = order_categories(cells)
     cdef bint one_hot = is_one_hot(cells.feature, cells.rules), left
     cdef int64_t hessian = 0, count
@@ -152,14 +152,14 @@ cdef void write_category_set(const FeatureCells* cells, const Split* split, uint
 
 
 cdef enum:
-    MOST_SHUFFLED = 1 << 15         # a shuffle of more features leaves the caches, for each node
-    ROUNDS = 4                      # from three on, the permutations are pseudo-random (Luby & Rackoff 1988)
+    MOST_SHUFFLED = 1 << 15         # shuffling more features for each node would exceed the cache
+    ROUNDS = 4                      # three rounds already give pseudo-random permutations (Luby & Rackoff 1988)
 
-cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of a tree's own draw; nodes have theirs from 0 on
+cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of the tree's own draw; nodes count from 0
 
 
 cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* allowed, int32_t* order) noexcept nogil:
-    """Leave `wanted` of the allowed features; depends only on the tree's seed and the counter."""
+    """Keep `wanted` of the allowed features; depends only on the tree's seed and the counter."""
     cdef const float64_t* weights = ws.limits.feature_weights
     cdef int32_t i, j, n = 0
     cdef uint64_t seed = random_bits(ws.seed, counter)
@@ -180,7 +180,7 @@ cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* 
 
 
 cdef void draw_tree_features(Workspace* ws) noexcept nogil:
-    """The features of the tree that is to be grown now; those of weight 0 are in none."""
+    """Draw the features of the next tree; features of weight 0 are never drawn."""
     cdef int32_t f
     for f in range(ws.table.n_features):
         ws.of_tree[f] = ws.limits.feature_weights == NULL or ws.limits.feature_weights[f] > 0
@@ -188,7 +188,7 @@ cdef void draw_tree_features(Workspace* ws) noexcept nogil:
 
 
 cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint8_t* allowed) noexcept nogil:
-    """Leave the features that may stand on one path with those above the node."""
+    """Keep the features that are allowed together with the features on the node's path."""
     cdef int32_t f, n_features = ws.table.n_features, n_words = mask_words(n_features)
     cdef uint64_t* excluded = masks + n_words
     memset(masks, 0, 2 * n_words * sizeof(uint64_t))
@@ -201,7 +201,7 @@ cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint
 
 
 cdef int32_t _permuted(uint64_t seed, int32_t n, int32_t place) noexcept nogil:
-    """Where a random permutation of n puts a place: a Feistel network of the next power of two, walked back into n."""
+    """Return the image of a position under a random permutation of n: a cycle-walking Feistel network."""
     cdef int32_t r, half, bits = 2
     cdef uint64_t high, low, x = <uint64_t>place
     while <int64_t>1 << bits < n:
@@ -220,7 +220,7 @@ cdef int32_t _permuted(uint64_t seed, int32_t n, int32_t place) noexcept nogil:
 
 
 cdef void _ask_for_each(const Workspace* ws, int32_t node, uint8_t* allowed) noexcept nogil:
-    """Draw for those features alone that the node is searched for."""
+    """Draw only among the features that the node is searched for."""
     cdef int32_t n = ws.table.n_features
     cdef uint64_t seed = random_bits(ws.seed, node)
     cdef const uint64_t* active = active_columns(ws, max(ws.nodes[node].parent, 0))
@@ -231,7 +231,7 @@ cdef void _ask_for_each(const Workspace* ws, int32_t node, uint8_t* allowed) noe
 
 
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil:
-    """Mark the features that the node may split on, of those that it is searched for; with the memory of one room."""
+    """Mark the features that the node may split on among those it is searched for, using one thread's workspace."""
     cdef int32_t f, n = ws.table.n_features
     cdef bint is_drawn = ws.limits.features_per_split < n
     cdef bint is_bound = binds_paths(&ws.limits) or ws.features_per_tree < n or ws.limits.feature_weights != NULL
@@ -250,7 +250,7 @@ cdef float64_t MARGIN = 2.0 ** -30
 
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil:
-    """The sums over all rows of the node."""
+    """Return the sums over all rows of the node."""
     cdef Sums total, cell
     cdef int32_t code
     clear_sums(&total)
@@ -261,7 +261,7 @@ cdef Sums column_sums(const Histogram* histogram, const Column* column, const Ce
 
 
 cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
-    """The node as the loops over packed cells read it."""
+    """Return the node as the loops over packed cells read it."""
     cdef ScanNode node
     node.layout = layout[0]
     node.ratio, node.hessian, node.l2 = scan.ratio, scan.hessian, scan.l2
@@ -274,7 +274,7 @@ cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, co
 
 
 cdef inline float64_t _gains(const uint64_t* sums, Py_ssize_t n, const Scan* scan, float64_t* gains) noexcept nogil:
-    """Write what the splits gain; return the largest."""
+    """Write the gains of the splits; return the largest."""
     cdef float64_t largest
     if scan.limits != NULL:
         bound_gains(sums, n, scan.node, scan.monotone, gains, &largest)
@@ -286,7 +286,7 @@ cdef inline float64_t _gains(const uint64_t* sums, Py_ssize_t n, const Scan* sca
 
 
 cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept nogil:
-    """The running sums at the thresholds to look at, side by side, in place."""
+    """Compact the running sums in place to the thresholds that are evaluated."""
     cdef Py_ssize_t k
     if not among.are_drawn:
         return sums + among.first
@@ -296,7 +296,7 @@ cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept n
 
 
 cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """Splits `code <= 1 .. last` with a value on the left; of codes that make the same split, the first."""
+    """Search the splits `code <= 1 .. last` with a value on the left. Equal splits resolve to the first code."""
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef uint64_t* sums = cells.room.sums
@@ -322,7 +322,7 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
 
 
 cdef void _scan_large(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """The same for packed cells without room for the sums over all codes, where values are free."""
+    """Search unbounded splits if the sums over all codes would overflow packed cells."""
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef int64_t* counts = <int64_t*>cells.room.sums
@@ -359,7 +359,7 @@ cdef void _scan_large(const FeatureCells* cells, int32_t last, bint missing_left
 cdef Thresholds thresholds_of_wide(
     const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left
 ) noexcept nogil:
-    """Those to look at, where packed cells do not hold the sums."""
+    """Return the thresholds to evaluate if sums would overflow packed cells."""
     cdef Sums left, cell
     cdef int64_t n_missing = 0
     cdef Py_ssize_t i, first = last, end = last
@@ -379,7 +379,7 @@ cdef Thresholds thresholds_of_wide(
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """The same, one split after the other, where packed cells do not hold the sums."""
+    """Search one split after another if sums would overflow packed cells."""
     cdef Thresholds among = thresholds_of_wide(cells, &scan.total, last, missing_left)
     cdef Py_ssize_t k, threshold, code = 1
     cdef Sums left, cell
@@ -396,7 +396,7 @@ cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left,
 
 
 cdef inline bint _sums_are_packed(const FeatureCells* cells, const Scan* scan) noexcept nogil:
-    """Whether packed cells hold the sums over all codes too."""
+    """Return True if packed cells can also hold the sums over all codes."""
     return cells.histogram.packed and scan.total.count <= <int64_t>cells.layout.count_mask
 
 
@@ -410,7 +410,7 @@ cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_lef
 
 
 cdef void _scan_numeric(const FeatureCells* cells, Scan* scan) noexcept nogil:
-    """Both directions of the missing rows where the node has some; else they will follow the larger side."""
+    """Try missing rows on both sides if the node has any; otherwise they will follow the larger side."""
     cdef bint has_missing = sums_of_code(cells, 0).count > 0
     cdef int32_t last = cells.feature.n_codes - 2
     _scan(cells, last + has_missing, False, scan)
@@ -421,8 +421,10 @@ cdef void _scan_numeric(const FeatureCells* cells, Scan* scan) noexcept nogil:
 
 
 cdef int32_t centre_of_gap(const FeatureCells* cells, int32_t code) noexcept nogil:
-    """The code in whose place a threshold after `code` stands: in the middle between values that the node has; all
-    values go left where the node has none above."""
+    """Return the code that replaces `code` as threshold: centred in the gap between values that occur in the node.
+
+    If no larger value occurs, all values go left.
+    """
     cdef int32_t low = code, high = code + 1, n_codes = cells.feature.n_codes
     while high < n_codes and sums_of_code(cells, high).count == 0:
         high += 1
@@ -434,7 +436,7 @@ cdef int32_t centre_of_gap(const FeatureCells* cells, int32_t code) noexcept nog
 
 
 cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
-    """Children minus parent; where values are free, the scan left out what is the same for all splits."""
+    """Return the score of the children minus the parent's; for unbounded values, add the constant that scans omit."""
     cdef Sums right
     if scan.limits != NULL:
         return scan.gain
@@ -443,9 +445,10 @@ cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
 
 
 cdef inline float64_t _least_gain(const Scan* scan, float64_t worth) noexcept nogil:
-    """A gain of the scan up to which a split is worth less than `worth`, children minus parent.
+    """Return a scan gain up to which a split is worth less than `worth`, children minus parent.
 
-    By a margin: from sums of at most 2**25 steps of hessian the two follow but for 2**-37 of them or of the scores.
+    The bound includes a safety margin: for sums of at most 2**25 hessian steps, rounding errors are at most 2**-37 of
+    the gains or of the scores.
     """
     cdef float64_t least = worth - (worth + fabs(scan.node_score)) * MARGIN
     if scan.limits == NULL:
@@ -458,7 +461,8 @@ cdef void best_split_of_feature(
 ) noexcept nogil:
     """Write the feature's best split to `best`.
 
-    Its feature is -1 where no split is allowed or worth its gain, or all are worse than the best of other features.
+    Its feature is -1 if no split is allowed or exceeds the minimum gain, or if all are worse than the best of other
+    features.
     """
     cdef Scan scan = start[0]
     scan.monotone = cells.feature.monotone

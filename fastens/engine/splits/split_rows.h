@@ -1,5 +1,5 @@
-/* Rows of a table with codes of one byte, divided eight at a time where the machine has AVX2. With NEON, a row
- * would take as many cycles as one by one (4.9 for 4.8, by llvm-mca for Neoverse N1). */
+/* Partition of the rows of a table with one-byte codes, eight at a time with AVX2. With NEON, a row would take as
+ * many cycles as one by one (4.9 compared with 4.8, by llvm-mca for Neoverse N1). */
 #ifndef FASTENS_SPLIT_ROWS_H
 #define FASTENS_SPLIT_ROWS_H
 
@@ -9,7 +9,7 @@
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
 #include <immintrin.h>
 
-/* For each set of eight lanes, all lanes as bytes: those of the set in order, then the others, the last one first. */
+/* For each set of eight lanes, the lane indices as bytes: those of the set in order, then the others in reverse. */
 static uint64_t lane_orders[256];
 
 static void fill_lane_orders(void)
@@ -25,17 +25,17 @@ static void fill_lane_orders(void)
 
 enum {
     ROWS_AHEAD = 64,
-    NEAR_BYTES = 16 /* codes no further apart, on average, come to the caches by themselves */
+    NEAR_BYTES = 16 /* hardware prefetches codes that are at most this far apart on average */
 };
 
-/* `step` bytes lie between the codes of a row and the next; records, and columns of which rows are few, are fetched
- * ahead: of every 64th row in 0.7 of the time. */
+/* Codes of consecutive rows are `step` bytes apart. Records, and columns of which few rows are read, are prefetched:
+ * for every 64th row this takes 0.7 of the time. */
 __attribute__((target("avx2,popcnt"), always_inline)) static inline ptrdiff_t split_eights_by(
     const uint8_t* codes, ptrdiff_t step, int fetches_ahead, const uint8_t* goes_left, const uint32_t* rows,
     ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
 {
     ptrdiff_t i = 0, left = 0;
-    /* Each eight are written to both ends of the room that is open, which must not meet. */
+    /* Each group of eight is written to both ends of the open range, which must not overlap. */
     for (; i + 16 <= n; i += 8) {
         unsigned set = 0;
         if (fetches_ahead && i + ROWS_AHEAD + 8 <= n)
@@ -62,7 +62,7 @@ __attribute__((target("avx2,popcnt"))) static ptrdiff_t split_eights_avx2(
     return split_eights_by(codes, step, 1, goes_left, rows, n, scratch, n_left);
 }
 
-/* Divide as many of the first rows as it can; returns how many. *n_left of them go left. */
+/* Partitions as many of the first rows as possible; returns their number. *n_left of them go left. */
 static inline ptrdiff_t split_eights(const uint8_t* codes, ptrdiff_t step, const uint8_t* goes_left,
                                      const uint32_t* rows, ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)
 {

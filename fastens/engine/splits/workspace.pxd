@@ -12,16 +12,17 @@ from fastens.engine.exact cimport log, log2
 
 
 cdef struct Decision:
-    # Which codes of a column go left (see goes_left.h): those up to the bin, or, with categories, those in the set.
+    # Decision which codes of a column go left (see goes_left.h): those up to the bin or, for categories, those in the
+    # set.
     const void* column
-    Py_ssize_t row_step             # bytes from the code of a row to that of the next
+    Py_ssize_t row_step             # bytes between the codes of consecutive rows
     int32_t code_size
-    Pages* pages                    # of the files that codes are in; NULL: memory
+    Pages* pages                    # pages of the memory-mapped files that hold the codes; NULL if they are in memory
     int32_t n_codes
     int32_t bin
     bint missing_left
     const uint32_t* category_words  # NULL for a numeric feature
-    # where only some rows have a code, and all others that of zeros; NULL: all have
+    # For sparse columns, in which all other rows have the code of zeros; NULL if all rows have a stored code.
     const int32_t* stored_rows      # ascending
     Py_ssize_t n_stored
     int32_t zero_code
@@ -36,129 +37,130 @@ cdef void collect_rows(
 
 
 cdef enum:
-    # Work is measured in (row, column) updates of histograms, of some 0.4 ns.
-    UPDATES_PER_CODE = 8            # what it takes to search a code in both children
-    MOST_TRAVELLING = 4             # exchanges of histograms that have begun: no more than 3
+    # Work is measured in (row, column) updates of histograms, about 0.4 ns each.
+    UPDATES_PER_CODE = 8            # cost of searching a code in both children
+    MOST_TRAVELLING = 4             # size of the ring of histogram reductions, of which at most 3 are pending
 
 
 cdef struct Node:
-    # rows[begin:end] of the workspace; left_child 0 while it is a leaf, the right child is the next one.
+    # rows[begin:end] of the workspace. left_child is 0 for a leaf; the right child is the next node.
     Py_ssize_t begin
     Py_ssize_t end
     int32_t depth
-    int32_t parent                  # -1 at the root
+    int32_t parent                  # -1 for the root
     int32_t left_child
     int32_t slot                    # its stored histogram, or -1
-    int32_t ahead                   # that of its smaller child, counted before the node is split, or -1
-    int32_t exchange                # that adds it up over the ranks, from 1
-    Py_ssize_t middle               # where the rows of its right child begin, or -1
+    int32_t ahead                   # slot of its smaller child, counted before the node is split, or -1
+    int32_t exchange                # reduction that sums it over the workers, from 1
+    Py_ssize_t middle               # begin of its right child's rows, or -1
     Sums sums
     ValueLimits limits
     Split split
-    # once the tree is grown and pruned
-    float64_t net_gain              # gain of the splits from here on, less the penalty of each
+    # set once the tree is grown and pruned
+    float64_t net_gain              # gain of the splits from here on, minus the penalty of each
     bint is_split
-    int32_t place                   # its number in the tree, or that of the leaf that it has become a part of
+    int32_t place                   # its index in the tree, or the index of the leaf that contains it
 
 
 cdef struct Task:
-    # Count one node's rows; where `difference` is a node, it gets its parent's histogram (in its slot) minus that.
+    # Counts one node's rows. If `difference` is a node, it gets its parent's histogram (in its slot) minus the counted
+    # one.
     int32_t counted
     int32_t difference              # or -1
-    bint want_counted               # find its best split
+    bint want_counted               # find the best split of the counted node
     bint want_difference
     bint is_root
-    int32_t exchange                # that adds up its cells over the ranks; 0: they are not yet counted
+    int32_t exchange                # reduction that sums its cells over the workers; 0 if they are not yet counted
 
 
 cdef struct Travelling:
-    # An exchange whose sums have begun: the cells that are added up.
+    # A pending reduction: the cells that are summed.
     int64_t** cells
     int32_t n
 
 
 cdef struct LeafRows:
-    # The rows of a leaf that are still to come: rows[next:end] of the workspace.
+    # The rows of a leaf that remain: rows[next:end] of the workspace.
     Py_ssize_t next
     Py_ssize_t end
     int32_t node
 
 
 cdef struct Output:
-    # One of the raw predictions that a tree has values for, with histograms in fixed-point units of its own.
+    # One output of a tree, with histograms in its own fixed-point units.
     RowGradients source
     Quantised quantised
-    float64_t l2                    # of the tree that is grown
+    float64_t l2                    # of the current tree
     SplitRules rules                # in the units of its sums
     float64_t gain_unit             # gain in units of the loss = gain of the sums * gain_unit
-    float64_t hessian_unit          # likewise, the mean over the outputs
+    float64_t hessian_unit          # likewise, for the mean over the outputs
 
 
 cdef struct Workspace:
-    # Everything that growing one tree after another needs. Belongs to one Grower; kernels allocate nothing but slots.
+    # All state for growing one tree after another. Belongs to one Grower; kernels allocate only histogram slots.
     Table table
-    const uint8_t* codes            # of the features and rows, or one feature's stored codes after the other's
-    Py_ssize_t feature_step         # bytes from the code of a feature to that of the next
-    Py_ssize_t row_step             # likewise of a row
-    const size_t* near              # for each feature where its codes are besides, by themselves, or 0; NULL: none
-    const int32_t* stored_rows      # of the stored codes, ascending for each feature; NULL: all rows have codes
-    const int64_t* first_stored     # where those of each feature begin
+    const uint8_t* codes            # codes of the features and rows, or the stored codes of one feature after another
+    Py_ssize_t feature_step         # bytes between the codes of consecutive features
+    Py_ssize_t row_step             # bytes between the codes of consecutive rows
+    const size_t* near              # address of a separate copy of each feature's codes, or 0; NULL if there are none
+    const int32_t* stored_rows      # rows of the stored codes, ascending for each feature; NULL if all rows have codes
+    const int64_t* first_stored     # offset of each feature's stored codes
     Feature* features
-    Column* columns                 # those of the table
+    Column* columns                 # columns of the table
     Output* outputs
     int32_t n_outputs
     Limits limits
     int32_t features_per_tree
-    Py_ssize_t kept_rows            # histograms of nodes of fewer rows are not stored
-    int64_t* work                   # n_columns + 1: that of the columns before, to search a node of usual size
-    float64_t min_hessian           # of several outputs: limits of the mean hessian and of the summed gains
+    Py_ssize_t kept_rows            # histograms of nodes with fewer rows are not stored
+    int64_t* work                   # n_columns + 1: cumulative cost of searching the columns in a node of typical size
+    float64_t min_hessian           # for several outputs: limits on the mean hessian and on the summed gains
     float64_t min_gain
-    SplitRules rules                # of the first output, or where there are several, what holds for all
-    int32_t n_threads               # for the tree that is grown: all, or one where there is little to do
-    int32_t n_rooms                 # most threads
+    SplitRules rules                # rules of the first output; for several outputs, the common rules
+    int32_t n_threads               # threads for the current tree: all, or one if there is little work
+    int32_t n_rooms                 # maximum number of threads
     uint32_t* rows
     uint32_t* scratch_rows
-    # one of each per room
-    uint64_t* zeros                 # n_counted cells, always left at 0; of sparse rows they hold anything
+    # one for each thread
+    uint64_t* zeros                 # n_counted cells, which are 0 between uses; undefined for sparse rows
     int64_t** partial               # cells of all outputs
-    Histogram* histograms           # n_outputs for each of: a parent, the node that is counted, its sibling
+    Histogram* histograms           # n_outputs each for the parent, the counted node and its sibling
     ScanRoom* rooms
-    int32_t* sampled                # n_features: the features that may be drawn, in a random order
-    uint64_t* masks                 # 2 * mask_words: the features of a path, and those that may not join them
-    uint8_t* allowed                # 2 * n_features: the features that a node may use, for both nodes of a task
-    Split* best_splits              # 2: those of the features searched in it, for both nodes of a task
-    uint8_t* of_tree                # n_features: those drawn for the tree
+    int32_t* sampled                # n_features: the features that may be drawn, in random order
+    uint64_t* masks                 # 2 * mask_words: the features of a path, and those not allowed together with them
+    uint8_t* allowed                # 2 * n_features: the features allowed at both nodes of a task
+    Split* best_splits              # 2: the best split of this thread's features, for both nodes of a task
+    uint8_t* of_tree                # n_features: the features drawn for the tree
     uint64_t seed
-    bint codes_are_rare             # packed cells hold all rows of the root here that have any one code
-    bint root_is_packed             # which a tree on all rows has shown before
+    bint codes_are_rare             # true if packed cells can hold all local rows of the root that share any one code
+    bint root_is_packed             # established by an earlier tree on all rows
     # stored histograms, of all outputs
     int64_t** slots
     int32_t* free_slots
     int32_t n_slots
     int32_t n_free
-    Ranks* ranks                    # NULL: one
-    Travelling travelling[MOST_TRAVELLING]      # exchange i at i % MOST_TRAVELLING
-    int32_t n_begun                 # exchanges of the tree, and how many of them have ended
+    Ranks* ranks                    # NULL if there is only one worker
+    Travelling travelling[MOST_TRAVELLING]      # reduction i is at i % MOST_TRAVELLING
+    int32_t n_begun                 # number of reductions started for the tree, followed by the number completed
     int32_t n_ended
     # nodes of the tree
     Node* nodes
-    Sums* sums_of_nodes             # of several outputs: (node, output), and of what goes left
+    Sums* sums_of_nodes             # for several outputs: the sums of each (node, output), and of its left side
     Sums* left_sums_of_nodes
     int32_t n_nodes
     int32_t node_capacity
-    Candidate* candidates           # a heap of the leaves that have a split
+    Candidate* candidates           # heap of the leaves that have a split
     int32_t n_candidates
-    int32_t* chosen                 # those of them to split now
+    int32_t* chosen                 # candidates that are split next
     int32_t n_chosen
     Task* tasks
     int32_t n_tasks
-    # of sparse rows: for each node the columns with stored codes enough for a split in it, n_words bits; NULL: all
+    # for sparse rows: the columns of each node with enough stored codes for a split, n_words bits; NULL if all columns
     uint64_t* active
     int32_t n_words
-    # once it is grown: exact sums of every node, for each output, then the parts of the threads after the first
+    # after growth: exact sums of every node, for each output, then the partial sums of the other threads
     Moments* sums
-    LeafRows* leaf_rows             # node_capacity for each room
-    # room for the category set of every node, words_per_node each; 0 where no feature is categorical
+    LeafRows* leaf_rows             # node_capacity for each thread
+    # space for the category set of every node, words_per_node each; 0 if no feature is categorical
     uint32_t* category_words
     int32_t words_per_node
 
@@ -170,7 +172,7 @@ cdef inline const Sums* sums_of_node(const Workspace* ws, int32_t node, int32_t 
 
 
 cdef inline uint64_t* active_columns(const Workspace* ws, int32_t node) noexcept nogil:
-    """Those that a split of the node may be on; NULL: all."""
+    """Return the mask of columns that a split of the node may use; NULL stands for all columns."""
     return NULL if ws.n_words == 0 else ws.active + <Py_ssize_t>node * ws.n_words
 
 
@@ -185,25 +187,25 @@ cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slo
 cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t thread, int32_t output) noexcept nogil
 
 
-# What a split lowers. A node's score is larger the purer it is; a split's gain is the score of its two sides less that
-# of the node, which is how much it lowers the node's weight times its impurity (Breiman et al. 1984).
+# Split criteria. A node's score is larger the purer it is. The gain of a split is the score of both sides minus the
+# score of the node, which is the decrease of the node's weight times its impurity (Breiman et al. 1984).
 
 
 
 
 cdef enum Criterion:
-    # Score of sums s (of the classes' weights, or of numbers) of rows of weight w:
+    # Score of sums s (class weights, or sums of numbers) of rows of total weight w:
     SQUARES                         # sum(s^2) / w: Gini, squared error; Newton steps with s = G, w = H + l2: gain.pxd
     ENTROPY                         # sum(s log2(s / w))
     POISSON                         # sum(s log(s / w)); all sums must be positive
-    ERROR                           # max(s): the share of rows of the largest class
-    ABSOLUTE                        # no function of sums: see engine/forest/splits/median.pyx
+    ERROR                           # max(s): the weight of the majority class
+    ABSOLUTE                        # not a function of sums: see engine/forest/splits/search.pyx
 
 
 cdef inline float64_t score_of_sums(
     Criterion criterion, const float64_t* sums, int32_t n, float64_t weight
 ) noexcept nogil:
-    """The score; minus infinity where the criterion allows no such sums."""
+    """Return the score, or minus infinity if the criterion does not allow these sums."""
     cdef int32_t k
     cdef float64_t score = 0.0
     for k in range(n):
@@ -221,6 +223,6 @@ cdef inline float64_t score_of_sums(
 cdef inline float64_t gain_of_squares(
     float64_t sum_, float64_t weight, float64_t left, float64_t left_weight
 ) noexcept nogil:
-    """The gain of SQUARES for one sum: W (s_l - s w_l / W)^2 / (w_l w_r)."""
+    """Return the gain of SQUARES for one sum: W (s_l - s w_l / W)^2 / (w_l w_r)."""
     cdef float64_t distance = left * weight - sum_ * left_weight
     return distance * distance / (weight * left_weight * (weight - left_weight))

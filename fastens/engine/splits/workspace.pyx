@@ -1,4 +1,4 @@
-"""Working memory of tree growth, the stable partition of rows, and the criteria by name."""
+"""Workspace of tree growth, the stable partition of rows, and the criteria by name."""
 
 from libc.string cimport memset
 from fastens.engine.bins.pages cimport note_rows
@@ -27,7 +27,7 @@ cdef enum:
 fill_lane_orders()
 
 
-# How a row's code is looked at: in a table of the codes, or, where they are too many for one, by the decision itself.
+# How the side of a code is determined: by a lookup table, or by evaluating the decision if there are too many codes.
 cdef enum Look:
     TABLE
     THRESHOLD
@@ -35,7 +35,7 @@ cdef enum Look:
 
 
 cdef void _fill_table(const Decision* decision, uint8_t* goes_left) noexcept nogil:
-    """Which codes of one byte go left."""
+    """Tabulate which one-byte codes go left."""
     cdef int32_t code
     if decision.category_words == NULL:
         memset(goes_left, True, decision.bin + 1)
@@ -61,7 +61,7 @@ cdef inline Py_ssize_t _is_left(
 cdef inline Py_ssize_t _split(
     const Decision* decision, const void* rule, Look look, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """Four rows a turn, whose codes are fetched at once; each row is written to both ends, and one of them stays."""
+    """Partition four rows per iteration, branchless: each row is written to both ends, and one end advances."""
     cdef const uint8_t* column = <const uint8_t*>decision.column
     cdef Py_ssize_t step = decision.row_step
     cdef uint16_t shift = 0 if decision.missing_left else 1
@@ -96,7 +96,7 @@ cdef inline Py_ssize_t _code_is_left(const Decision* decision, int32_t code) noe
 cdef Py_ssize_t _split_stored(
     const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """The ascending rows and those that have a code are gone through side by side."""
+    """Partition rows of a sparse column by merging the ascending rows with the rows that have a stored code."""
     cdef Py_ssize_t zeros_left = _code_is_left(decision, decision.zero_code), is_left, i, place = 0, n_left = 0
     cdef uint32_t* back = scratch + n_rows - 1
     cdef int32_t code
@@ -118,7 +118,7 @@ cdef Py_ssize_t _split_stored(
 cdef Py_ssize_t split_rows(
     const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """Rows that go left to the front of `scratch`, the others, reversed, to its back; return how many go left."""
+    """Move left rows to the front of `scratch` and right ones, reversed, to its back; return the left count."""
     cdef uint8_t goes_left[BYTE_CODES]
     if decision.stored_rows != NULL:
         return _split_stored(decision, rows, n_rows, scratch)
@@ -143,16 +143,16 @@ cdef void collect_rows(
 
 
 cdef enum:
-    # Parts of the columns are those that suit a node of so many rows: always the same, so that a thread has the cells
-    # of a parent in its cache.
+    # Columns are divided into parts for a node of this size. The parts never change, so that each thread finds the
+    # parent's cells in its cache.
     USUAL_ROWS = 1 << 8
-    # Bytes that stored histograms may have together, where they are more than so many.
+    # Limit on the total bytes of stored histograms.
     MOST_SLOT_BYTES = 1 << 30
     MIN_SLOTS = 4
 
 
 cdef void _place_cells(Workspace* ws) noexcept nogil:
-    """The cells of a bundle's features lie together, behind those of all columns."""
+    """Assign cells: the cells of bundled features are contiguous and follow the cells of all columns."""
     cdef Column* column
     cdef Feature* feature
     cdef int32_t c, i
@@ -182,7 +182,7 @@ cdef void _add_up_work(Workspace* ws) noexcept nogil:
 
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
-    """Allocate what depends on the sizes set in `ws`. False when memory is short; free_workspace cleans up."""
+    """Allocate what depends on the sizes set in `ws`. Return False if memory runs out; free_workspace cleans up."""
     cdef Py_ssize_t n_features = ws.table.n_features, widest = 1
     cdef int32_t t, f
     _place_cells(ws)
@@ -223,7 +223,7 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
 
 
 cdef bint _allocate_outputs(ScanRoom* room, int32_t n_outputs) noexcept nogil:
-    """What only the search over several outputs needs."""
+    """Allocate the buffers for the search over several outputs."""
     if n_outputs == 1:
         return True
     room.left = <Sums*>malloc(n_outputs * sizeof(Sums))
@@ -282,7 +282,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
 
 
 cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
-    """Room for n_more nodes, and as many candidates, choices and tasks."""
+    """Reserve space for n_more nodes, and as many candidates, choices and tasks."""
     cdef Py_ssize_t capacity = ws.node_capacity
     while capacity < ws.n_nodes + n_more:
         capacity = 2 * capacity if capacity > 0 else 64
@@ -317,7 +317,7 @@ cdef inline Py_ssize_t _slot_bytes(const Workspace* ws) noexcept nogil:
 
 
 cdef int32_t take_slot(Workspace* ws) noexcept nogil:
-    """The number of a slot for a histogram, or -1 when memory is short: not to keep a node costs only time."""
+    """Return a free histogram slot, or -1 if memory runs out: nodes without a slot only cost time."""
     if ws.n_free > 0:
         ws.n_free -= 1
         return ws.free_slots[ws.n_free]
@@ -349,7 +349,7 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
 
 
 cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
-    """How many of a node's rows packed cells are sure to hold."""
+    """Return a number of rows of the node that packed cells can hold with certainty."""
     cdef Py_ssize_t n_rows = node.end - node.begin
     if ws.root_is_packed if node.parent < 0 else ws.codes_are_rare:
         return n_rows
@@ -363,10 +363,10 @@ cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t out
 
 
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil:
-    """A node's cells in a slot, in the form that suits its number of rows.
+    """Return a node's cells in a slot, in the form that fits its number of rows.
 
-    The packed cells of all outputs lie before the wide ones, for while a wide histogram becomes a packed one, threads
-    that work on different features read the one and write the other.
+    Packed cells of all outputs precede the wide ones: while a wide histogram is turned into a packed one, threads that
+    process different features read the former and write the latter.
     """
     cdef Histogram histogram
     histogram.packed = _fits_packed(ws, node, output)
@@ -375,7 +375,7 @@ cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slo
 
 
 cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t thread, int32_t output) noexcept nogil:
-    """The cells of the rows of a node that a thread counts by itself."""
+    """Return the cells for the rows of a node that one thread counts."""
     cdef Histogram histogram
     histogram.packed = _fits_packed(ws, node, output)
     histogram.cells = ws.partial[thread] + 3 * output * ws.table.n_cells

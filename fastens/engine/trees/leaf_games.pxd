@@ -1,4 +1,4 @@
-# Records of a walk over trees that explains rows, and what features are worth at a leaf.
+# Structs of the tree walk that explains rows, and the Shapley values of features at a leaf.
 
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
@@ -30,21 +30,23 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef struct Lines:
-    # Linear terms of leaves: node i, over all trees, has those from starts[i] to starts[i + 1]; NULL where none has.
+    # Linear terms of leaves: node i, numbered over all trees, has the terms starts[i] to starts[i + 1]. NULL if there
+    # are none.
     const int64_t* starts
     const int32_t* features
     const float64_t* slopes
     const float64_t* lower
     const float64_t* upper
     const float64_t* at_means
-    Py_ssize_t most                 # of a node
+    Py_ssize_t most                 # maximum number of terms of a node
 
 
 cdef struct Trees:
-    # All trees one after another; children count inside their tree.
+    # All trees one after another; child indices are relative to the tree.
     const int64_t* first_node
     const int32_t* feature
-    const int32_t* column           # by feature: what a game is played by; several features may be of one column
+    # by feature: the player it belongs to; several features may be derived from one column
+    const int32_t* column
     const uint16_t* bin_threshold
     const uint8_t* missing_left
     const int32_t* category_set
@@ -52,7 +54,7 @@ cdef struct Trees:
     const int32_t* left_child
     const float64_t* value          # by node, n_values each
     Py_ssize_t n_values
-    const int32_t* output           # by tree: the output of its first value
+    const int32_t* output           # by tree: output of its first value
     Py_ssize_t n_trees
     Py_ssize_t n_features
     Py_ssize_t n_columns
@@ -63,48 +65,50 @@ cdef struct Trees:
     const int32_t* n_on_path
     Py_ssize_t max_depth
     int32_t most_on_path
-    const float64_t* points         # of quadratures with 1, 2, 3, ... points one after another
+    const float64_t* points         # quadrature points for 1, 2, 3, ... points, one rule after another
     const float64_t* weights
     Lines lines
 
 
 cdef struct Rows:
-    # What is explained: rows by column of codes, against background rows (n_background 0: against training weights).
+    # What is explained: rows of codes by column, against background rows (or against training weights if n_background
+    # is 0).
     const Trees* trees
-    const float64_t* X              # NULL: no tree has linear terms
+    const float64_t* X              # NULL if no tree has linear terms
     const float64_t* background_X
     const void* codes
     const void* background
     int32_t code_size
     Py_ssize_t n_rows
     Py_ssize_t n_background
-    const float64_t* scales         # a factor for each row by background row, (n_background, scales_stride); or NULL
+    const float64_t* scales         # factor of each row and background row, (n_background, scales_stride), or NULL
     Py_ssize_t scales_stride
-    const float64_t* worth          # of coalitions, most_on_path + 1 squared; see shapley.h
+    const float64_t* worth          # worth of coalitions, (most_on_path + 1) squared; see shapley.h
     bint pairs
     Py_ssize_t chunk                # rows, a multiple of SHAPLEY_LANES
     Py_ssize_t n_results
-    const int64_t* first_tree       # of each group of trees
+    const int64_t* first_tree       # first tree of each group of trees
     Py_ssize_t n_groups
-    Py_ssize_t first                # row of those at hand
-    char* memory                    # of the first thread; that of the others follows
-    size_t size                     # of each
+    Py_ssize_t first                # first row of the current chunk
+    char* memory                    # workspace of the first thread; the others follow
+    size_t size                     # size of each workspace
     float64_t* sums                 # by chunk and group: (n_outputs, n_results, chunk)
     float64_t* out
-    Py_ssize_t out_stride           # from output to output of a row
+    Py_ssize_t out_stride           # between the outputs of a row
 
 
 cdef struct LinePart:
     # A linear term of a leaf against background rows.
     Py_ssize_t term
     int32_t member                  # the position of its column on the path
-    float64_t own                   # how far a row deviates from the leaf's mean, for all background rows of a pattern
-    float64_t others                # how far these do
+    # deviation of a row from the leaf's mean, summed over the background rows of a pattern
+    float64_t own
+    float64_t others                # deviation of these background rows
 
 
 cdef struct Stack:
-    # Working memory of a thread. By depth: the node, how many of its children are done, the masks of rows and of
-    # background rows, word after word, and the share that the edge's feature had above.
+    # Workspace of a thread. By depth: the node, the number of its children visited, the masks of rows and of background
+    # rows, word after word, and the share of the edge's feature before the edge.
     int32_t* node
     int32_t* n_done
     uint32_t* masks
@@ -112,7 +116,7 @@ cdef struct Stack:
     # By position on the path.
     float64_t* share
     int32_t* column
-    # Of a leaf.
+    # For a leaf.
     int64_t* places
     LeafPath path
     float64_t* products
@@ -120,42 +124,42 @@ cdef struct Stack:
     float64_t* quotients
     float64_t* counts
     float64_t* parts
-    uint32_t* slots                 # of rows: where the parts of their mask are
+    uint32_t* slots                 # by row: the entry of its mask in the table
     uint32_t* distinct_masks
-    uint32_t* place_of_mask         # among those, one more; 0: none
-    float64_t* factors              # of rows, for a linear term or from a table
+    uint32_t* place_of_mask         # entry of each mask plus one; 0 if there is none
+    float64_t* factors              # by row, for a linear term or from a table
     Pattern* patterns
     Pattern* sorted_patterns
     uint32_t* pattern_masks
     int32_t* lacking
-    int32_t* next_row               # of the same pattern
-    int32_t* first_lacking          # by how many features patterns lack, where the first is
-    int32_t* table                  # of patterns by hash
-    float64_t* values               # of the rows, feature after feature, where leaves have linear terms
-    uint32_t* line_masks            # of the rows and background rows, where leaves have linear terms
+    int32_t* next_row               # next background row of the same pattern
+    int32_t* first_lacking          # by number of missing features: the first such pattern
+    int32_t* table                  # hash table of patterns
+    float64_t* values               # of the rows, feature by feature, if leaves have linear terms
+    uint32_t* line_masks            # of the rows and background rows, if leaves have linear terms
     LinePart* line_parts            # of a leaf
-    float64_t* line_sums            # by background row, then part: how far it deviates; then that of one row
-    float64_t* phi                  # the sums of a chunk and a group
+    float64_t* line_sums            # by background row, then part: its deviation; followed by one row's deviations
+    float64_t* phi                  # sums of a chunk and a group
 
 
 cdef struct Walk:
     # One tree on a chunk of rows.
     const Rows* rows
     Stack* stack
-    Py_ssize_t row                  # the first
-    Py_ssize_t n                    # how many
-    Py_ssize_t stride               # from word to word of the masks
+    Py_ssize_t row                  # first row
+    Py_ssize_t n                    # number of rows
+    Py_ssize_t stride               # between the words of a mask
     Py_ssize_t n_words
-    int64_t first                   # node
+    int64_t first                   # first node of the tree
     int32_t output
 
 
 cdef struct Leaf:
-    # What there is to do at a leaf, once for its value and once for each linear term (term >= 0).
+    # Work at a leaf: once for its value and once for each linear term (term >= 0).
     const Walk* walk
     const uint32_t* masks           # of its rows
     int64_t node
-    int32_t n                       # columns on its path
+    int32_t n                       # number of columns on its path
     int32_t n_parts
     int32_t n_patterns
     Py_ssize_t term
@@ -163,7 +167,7 @@ cdef struct Leaf:
 
 
 cdef inline Py_ssize_t mask_stride(const Rows* rows) noexcept nogil:
-    # The rows of a chunk, then the background rows.
+    # Slots for the rows of a chunk, followed by the background rows.
     return rows.chunk + (rows.n_background + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
 

@@ -1,4 +1,4 @@
-"""What the features of a leaf's path are worth to rows of given masks, against training weights or background rows."""
+"""Shapley values of the features on a leaf's path, against training weights or background rows."""
 
 from libc.math cimport isfinite
 from libc.string cimport memcpy, memset
@@ -34,7 +34,7 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef void start_leaf(Leaf* leaf) noexcept nogil:
-    # What all games of a leaf need.
+    # Setup shared by all games of a leaf.
     cdef const Rows* rows = leaf.walk.rows
     cdef LeafPath* path = &leaf.walk.stack.path
     cdef int32_t n_points = max((leaf.n + 1) // 2, 1)
@@ -51,7 +51,8 @@ cdef void start_leaf(Leaf* leaf) noexcept nogil:
 cdef void play(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts
 ) noexcept nogil:
-    # The parts of features, or pairs, for SHAPLEY_LANES masks; `row` is the first, where they are those of rows.
+    # Computes the values of features, or pairs, for SHAPLEY_LANES masks; `row` is the first row if these are masks of
+    # rows.
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
     if rows.n_background:
@@ -68,7 +69,7 @@ cdef void play(
 # ------------------------------------------------------------------------------------------ against training weights
 
 cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
-    # Of a linear term: the products without its feature, of lanes that know it, times t or not.
+    # For a linear term: the products without its feature, for lanes that include it, optionally multiplied by t.
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* known = stack.path.known + leaf.term_member * SHAPLEY_LANES
     cdef Py_ssize_t q, lane
@@ -97,7 +98,7 @@ cdef void collect_parts(const Leaf* leaf, float64_t* parts) noexcept nogil:
 
 
 cdef void collect_pairs(const Leaf* leaf, float64_t* parts) noexcept nogil:
-    # Pair (i, j), j < i, at i (i - 1) / 2 + j, halved.
+    # Pair (i, j), j < i, is at i (i - 1) / 2 + j and is halved.
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* products = stack.products if leaf.term < 0 else stack.divided
     cdef float64_t* part
@@ -115,7 +116,7 @@ cdef void collect_pairs(const Leaf* leaf, float64_t* parts) noexcept nogil:
                 part[lane] *= stack.path.known[i * SHAPLEY_LANES + lane] - stack.path.share[i]
     if skipped < 0:
         return
-    # The pairs of the term's own feature: what others change of the term.
+    # Pairs with the term's own feature: the effect of the other features on the term.
     divide_by_term(leaf, False)
     for j in range(leaf.n):
         i = max(j, skipped)
@@ -124,7 +125,7 @@ cdef void collect_pairs(const Leaf* leaf, float64_t* parts) noexcept nogil:
             collect_part(&stack.path, j, 0.5, stack.divided, part)
 
 
-# ------------------------------------------------------------------------------------------------------ against rows
+# ------------------------------------------------------------------------------------------- against background rows
 
 cdef void play_against_rows(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts
@@ -141,7 +142,7 @@ cdef void play_against_rows(
         background.scales = rows.scales + leaf.walk.row + row
     lanes.masks, lanes.stride, lanes.n_bits = masks, stride, leaf.n
     for lane in range(SHAPLEY_LANES):
-        # Lanes may be no rows, and their masks anything.
+        # Some lanes may be unused; their masks are arbitrary.
         lanes.n_lacking[lane] = max(leaf.n - n_bits(masks + lane, stride, n_words), 0)
     if rows.pairs:
         play_pairs(&lanes, &background, stack.counts, parts)
@@ -150,7 +151,7 @@ cdef void play_against_rows(
 
 
 cdef void find_patterns(Leaf* leaf) noexcept nogil:
-    # Background rows of one mask are one pattern, in the order in which they come first.
+    # Background rows with equal masks form one pattern. Patterns are in order of first occurrence.
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
@@ -184,7 +185,7 @@ cdef void find_patterns(Leaf* leaf) noexcept nogil:
 
 
 cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
-    # By how many features they lack, and list these.
+    # Sorts the patterns by their number of missing features, and lists these features.
     cdef Stack* stack = leaf.walk.stack
     cdef int32_t* first = stack.first_lacking
     cdef int32_t* lacking = stack.lacking
@@ -208,16 +209,17 @@ cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
         lacking += n
 
 
-# ------------------------------------------------------------------------------------------- linear terms against rows
+# ------------------------------------------------------------------------- linear terms against background rows
 #
-# A leaf's linear terms are of no effect where a row lacks a value that one of them needs: that is one more test of the
-# feature. Of a mixture of a row and a background row that reaches the leaf, the term of feature k deviates from the
-# leaf's mean as the row that feature k is from. Let A be the features that only the row passes, B those that only the
-# background row does. Where k is in A, the term is worth the row's deviation, where it is in B, the other one's; else
-# the other one's, and the difference where k is the row's: a game of A with k against B.
+# A leaf's linear terms have no effect if a row lacks a value that one of them needs, which acts as one more test of the
+# feature. In a mixture of a row and a background row that reaches the leaf, the term of feature k contributes the
+# deviation from the leaf's mean of the row that supplies feature k. Let A be the features that only the row passes, and
+# B those that only the background row passes. If k is in A, the term is worth the row's deviation; if k is in B, the
+# background row's deviation. Otherwise it is worth the background row's deviation, plus the difference if k comes from
+# the row: a game of A and k against B.
 
 cdef void play_lines(Leaf* leaf) noexcept nogil:
-    # Add what a leaf's linear terms give the features of its path, or pairs of these.
+    # Adds the contributions of a leaf's linear terms to the features of its path, or to pairs of them.
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef const Lines* lines = &rows.trees.lines
@@ -229,7 +231,7 @@ cdef void play_lines(Leaf* leaf) noexcept nogil:
         member = 0
         while member < leaf.n and stack.column[member] != rows.trees.column[lines.features[term]]:
             member += 1
-        if member < leaf.n:         # of every tree
+        if member < leaf.n:         # holds for all grown trees
             stack.line_parts[n_parts] = LinePart(term, member, 0, 0)
             n_parts += 1
     if n_parts == 0:
@@ -253,7 +255,7 @@ cdef inline float64_t deviation(const Lines* lines, Py_ssize_t term, float64_t v
 
 
 cdef void mark_known(const Leaf* leaf, const LinePart* part) noexcept nogil:
-    # Rows whose value of a term is missing do not pass its feature.
+    # Rows that miss the value of a term do not pass its feature.
     cdef const Rows* rows = leaf.walk.rows
     cdef Py_ssize_t feature = rows.trees.lines.features[part.term], i
     cdef uint32_t* masks = leaf.walk.stack.line_masks + part.member // MASK_BITS * leaf.walk.stride
@@ -267,7 +269,7 @@ cdef void mark_known(const Leaf* leaf, const LinePart* part) noexcept nogil:
 
 
 cdef void play_line(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts) noexcept nogil:
-    # A row against the background rows of a pattern.
+    # Plays a row against the background rows of a pattern.
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
@@ -308,7 +310,7 @@ cdef void play_line(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, in
 cdef void add_line(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    # Games of A against B worth `both`, and of A with a term's feature, `mixed` in all.
+    # Adds the games of A against B, worth `both`, and of A with a term's feature, worth `mixed` in total.
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row
@@ -318,7 +320,7 @@ cdef void add_line(
     cdef float64_t gain = both * worth[p * size + m], loss = both * worth[m * size + p]
     cdef const LinePart* part
     cdef int32_t i
-    if p + m < leaf.n:              # else there is no other feature for a term
+    if p + m < leaf.n:              # otherwise, no other feature is left for a term
         gain += mixed * worth[(p + 1) * size + m]
         loss += mixed * worth[m * size + p + 1]
     for i in range(leaf.n):
@@ -335,7 +337,7 @@ cdef void add_line(
 cdef void add_line_pairs(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    # The same of pairs of features, halved.
+    # Pairs of features, halved.
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row
@@ -362,7 +364,7 @@ cdef void add_line_pairs(
 cdef inline float64_t pair_worth(
     const Rows* rows, Py_ssize_t p, Py_ssize_t m, int32_t of_i, int32_t of_j
 ) noexcept nogil:
-    # Of two features in a game of p against m, each on the side of the p (1) or of the m (-1).
+    # Two features in a game of p against m, each on the side of the p (1) or of the m (-1).
     cdef Py_ssize_t size = rows.trees.most_on_path + 1
     if of_i != of_j:
         return -rows.worth[p * size + m - 1]
@@ -370,7 +372,7 @@ cdef inline float64_t pair_worth(
 
 
 cdef inline int32_t side(const uint32_t* others, const uint32_t* own, Py_ssize_t stride, int32_t j) noexcept nogil:
-    # 1: only the row passes, -1: only the background row, 0: both.
+    # Returns 1 if only the row passes, -1 if only the background row passes, 0 if both do.
     return <int32_t>has(own, stride, j) - <int32_t>has(others, 1, j)
 
 

@@ -1,4 +1,4 @@
-"""Rows that share leaves, midpoints of nodes, weighted medians, and unpacking of trees."""
+"""Rows that share leaves, midpoints of nodes, weighted medians, and expansion of stored trees."""
 
 import numpy as np
 from libc.stdlib cimport calloc, free, qsort
@@ -8,23 +8,23 @@ from fastens.engine.splits.goes_left cimport code_goes_left
 
 
 cdef enum:
-    ROWS = 16           # that a thread looks at before it takes others
+    ROWS = 16           # rows that a thread takes at a time
 
 
 cdef struct Leaves:
-    # The members of all leaves of all trees: those of node v of tree t stand from starts[first_node[t] + v], and memory
-    # for each thread.
+    # The members of all leaves of all trees: node v of tree t has the members from starts[first_node[t] + v] on. Also
+    # the workspace of each thread.
     const int64_t* first_node
     const int64_t* starts
     const uint32_t* members
-    const float* weights            # NULL: 1 each
+    const float* weights            # NULL if all weights are 1
     Py_ssize_t n_trees
     Py_ssize_t n_members
     char* memory
 
 
 cdef struct Gathered:
-    # Sums of weights by member, and the members whose sum is not 0.
+    # Sums of weights by member, and the members with non-zero sums.
     double* sums
     uint32_t* touched
     Py_ssize_t n_touched
@@ -36,7 +36,7 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline void gather(const Leaves* leaves, const int32_t* leaf_of_tree, bint share, Gathered* found) noexcept nogil:
-    # Add up the weights of the members of a row's leaves; with `share`, every leaf's weights sum to 1.
+    # Sums the weights of the members of a row's leaves; with `share`, the weights of every leaf sum to 1.
     cdef Py_ssize_t t
     cdef int64_t e, first, last
     cdef uint32_t member
@@ -65,7 +65,7 @@ cdef inline void clear(Gathered* found) noexcept nogil:
 
 cdef struct Levels:
     const Leaves* leaves
-    const int32_t* leaf         # of each row and tree
+    const int32_t* leaf         # by row and tree
     Py_ssize_t n_rows
     const double* values
     const double* levels
@@ -74,7 +74,7 @@ cdef struct Levels:
 
 
 cdef inline void levels_of(Gathered* found, const Levels* asked, double* out) noexcept nogil:
-    # The smallest value that has at least a share `level` of the weight at or below it; members are ranks of values.
+    # Finds the smallest value with at least a share `level` of the weight at or below it; members are ranks of values.
     cdef Py_ssize_t i = 0, k
     cdef double total = 0, reached
     qsort(found.touched, found.n_touched, sizeof(uint32_t), ascending)
@@ -83,7 +83,7 @@ cdef inline void levels_of(Gathered* found, const Levels* asked, double* out) no
     i = 0
     reached = found.sums[found.touched[0]]
     for k in range(asked.n_levels):
-        # Sums of shares such as 1/3 miss their level by rounding.
+        # Tolerance: rounded sums of shares such as 1/3 may miss the level.
         while reached < asked.levels[k] * total * (1 - 1e-12) and i + 1 < found.n_touched:
             i += 1
             reached += found.sums[found.touched[i]]
@@ -110,17 +110,17 @@ cdef Gathered room_of(const Leaves* leaves, int thread) noexcept nogil:
 def leaf_quantiles(
     leaves, const int32_t[:, ::1] leaf, const double[::1] values, const double[::1] levels, int n_threads
 ):
-    """Return the quantiles of the values in each row's leaves, every tree counting the same.
+    """Return the quantiles of the values in each row's leaves, with equal weight for every tree.
 
     Parameters
     ----------
     leaves : object with `first_node`, `starts`, `members` (ranks of values), `weights`
     leaf : int32 array of shape (n_rows, n_trees)
-        The leaf of each row in each tree.
+        Leaf of each row in each tree.
     values : float64 array
-        The distinct values, ascending.
+        Distinct values in ascending order.
     levels : float64 array
-        Ascending levels.
+        Levels in ascending order.
     """
     cdef double[:, ::1] out = np.empty((leaf.shape[0], levels.shape[0]))
     cdef Leaves all_leaves = leaves_from(leaves, values.shape[0], n_threads)
@@ -153,11 +153,11 @@ cdef struct Neighbour:
 
 cdef struct Sharing:
     const Leaves* leaves
-    const int32_t* leaf         # of each row and tree
+    const int32_t* leaf         # by row and tree
     Py_ssize_t n_rows
     Py_ssize_t n_most
-    int64_t* indptr             # first how many neighbours each row has, then where they begin
-    Neighbour* sorted           # room in each thread
+    int64_t* indptr             # first the number of neighbours of each row, then their offsets
+    Neighbour* sorted           # workspace of each thread
     uint32_t* indices
     int32_t* counts
 
@@ -171,20 +171,20 @@ cdef int nearest_first(const void* a, const void* b) noexcept nogil:
 
 
 def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_ssize_t n_most, int n_threads):
-    """Return, for each row, the rows that share most leaves with it, and in how many trees they do.
+    """Return for each row the rows that share the most leaves with it, and in how many trees.
 
     Parameters
     ----------
     leaves : object with `first_node`, `starts`, `members` (rows), `weights` (None)
     leaf : int32 array of shape (n_rows, n_trees)
     n_members : int
-        How many rows there are among the members.
+        Number of rows among the members.
     n_most : int
-        How many neighbours a row has at most.
+        Maximum number of neighbours of a row.
 
     Returns
     -------
-    indptr, indices, counts : arrays of a CSR matrix, a row's nearest neighbours first
+    indptr, indices, counts : arrays of a CSR matrix, with the nearest neighbours of a row first
     """
     cdef Py_ssize_t n_rows = leaf.shape[0]
     cdef int64_t[::1] indptr = np.zeros(n_rows + 1, dtype=np.int64)
@@ -242,7 +242,7 @@ cdef void nearest_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
 
 
 cdef enum:
-    MIDPOINT_ROWS = 1 << 12                      # that are taken at a time
+    MIDPOINT_ROWS = 1 << 12                      # rows processed at a time
 
 
 cdef struct Splits:
@@ -277,13 +277,13 @@ cdef void _note_row(
 
 
 cdef struct Passing:
-    # The rows that come by, and for each thread the extremes, one for each node.
+    # The rows that are processed, and the extremes of each node, separately for each thread.
     Splits splits
     const uint8_t* records
     Py_ssize_t record_stride
     int32_t code_size
     const char* x
-    Py_ssize_t row_stride           # of the values, in bytes
+    Py_ssize_t row_stride           # stride of the values, in bytes
     Py_ssize_t column_stride
     int32_t value_size
     Py_ssize_t n_rows
@@ -320,20 +320,20 @@ def note_sides(
     tree, const uint8_t[:, ::1] records, int code_size, const value_t[:, :] X, float64_t[:, ::1] low,
     float64_t[:, ::1] high
 ):
-    """Raise `low` to the largest value that goes left at each threshold, lower `high` to the smallest that goes right.
+    """Raise `low` to the largest value that goes left at each threshold; lower `high` to the smallest on the right.
 
     Parameters
     ----------
     tree : Tree
         The tree.
     records : uint8 array
-        The codes of the rows, row by row.
+        Codes of the rows, row by row.
     code_size : int
-        Bytes of a code.
+        Bytes per code.
     X : float32 or float64 array of shape (n_rows, n_features)
-        Their values.
+        Values of the rows.
     low, high : float64 arrays of shape (n_threads, n_nodes)
-        For each thread the extremes of its rows.
+        Extremes of the rows of each thread.
     """
     cdef const int32_t[::1] feature = tree.feature, left_child = tree.left_child, category_set = tree.category_set
     cdef const uint16_t[::1] bin_threshold = tree.bin_threshold
@@ -359,7 +359,7 @@ cdef void _rank_medians(
     const int32_t* ranks, const float64_t* weights, Py_ssize_t n_rows, Py_ssize_t n_values, float64_t half,
     float64_t* cells, int32_t* out,
 ) noexcept nogil:
-    """Lowest rank with half of the weight at or below it; `cells` holds zeros, before and after."""
+    """Find the lowest rank with half of the weight at or below it; `cells` must be zeros and is reset to zeros."""
     cdef Py_ssize_t i, t
     cdef int32_t rank
     cdef float64_t below
@@ -381,7 +381,7 @@ cdef struct Medians:
     Py_ssize_t n_rows
     Py_ssize_t n_values
     float64_t half
-    float64_t* cells            # by thread, n_ranks each
+    float64_t* cells            # n_ranks for each thread
     Py_ssize_t n_ranks
     int32_t* out
 
@@ -399,10 +399,10 @@ def rank_medians(
     const int32_t[:, ::1] ranks, const float64_t[::1] weights, int32_t n_ranks, double half, int32_t[::1] out,
     int n_threads
 ):
-    """For each row the lowest rank that has at least `half` of the weight at or below it.
+    """Write for each row the lowest rank with at least `half` of the weight at or below it.
 
-    ranks has shape (n_rows, n_values), entries below n_ranks; weights are those of the values. `half` is a little less
-    than half of their sum, so that rounding does not matter.
+    ranks has shape (n_rows, n_values) with entries below n_ranks, and weights holds the weights of the values. `half`
+    is slightly less than half of their sum, so that rounding errors do not matter.
     """
     cdef Medians medians
     if ranks.shape[0] == 0:
@@ -426,9 +426,9 @@ def spread_splits(
     const uint8_t[::1] is_leaf, const uint32_t[::1] pair, const int32_t[::1] feature,
     const uint16_t[::1] bin_threshold, const uint8_t[::1] missing_left, dict into,
 ):
-    """Write the splits of inner nodes, which are given one after another, into arrays with an entry for every node.
+    """Expand the splits of inner nodes, stored one after another, to arrays with one entry per node.
 
-    Lengths are trusted: there are as many splits as zeros in `is_leaf`.
+    Lengths are not validated: there must be as many splits as zeros in `is_leaf`.
     """
     cdef int32_t[::1] left_child = into["left_child"], features = into["feature"]
     cdef uint16_t[::1] thresholds = into["bin_threshold"]
@@ -450,7 +450,7 @@ def spread_splits(
 
 
 def sum_up(const int64_t[::1] node_offsets, const int32_t[::1] left_child, number_t[::1] numbers):
-    """Give every inner node the sum of the numbers of its children. Children stand behind their parents."""
+    """Set every inner node to the sum of its children's numbers; children must follow their parents."""
     cdef Py_ssize_t tree, node, root, child
     with nogil:
         for tree in range(node_offsets.shape[0] - 2, -1, -1):

@@ -1,25 +1,25 @@
 /* Shapley values of one leaf of a tree, for SHAPLEY_LANES rows at once, vectorised by the compiler.
  *
- * The path of a leaf tests d different features. Of a row, all that counts is which of them it passes: o_j is whether
- * it passes all tests of feature j. What a feature is worth that is not known depends on the game.
+ * The path of a leaf tests d different features. A row matters only through the features it passes: o_j is 1 if it
+ * passes all tests of feature j, otherwise 0. The value of an unknown feature depends on the game.
  *
- * Path-dependent (Lundberg et al. 2020, algorithm 2): z_j, the share of the training weight that passes the tests of j.
- * A leaf of value v adds to feature i
+ * Path-dependent (Lundberg et al. 2020, algorithm 2): z_j is the share of the training weight that passes the tests
+ * of j. A leaf of value v adds to feature i
  *     v (o_i - z_i) sum over S of |S|! (d-1-|S|)!/d! prod_{j in S} o_j prod_{j not in S} z_j.
- * The weights are Beta integrals, so that the sum is one integral of a polynomial of degree d - 1,
+ * The weights are Beta integrals, so the sum is one integral of a polynomial of degree d - 1,
  *     v (o_i - z_i) int_0^1 prod_{j != i} (t o_j + (1-t) z_j) dt,
- * which Gauss-Legendre quadrature gives exactly with d/2 points t (Yu et al. 2022). The product without a feature is
- * that of all divided by its factor. A factor is 0 only where o_i = z_i = 0: its inverse does not matter then.
+ * which Gauss-Legendre quadrature with d/2 points t evaluates exactly (Yu et al. 2022). The product without a
+ * feature is the full product divided by the feature's factor. A factor is 0 only if o_i = z_i = 0, in which case
+ * its inverse does not matter.
  *
- * A linear term of such a leaf, on feature k, is f where feature k is known, and 0 where it is not. That adds
- *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to itself
+ * A linear term of such a leaf, on feature k, is f if feature k is known, and 0 otherwise. It adds
+ *     f o_k (o_i - z_i) int t prod_{j != i, k} (t o_j + (1-t) z_j) dt     to each other feature i, and to feature k
  *     f o_k int prod_{j != k} (t o_j + (1-t) z_j) dt.
  *
- * Interventional (Laberge & Pequignot 2022): the mean over background rows. Of one of these, b_j is whether it passes
- * the tests of j. Where some feature is passed by neither row, no mixture of them reaches the leaf. Else, with p
- * features that only the row passes and m that only the background row does, the leaf adds
- *     v (p-1)! m!/(p+m)!    to the first,        - v p! (m-1)!/(p+m)!    to the others.
- */
+ * Interventional (Laberge & Pequignot 2022): the mean over background rows. For a background row, b_j is 1 if it
+ * passes the tests of j. If neither row passes some feature, no mixture of the two reaches the leaf. Otherwise, with
+ * p features that only the row passes and m that only the background row passes, the leaf adds
+ *     v (p-1)! m!/(p+m)!    to the former,        - v p! (m-1)!/(p+m)!    to the latter. */
 #ifndef FASTENS_SHAPLEY_H
 #define FASTENS_SHAPLEY_H
 
@@ -31,7 +31,7 @@
 
 enum { SHAPLEY_LANES = 16, MASK_BITS = 32 };
 
-/* A loop over lanes, which must become vectors and not be unrolled before. */
+/* Marks a loop over lanes, which must be vectorised before it is unrolled. */
 #if defined(__clang__)
 #define FASTENS_LANES _Pragma("clang loop vectorize(enable)")
 #elif defined(__GNUC__)
@@ -40,7 +40,7 @@ enum { SHAPLEY_LANES = 16, MASK_BITS = 32 };
 #define FASTENS_LANES
 #endif
 
-/* Some lanes, on which the arithmetic of numbers works; N_VECTORS of them are all. */
+/* A vector of lanes that supports arithmetic; N_VECTORS of them hold all lanes. */
 #if defined(__GNUC__) || defined(__clang__)
 typedef double LaneVector __attribute__((vector_size(32), aligned(8), may_alias));
 #else
@@ -48,8 +48,8 @@ typedef double LaneVector;
 #endif
 enum { N_VECTORS = SHAPLEY_LANES * sizeof(double) / sizeof(LaneVector) };
 
-/* A test of numbers: the codes that go left are `n_left` from `first` on. Rows that pass have the bit of the edge's
- * feature in their masks, if they had it before or the path did not test the feature. */
+/* A numeric test: `n_left` codes from `first` on go left. Rows that pass keep the bit of the edge's feature in their
+ * masks, or get it if the path has not tested the feature before. */
 typedef struct {
     int32_t first, n_left, is_left, is_repeated, bit;
 } EdgeTest;
@@ -74,7 +74,7 @@ FASTENS_INLINE void mark_words_loop(
     FASTENS_MARK_ROWS
 }
 
-/* Of the lanes, which features they know: 1.0 and 0.0, feature after feature, and the same of those unknown. */
+/* Expands masks: for each feature, 1.0 for lanes that know it and 0.0 for others, and the complement. */
 FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown)
 {
     for (int32_t j = 0; j < n; j++) {
@@ -89,8 +89,8 @@ FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, in
     }
 }
 
-/* The path of a leaf in a game of training weights. Factors of unknown features, and inverses, are by feature, then by
- * point; what the lanes know by feature. */
+/* The path of a leaf in the path-dependent game. Factors of unknown features, and inverses, are stored by feature,
+ * then by point; the lanes' known features are stored by feature. */
 typedef struct {
     int32_t n, n_points;
     const double* points; /* in (0, 1) */
@@ -101,7 +101,7 @@ typedef struct {
     double* inverse_unknown;
     double* known;
     double* unknown;
-    int32_t n_vectors; /* of lanes that are looked at */
+    int32_t n_vectors; /* number of vectors in use */
 } LeafPath;
 
 FASTENS_INLINE void find_factors_loop(const LeafPath* path)
@@ -155,7 +155,7 @@ FASTENS_INLINE void multiply_path_loop(const LeafPath* path, double* products)
         multiply_path_of(path, products, N_VECTORS);
 }
 
-/* products without the factors of a feature, times t where `by_t` */
+/* products without the factors of a feature, times t if `by_t` */
 FASTENS_INLINE void divide_path_of(
     const LeafPath* path, int32_t feature, int32_t by_t, const double* products, double* out, const int n_vectors)
 {
@@ -180,7 +180,7 @@ FASTENS_INLINE void divide_path_loop(
         divide_path_of(path, feature, by_t, products, out, N_VECTORS);
 }
 
-/* parts: what knowing a feature changes, scale (o - z) int products / factor */
+/* parts: the effect of knowing a feature, scale (o - z) int products / factor */
 FASTENS_INLINE void collect_part_of(
     const LeafPath* path, int32_t feature, double scale, const double* products, double* parts, const int n_vectors)
 {
@@ -213,23 +213,23 @@ FASTENS_INLINE void collect_part_loop(
         collect_part_of(path, feature, scale, products, parts, N_VECTORS);
 }
 
-/* Rows of a background that are the same to a leaf, as they pass the same tests: their mask, the features it lacks, how
- * many they are, the first and the last of them. */
+/* Background rows that are equivalent at a leaf because they pass the same tests: their mask, the features they
+ * lack, the number of these features, and the first and last row. */
 typedef struct {
     const uint32_t* mask;
     const int32_t* lacking;
     int32_t n_lacking, count, first, last;
 } Pattern;
 
-/* Patterns by the number of features that they lack; the next row of the same pattern, or -1; and what the lanes
- * multiply each row by, NULL: 1. The worth of p features of a row against m of a background row is (p-1)! m!/(p+m)!, at
- * [p * size + m], 0 where p = 0. */
+/* Patterns sorted by the number of features they lack, the next row of the same pattern (or -1), and the factors of
+ * lanes for each row (NULL if they are 1). The worth of p features of a row against m of a background row is (p-1)!
+ * m!/(p+m)!, at [p * size + m], and 0 if p = 0. */
 typedef struct {
     const Pattern* patterns;
     int32_t n_patterns;
     const int32_t* next;
     const double* scales;
-    ptrdiff_t stride; /* from row to row */
+    ptrdiff_t stride; /* between rows */
     const double* worth;
     int32_t size;
 } Background;
@@ -237,7 +237,7 @@ typedef struct {
 /* Masks of the lanes, and how many bits they lack. */
 typedef struct {
     const uint32_t* masks;
-    ptrdiff_t stride; /* from word to word */
+    ptrdiff_t stride; /* between words */
     int32_t n_bits;
     int32_t n_lacking[SHAPLEY_LANES];
 } Lanes;
@@ -247,7 +247,8 @@ FASTENS_INLINE uint32_t has_bit(const uint32_t* mask, ptrdiff_t stride, int32_t 
     return mask[j / MASK_BITS * stride] >> j % MASK_BITS & 1u;
 }
 
-/* The lanes that pass every feature that the background row does not: all bits, of others none; whether any does. */
+/* Sets all bits of the lanes that pass every feature the background row does not pass, and clears the others;
+ * returns true if there is such a lane. */
 FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uint32_t* matches)
 {
     uint64_t pairs[SHAPLEY_LANES / 2], any = 0;
@@ -264,7 +265,7 @@ FASTENS_INLINE int32_t match_lanes(const Lanes* lanes, const uint32_t* mask, uin
     return any != 0;
 }
 
-/* How many rows a pattern stands for in each lane, or the sum of their scales; 0 where the lane does not match. */
+/* Number of rows of a pattern for each lane, or the sum of their scales; 0 if the lane does not match. */
 FASTENS_INLINE void count_lanes(
     const Background* background, const Pattern* pattern, const uint32_t* matches, double* counts)
 {
@@ -284,8 +285,8 @@ FASTENS_INLINE void count_lanes(
         ((LaneVector*)counts)[v] *= sum[v];
 }
 
-/* The counts of all patterns that lack as many features, from `first` on, and, feature after feature, of those that
- * lack it. Returns the pattern after them. */
+/* Sums the counts of all patterns from `first` on that lack the same number of features, in total and for each
+ * missing feature. Returns the index of the next pattern. */
 FASTENS_INLINE int32_t count_matches(
     const Lanes* lanes, const Background* background, int32_t first, double* all, double* lacking)
 {
@@ -309,7 +310,7 @@ FASTENS_INLINE int32_t count_matches(
     return z;
 }
 
-/* parts: of each feature, for each lane; `counts` has room for these */
+/* parts: by feature, for each lane; `counts` is a workspace of that size */
 FASTENS_INLINE void play_background_loop(
     const Lanes* lanes, const Background* background, double* counts, double* parts)
 {
@@ -335,8 +336,8 @@ FASTENS_INLINE void play_background_loop(
                 parts[j * SHAPLEY_LANES + l] = -lost[l];
 }
 
-/* parts: of each pair, (i, j) at i (i - 1) / 2 + j, halved; those of two of a row's features first add up there. Each
- * is a difference of the worth of one of the two features with and without the other. */
+/* parts: by pair, (i, j) at i (i - 1) / 2 + j, halved; pairs of two features of the row are first accumulated there.
+ * Each part is the difference of the worth of one feature with and without the other. */
 FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* background, double* mixed, double* parts)
 {
     const int32_t n = lanes->n_bits, size = background->size;
@@ -379,7 +380,7 @@ FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* backgr
             }
 }
 
-/* Rows that are lanes: sums, part after part at its place, get what the lanes' factors make of the parts. */
+/* For rows that are lanes: adds each part, times the lane's factor, to the sums at the part's offset. */
 FASTENS_INLINE void add_lanes_loop(
     const double* parts, const int64_t* places, int32_t n_parts, const double* factors, double* sums)
 {
@@ -388,7 +389,7 @@ FASTENS_INLINE void add_lanes_loop(
             ((LaneVector*)(sums + places[p]))[v] += vectors_of(factors, 0)[v] * vectors_of(parts, p)[v];
 }
 
-/* Rows of any mask: sums of one part get what it is for their masks; `slots` is where that is. */
+/* For rows of any mask: adds to the sums of one part the table entry of the row's mask, at `slots`. */
 FASTENS_INLINE void add_from_table_loop(
     const double* parts, const uint32_t* slots, const double* factors, ptrdiff_t n, double* sums)
 {

@@ -1,4 +1,4 @@
-"""Shapley values of trees: how much each feature moves a raw prediction."""
+"""Shapley values of trees: the contribution of each feature to a raw prediction."""
 
 import numpy as np
 from libc.math cimport isfinite
@@ -32,18 +32,18 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef enum:
-    # Rows of a chunk. In large ones, more rows have the same masks: 500 rows against 100 others, in trees of 255
+    # Rows of a chunk. In larger chunks, more rows share the same masks: 500 rows against 100 others, in trees of 255
     # leaves, took twice as long in chunks of 125.
     MOST_ROWS = 1024
-    MOST_BITS = 13                  # of masks that rows look up: a table of 32 KB, which a core keeps at hand
-    RESULT_BYTES = 1 << 20          # of a chunk: what stays in a core's cache
-    THREAD_PIECES = 8               # of work, for each thread: the last one is waited for, and chunks cost time
-    FEWEST_ROWS = 128               # of chunks that are made for threads
-    # Of groups of trees.
+    MOST_BITS = 13                  # bits of masks that index a table: 32 KB, which fits in the L1 cache
+    RESULT_BYTES = 1 << 20          # results of a chunk, which fit in a core's cache
+    THREAD_PIECES = 8               # pieces of work per thread: more balance the load, but chunks have overhead
+    FEWEST_ROWS = 128               # minimum size of chunks that are made for threads
+    # Groups of trees.
     MOST_GROUPS = 16
     FEWEST_NODES = 256
-    NODE_BYTES = 16                 # of sums, to set to 0 and to add up, that take much less time than a node
-    SUMS_BYTES = 1 << 25            # of all groups, in memory at a time
+    NODE_BYTES = 16                 # bytes of sums, to clear and to add up, that cost much less than a node
+    SUMS_BYTES = 1 << 25            # limit on the sums of all groups in memory
 
 
 # ------------------------------------------------------------------------------------------------------------- walk
@@ -61,7 +61,7 @@ cdef inline void mark_set(
     const EdgeTest* test, const uint32_t* words, const code_t* codes, Py_ssize_t n, const uint32_t* above,
     uint32_t* masks,
 ) noexcept nogil:
-    # As `mark`, where a set of codes goes left.
+    # Marks rows as `mark`, for a set of codes that go left.
     cdef Py_ssize_t i
     cdef uint32_t passes, bit = <uint32_t>1 << test.bit
     for i in range(n):
@@ -70,7 +70,7 @@ cdef inline void mark_set(
 
 
 cdef void enter(const Walk* walk, int32_t depth, const code_t* codes, const code_t* background) noexcept nogil:
-    # Come to the node at `depth` from the one above: the masks, the column and its share.
+    # Moves to the node at `depth` from its parent: sets the masks, the column and its share.
     cdef const Trees* trees = walk.rows.trees
     cdef Stack* stack = walk.stack
     cdef int64_t node = walk.first + stack.node[depth], parent = walk.first + stack.node[depth - 1]
@@ -103,7 +103,7 @@ cdef void enter(const Walk* walk, int32_t depth, const code_t* codes, const code
 
 
 cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* background) noexcept nogil:
-    # Depth first, left before right.
+    # Depth-first traversal, left before right.
     cdef const Trees* trees = walk.rows.trees
     cdef Stack* stack = walk.stack
     cdef int32_t depth = 0, left
@@ -129,7 +129,7 @@ cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* backgro
 # ------------------------------------------------------------------------------------------------------------- leaf
 
 cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
-    # Add what a leaf gives the columns of its path.
+    # Adds the contributions of a leaf to the columns of its path.
     cdef const Rows* rows = walk.rows
     cdef const Trees* trees = rows.trees
     cdef Stack* stack = walk.stack
@@ -159,7 +159,8 @@ cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
 
 
 cdef bint find_deviations(Leaf* leaf) noexcept nogil:
-    # Of a linear term: the rows' deviations from the leaf's mean, 0 where a value that the leaf needs is missing.
+    # For a linear term: the deviations of the rows from the leaf's mean, or 0 if a value that the leaf needs is
+    # missing.
     cdef const Lines* lines = &leaf.walk.rows.trees.lines
     cdef Stack* stack = leaf.walk.stack
     cdef Py_ssize_t chunk = leaf.walk.rows.chunk, i, other
@@ -169,7 +170,7 @@ cdef bint find_deviations(Leaf* leaf) noexcept nogil:
     leaf.term_member = 0
     while leaf.term_member < leaf.n and stack.column[leaf.term_member] != column:
         leaf.term_member += 1
-    if leaf.term_member == leaf.n:      # no tree has that
+    if leaf.term_member == leaf.n:      # does not occur in grown trees
         return False
     for i in range(leaf.walk.n):
         stack.factors[i] = lines.slopes[leaf.term] * min(max(values[i], lower), upper) - lines.at_means[leaf.term]
@@ -204,14 +205,14 @@ cdef void add_leaf(const Leaf* leaf) noexcept nogil:
 
 
 cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
-    # The distinct masks of the rows, and how many they are; 0 where there are hardly fewer than rows.
+    # Finds the distinct masks of the rows; returns their number, or 0 if there are almost as many as rows.
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef Py_ssize_t n = 0, i
     cdef uint32_t mask
     if walk.rows.scales != NULL or leaf.n > MOST_BITS or walk.n <= SHAPLEY_LANES:
         return 0
-    if walk.n >> (leaf.n + 3):   # all there can be are few
+    if walk.n >> (leaf.n + 3):   # few masks are possible
         for i in range(<Py_ssize_t>1 << leaf.n):
             stack.distinct_masks[i] = <uint32_t>i
             stack.place_of_mask[i] = <uint32_t>i + 1
@@ -230,7 +231,7 @@ cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
 
 
 cdef void add_rows(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
-    # The parts of the rows from s on, to each output.
+    # Adds the parts of the rows from s on to each output.
     cdef const Walk* walk = leaf.walk
     cdef const Trees* trees = walk.rows.trees
     cdef const float64_t* value = trees.value + leaf.node * trees.n_values
@@ -245,7 +246,7 @@ cdef void add_rows(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
 
 
 cdef void add_table(const Leaf* leaf) noexcept nogil:
-    # The same, from the parts of all masks.
+    # Adds the parts of all rows from a table of the parts of all masks.
     cdef const Walk* walk = leaf.walk
     cdef const Trees* trees = walk.rows.trees
     cdef const float64_t* value = trees.value + leaf.node * trees.n_values
@@ -263,17 +264,17 @@ cdef void add_table(const Leaf* leaf) noexcept nogil:
                 phi + walk.stack.places[part])
 
 
-# ------------------------------------------------------------------------------------------------------------ doors
+# -------------------------------------------------------------------------------------------------------- interface
 
 cdef char* carve(char* base, size_t* used, size_t n_bytes) noexcept nogil:
-    # The next piece of a thread's memory; NULL while that is only measured.
+    # Allocates from a thread's memory; returns NULL while only the size is measured.
     cdef size_t at = used[0]
     used[0] += (n_bytes + 63) // 64 * 64
     return base + at if base != NULL else NULL
 
 
 cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
-    # Where everything is in a thread's memory, and how large that is.
+    # Lays out a thread's memory and returns its size.
     cdef const Trees* trees = rows.trees
     cdef size_t used = 0, levels = trees.max_depth + 1, lane = SHAPLEY_LANES * sizeof(float64_t)
     cdef size_t chunk = rows.chunk, most = <size_t>max(trees.most_on_path, 1), n_points = (most + 1) // 2
@@ -319,7 +320,7 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
 
 
 cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    # A chunk of rows in a group of trees.
+    # Explains a chunk of rows with a group of trees.
     cdef const Rows* rows = <const Rows*>job
     cdef const Trees* trees = rows.trees
     cdef Py_ssize_t group = piece % rows.n_groups, t, i
@@ -348,7 +349,7 @@ cdef inline Py_ssize_t n_parts(const Rows* rows) noexcept nogil:
 
 
 cdef void add_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    # Rows of a chunk: the sums of all groups, in their order, for some rows at a time, whose sums are neighbours.
+    # Adds up a chunk's sums of all groups in order, for a range of rows whose sums are adjacent.
     cdef const Rows* rows = <const Rows*>job
     cdef Py_ssize_t chunk = piece // n_parts(rows), first = piece % n_parts(rows) * FEWEST_ROWS
     cdef Py_ssize_t row = rows.first + chunk * rows.chunk
@@ -384,7 +385,7 @@ cdef Lines lines_of(linear):
 
 
 cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_groups, int n_threads) noexcept:
-    # Rows that are explained together: chunks alike in size, and more than one where threads would lack pieces of work.
+    # Rows that are explained together: chunks of equal size, with several chunks if threads would otherwise lack work.
     cdef Py_ssize_t most = max(min(<Py_ssize_t>MOST_ROWS, RESULT_BYTES // row_bytes), 1), n_chunks = 1
     if n_threads > 1:
         n_chunks = min((n_threads * THREAD_PIECES + n_groups - 1) // n_groups, n_rows // FEWEST_ROWS)
@@ -393,7 +394,8 @@ cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_g
 
 
 cdef groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
-    # Where groups of as many nodes begin, and the last ends: by the trees and what is asked alone, as sums must be.
+    # Divides the trees into groups of equal numbers of nodes. Groups depend only on the trees and the request, so that
+    # sums are reproducible.
     cdef Py_ssize_t n_nodes = first_node[len(first_node) - 1]
     cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * FEWEST_NODES), MOST_GROUPS)
     ends = np.searchsorted(first_node, np.arange(1, max(n, 1)) * n_nodes // max(n, 1))
@@ -401,7 +403,7 @@ cdef groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
 
 
 cdef run(Rows* rows, int n_threads):
-    # On chunks of rows and groups of trees, in threads; so many chunks at a time as there is room for.
+    # Runs over chunks of rows and groups of trees in parallel, with as many chunks at a time as memory allows.
     cdef Stack stack
     cdef Py_ssize_t sums_bytes = sums_size(rows) * sizeof(float64_t)
     cdef Py_ssize_t n_chunks = (rows.n_rows + rows.chunk - 1) // rows.chunk, first = 0, n
@@ -433,22 +435,24 @@ def explain(
     Parameters
     ----------
     ensemble : object with the arrays of a TreeEnsemble
-    paths : object with the column of each feature, their number, what `edge_shares` returned for columns, by name, the
-        values as float64, linear terms of leaves (or None), quadratures, and the worth of coalitions (see shapley.h)
+    paths : object with the column of each feature, the number of columns, the results of `edge_shares` for columns, by
+    name, the values as float64, linear terms of leaves (or None), quadratures, and the worth of coalitions (see
+    shapley.h)
     values : pair of float64 arrays of shapes (n_rows, n_features) and (n_background, n_features), or None
-        The values of rows and background rows, where there are linear terms.
+        Values of the rows and of the background rows, needed for linear terms.
     codes : uint8 or uint16 array of shape (n_features, n_rows)
     background : array of that type, of shape (n_features, n_background) or (n_features, 0)
-        The codes of background rows; without any, contributions are path-dependent. Of several they are added up.
+        Codes of the background rows, over which contributions are summed. Without background rows, contributions are
+        path-dependent.
     scales : float64 array of shape (n_background, n_rows or more) or None
-        What each row's contributions against each background row are multiplied by. The second axis has a length
-        divisible by SHAPLEY_LANES.
+        Factor of each row's contributions against each background row. The length of the second axis must be divisible
+        by SHAPLEY_LANES.
     pairs : bool
-        Whether to return those of pairs, for only one order of the two, and halved: the rest is by symmetry.
+        If True, return the contributions of pairs, in only one order and halved; the others follow by symmetry.
 
     Returns
     -------
-    float64 array of shape (n_rows, n_outputs, n_columns + 1), the last entry not set; of pairs (n_rows, n_outputs,
+    float64 array of shape (n_rows, n_outputs, n_columns + 1), the last entry not set; for pairs (n_rows, n_outputs,
     n_columns, n_columns)
     """
     cdef const int64_t[::1] first_node = ensemble.node_offsets
@@ -496,10 +500,11 @@ def edge_shares(
     const int64_t[::1] first_node, const int32_t[::1] left_child, const int32_t[::1] feature,
     const float64_t[::1] weight,
 ):
-    """Return, for each node, of the edge to it: share, position, and how many features the path has; and the depth.
+    """Return by node the share and position of the edge above it and the features on its path; and the depth.
 
-    The share is that of the training weight which passes all tests of the edge's feature up to here, the position that
-    of the feature among those of the path, in the order in which they are tested first. All arrays are by node.
+    The share is the fraction of the training weight that passes all tests of the edge's feature up to this node. The
+    position is the index of the feature among the features of the path, in the order of their first tests. All arrays
+    are indexed by node.
     """
     cdef Py_ssize_t n_nodes = left_child.shape[0], t, i, side
     cdef int64_t root, node, child, other, above
@@ -533,7 +538,7 @@ def edge_shares(
 cdef int32_t _nearest(
     const int32_t[::1] parent, const int32_t[::1] edge_feature, int64_t root, int64_t node, int32_t feature
 ) noexcept:
-    # The nearest node, from this one upwards, whose edge tests the feature; 0 where there is none.
+    # The nearest node from here upwards whose edge tests the feature; 0 if there is none.
     while node > 0 and edge_feature[root + node] != feature:
         node = parent[root + node]
     return <int32_t> node

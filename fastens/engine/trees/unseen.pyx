@@ -1,10 +1,10 @@
-"""Which way categories that were never seen take at splits without missing values in training.
+"""Directions of unseen categories at splits without missing values in training.
 
-A node decides for one side, so that every writing of a tree can hold it, and is wrong by what that side differs from
-the mean of both. Nodes are gone through in the order in which trees are added up, and each takes the side that brings
-the sum of these errors so far, by feature and weighted by the share of rows that come by, closest to 0. So over all
-trees unseen categories get the mean of the sides, weighted by their rows, as if they took both.
-The sides of a tree do not depend on later trees, so that continued fits do not change the trees before.
+A node sends unseen categories to one side, so that every format of a tree can represent it. The resulting error is the
+difference between that side and the mean of both sides. Nodes are visited in the order in which trees are summed. Each
+node chooses the side that brings the accumulated error, by feature and weighted by the share of rows at the node,
+closest to 0. Over all trees, unseen categories therefore get the weighted mean of both sides, as if they followed both.
+The directions of a tree do not depend on later trees, so continued training does not change earlier trees.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint32
 cdef void _find_means(
     const int32_t[::1] left_child, const float64_t[::1] weight, float64_t[:, ::1] mean, int64_t first, int64_t end
 ) noexcept:
-    """From the values of leaves, those of the nodes above, weighted by the training rows."""
+    """Compute the values of inner nodes from the leaves, weighted by the training rows."""
     cdef int64_t node, child
     cdef Py_ssize_t k
     for node in range(end - 1, first - 1, -1):
@@ -35,9 +35,10 @@ def send_unseen(
     float64_t[:, ::1] mean, const int32_t[::1] tree_output, int32_t n_features, int32_t n_outputs,
     uint32_t[::1] words,
 ):
-    """Write the bit of code 0 to the sets of the nodes where `is_free`.
+    """Write the bit of code 0 to the category sets of the nodes where `is_free`.
 
-    All arrays are by node but the first and the last three; `mean` has the values of leaves, and is filled in.
+    All arrays except the first and the last three are indexed by node. `mean` holds the values of leaves on input and
+    is filled in.
     """
     cdef float64_t[:, ::1] errors = np.zeros((n_features, n_outputs))
     cdef float64_t[::1] share = np.zeros(left_child.shape[0])
@@ -66,7 +67,7 @@ cdef void choose_sides(
     const uint8_t[::1] is_free, const float64_t[::1] weight, const float64_t[:, ::1] mean, float64_t[::1] share,
     uint32_t[::1] words, float64_t[::1] error, int32_t f, int64_t first, int64_t end,
 ) noexcept:
-    """Choose the ways at one tree's splits on a feature, from the root on."""
+    """Choose the directions at one tree's splits on a feature, from the root down."""
     cdef int64_t node, child
     cdef float64_t both
     cdef bint is_left

@@ -1,4 +1,4 @@
-"""Columns of strings, and dictionaries of strings, through Arrow's C stream interface, without a copy of the texts.
+"""Reads columns of strings and of dictionary-encoded strings through Arrow's C stream interface without copies.
 
 https://arrow.apache.org/docs/format/CStreamInterface.html
 """
@@ -87,7 +87,7 @@ cdef int _layout_of(const char* format):
 
 
 cdef Source _source_of(const ArrowArray* array, int layout) noexcept:
-    # Not for empty arrays, which may have no buffers.
+    # Requires a non-empty array, because empty arrays may lack buffers.
     cdef Source source
     cdef int64_t last = array.offset + array.length
     memset(&source, 0, sizeof(Source))
@@ -110,12 +110,12 @@ cdef inline int64_t _copy_indices(
     const whole_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint64_t n_texts,
     uint8_t* present, int32_t* out
 ) noexcept nogil:
-    # The first row whose index is none of the dictionary's, or n.
+    # Returns the first row whose index is outside the dictionary, or n if there is none.
     cdef int64_t i, place
     for i in range(n):
         place = first + i
         if valid == NULL or is_valid(valid, place):
-            if <uint64_t> indices[place] >= n_texts:    # as are those below 0
+            if <uint64_t> indices[place] >= n_texts:    # also true for negative indices
                 return i
             present[indices[place]] = 1
             out[i] = start + <int32_t> indices[place]
@@ -152,7 +152,7 @@ cdef int64_t _read_indices(
 
 
 cdef list _texts_of(const ArrowArray* array, Layout layout, const uint8_t[::1] present):
-    # The texts that are present, None in the place of the others.
+    # Returns the texts that are present, and None for the others.
     cdef Source source
     cdef Text text
     cdef int64_t i
@@ -167,7 +167,7 @@ cdef list _texts_of(const ArrowArray* array, Layout layout, const uint8_t[::1] p
 
 
 cdef class _Stream:
-    """The stream of a column, and the part of it that was read last."""
+    """The Arrow stream of a column and its current chunk."""
 
     cdef object capsule
     cdef ArrowArrayStream* stream
@@ -192,7 +192,7 @@ cdef class _Stream:
             self.array.release(&self.array)
 
     cdef bint read(self) except -1:
-        """Read the next part; False at the end."""
+        """Read the next chunk; return False at the end of the stream."""
         self.drop()
         if self.stream.get_next(self.stream, &self.array):
             raise ValueError("the column's Arrow stream broke off.")
@@ -200,20 +200,20 @@ cdef class _Stream:
 
 
 def read_texts(column, int64_t n_rows):
-    """The distinct texts of a column of strings, or of dictionaries of strings, and the place of each row's there.
+    """Return the distinct texts of a column of strings or dictionary-encoded strings, and the code of each row.
 
     Parameters
     ----------
     column : object
-        What has the method ``__arrow_c_stream__``.
+        Object with the method ``__arrow_c_stream__``.
     n_rows : int
-        Its length.
+        Number of rows of the column.
 
     Returns
     -------
     tuple (codes, texts) or None
-        Codes, -1 or the place of None where the value is missing; a text may come twice. None where the column holds
-        something else.
+        Codes index the texts. A missing value has code -1 or the index of None in the texts; a text may occur twice.
+        None is returned if the column does not hold strings.
     """
     cdef _Stream stream = _Stream(column)
     cdef bint is_dictionary = stream.schema.dictionary != NULL

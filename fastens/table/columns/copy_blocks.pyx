@@ -1,4 +1,4 @@
-"""Copies of tables as codes, and numbers as positions in a range."""
+"""Copies of tables as codes, and of numbers as offsets from the minimum of their range."""
 
 import numpy as np
 from libc.stdlib cimport free, malloc
@@ -20,8 +20,8 @@ ctypedef fused code_t:
 
 cdef enum:
     TILE_BITS = 6
-    TILE = 64           # rows, and columns, that are turned round in the first-level cache
-    BLOCK = 8192        # rows of all columns whose codes are looked at while they are near
+    TILE = 64           # rows and columns of a tile that is transposed in the L1 cache
+    BLOCK = 8192        # rows, of all columns, whose codes are checked while they are in the cache
 
 
 cdef struct Column:
@@ -30,20 +30,20 @@ cdef struct Column:
 
 
 cdef struct Part:
-    # Rows that one thread codes.
+    # Parameters of the rows that one thread codes.
     const Column* columns
-    bint by_rows                # the numbers of a row are neighbours
+    bint by_rows                # the values of a row are adjacent in memory
     Py_ssize_t first
     Py_ssize_t n_rows
     Py_ssize_t n_columns
-    Py_ssize_t n_codes          # of a column: all rows
-    Py_ssize_t n_places         # that a code may have
+    Py_ssize_t n_codes          # per column: all rows
+    Py_ssize_t n_places         # number of values that a code may have
 
 
 cdef inline uint64_t _take_column(
     const char* x, Py_ssize_t stride, unsigned_t low, Py_ssize_t n, code_t* out
 ) noexcept nogil:
-    # The bits of all places, of which as many are written as fit.
+    # Returns the bitwise OR of all differences at full width; only their low bytes are written.
     cdef Py_ssize_t i
     cdef unsigned_t place, bits = 0
     if stride == sizeof(unsigned_t):
@@ -70,7 +70,7 @@ cdef inline uint64_t _take_row(const unsigned_t* x, const unsigned_t* lows, Py_s
 
 
 cdef inline void _shuffle(const code_t* codes, Py_ssize_t n_half, code_t* out) noexcept nogil:
-    # The codes of the first half and of the second in turn: the compiler has instructions for that.
+    # Interleaves the codes of the first and the second half; compilers have instructions for this.
     cdef Py_ssize_t i
     for i in range(n_half):
         out[2 * i] = codes[i]
@@ -81,7 +81,7 @@ cdef uint64_t _take_tile(
     const char* x, Py_ssize_t stride, const unsigned_t* lows, Py_ssize_t n, Py_ssize_t n_columns, code_t* out,
     Py_ssize_t out_stride
 ) noexcept nogil:
-    # Rows are read as they lie in memory, and written as columns. Shuffled as often as n has bits they are columns.
+    # Rows are read in memory order and written as columns. Interleaving log2(n) times transposes them.
     cdef code_t[TILE * TILE] tile
     cdef code_t[TILE * TILE] other
     cdef uint64_t bits = 0
@@ -138,13 +138,13 @@ cdef inline code_t _largest_place(const code_t* codes, Py_ssize_t n) noexcept no
 
 
 cdef inline void _mark(const code_t* codes, Py_ssize_t n, uint8_t* present, int64_t* n_first) noexcept nogil:
-    # n_first: places from 0 on, all of which have come; where no others do, there is nothing to mark.
+    # All codes below n_first are already marked, so nothing needs to be marked if all codes are below it.
     cdef Py_ssize_t i
     if _largest_place(codes, n) < n_first[0]:
         return
     for i in range(n):
         present[<code_t> (codes[i] - 1)] = 1
-    while present[n_first[0]]:      # the last entry is 0
+    while present[n_first[0]]:      # the last entry is always 0
         n_first[0] += 1
 
 
@@ -158,7 +158,7 @@ cdef inline Part _rows_of(Part whole, Py_ssize_t first, Py_ssize_t n) noexcept n
 cdef uint64_t _code_part(
     Part part, const unsigned_t* lows, code_t* codes, uint8_t* present, int64_t* n_first
 ) noexcept nogil:
-    # The bits of all places; it ends early where there are too many.
+    # Returns the bitwise OR of all codes; stops early if a code is too large.
     cdef uint64_t bits = 0
     cdef Py_ssize_t block, j
     cdef Part rows
@@ -180,7 +180,7 @@ cdef struct Coding:
     int32_t value_size
     void* codes
     int32_t code_size
-    uint8_t* present            # by part, like the next two
+    uint8_t* present            # by part of the rows, like the next two fields
     int64_t* n_first
     uint64_t* bits
 
@@ -245,11 +245,11 @@ def code_block(
     int64_t[:, ::1] n_first,
     int n_threads,
 ):
-    """Write each number's place, how far it is from its column's `low`, plus 1, column after column.
+    """Write each value's code, its difference from its column's `low` plus 1, column after column.
 
-    Differences wrap round as those of unsigned numbers do. The places that come are marked in `present`, in parts for
-    parts of the rows; it has an entry for each place that a code may have, and one more, and is all zeros, as is
-    `n_first`. False, and nothing of use written, where there are other places.
+    Differences wrap around like unsigned integers. Codes that occur are marked in `present`, separately for each part
+    of the rows. `present` has an entry for each possible code and one more, and must be all zeros, as must `n_first`.
+    Return False, with undefined output, if a code is out of range.
     """
     cdef Py_ssize_t j
     cdef bint by_rows = X.strides[1] == <Py_ssize_t> sizeof(unsigned_t) < X.strides[0]
@@ -270,7 +270,7 @@ def code_columns(
     int64_t[:, ::1] n_first,
     int n_threads,
 ):
-    """The same for columns as vectors of the type of `lows`."""
+    """Write the codes as in `code_block`, for columns that are vectors of the type of `lows`."""
     cdef Py_ssize_t j
     cdef const unsigned_t[:] column
     cdef Column* columns = _new_columns(len(X))
@@ -302,14 +302,14 @@ ctypedef fused entry_t:
 
 cdef enum:
     PARSE_BLOCK = 4096
-    FEW = 256       # rows among which all codes are likely to come
+    FEW = 256       # rows among which all codes are likely to occur
 
 cdef double LARGEST = 2251799813685248.0        # 2**51
-cdef double ROUNDING = 6755399441055744.0       # 2**52 + 2**51: beside it there are no fractions
+cdef double ROUNDING = 6755399441055744.0       # 2**52 + 2**51: adding it rounds to an integer
 
 
 def whole_range(const number_t[:] values):
-    """The least and the largest number, NaN left out; None where one is not whole, or none is there."""
+    """Return the minimum and maximum, ignoring NaN, or None if a number is not an integer or all are NaN."""
     cdef Py_ssize_t i, n = values.shape[0]
     cdef number_t x
     cdef number_t low = 0, high = 0
@@ -340,7 +340,7 @@ def whole_range(const number_t[:] values):
 
 
 def places_in_range(const number_t[:] values, number_t low, place_t[::1] out, uint8_t[::1] present):
-    """Write how far each number is from `low`, for NaN the last place; mark in `present` which places come."""
+    """Write each number's difference from `low`, and the last code for NaN; mark the codes that occur in `present`."""
     cdef Py_ssize_t i
     cdef number_t x
     cdef place_t place
@@ -357,7 +357,7 @@ def places_in_range(const number_t[:] values, number_t low, place_t[::1] out, ui
 
 
 cdef inline uint64_t _take_from(const whole_t* values, uint64_t low, Py_ssize_t n, uint8_t* out) noexcept nogil:
-    # The bits of all differences; their last bytes are written.
+    # Collects the bits of all differences; only their low bytes are written.
     cdef Py_ssize_t i
     cdef uint64_t place, bits = 0
     for i in range(n):
@@ -376,12 +376,12 @@ cdef inline uint8_t _largest_of(const uint8_t* places, Py_ssize_t n) noexcept no
 
 
 def places_in_window(const whole_t[::1] values, whole_t low, uint8_t[::1] out, uint8_t[::1] present):
-    """Write how far each number is from `low`, and mark in the 256 entries of `present` which come, in one pass.
+    """Write each number's difference from `low` and mark it in the 256 entries of `present`, in one pass.
 
-    False, and nothing of use written, where a number is less than `low` or further from it than 255.
+    Return False, with undefined output, if a number is less than `low` or more than 255 above it.
     """
     cdef Py_ssize_t i, first, n, block, n_rows = values.shape[0]
-    cdef Py_ssize_t n_first = 0     # places from 0 on, all of which have come
+    cdef Py_ssize_t n_first = 0     # all codes below it have occurred
     cdef uint64_t bits = 0
     with nogil:
         for block in range((n_rows + PARSE_BLOCK - 1) // PARSE_BLOCK):
@@ -399,7 +399,10 @@ def places_in_window(const whole_t[::1] values, whole_t low, uint8_t[::1] out, u
 
 
 def mark_present(const whole_t[:] codes, uint8_t[::1] present):
-    """Mark in `present`, all zeros, the codes that come, negative ones are missing; how many do not come."""
+    """Mark the codes that occur in `present`, which must be all zeros; return the number of codes that do not.
+
+    Negative codes stand for missing values.
+    """
     cdef Py_ssize_t i, block, n = codes.shape[0]
     cdef Py_ssize_t n_absent = present.shape[0]
     with nogil:
@@ -414,7 +417,7 @@ def mark_present(const whole_t[:] codes, uint8_t[::1] present):
 
 
 def map_codes(const whole_t[:] codes, const entry_t[::1] table, entry_t[::1] out):
-    """Write table[code + 1]."""
+    """Write table[code + 1] for each code."""
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef bint is_next = True
     with nogil:

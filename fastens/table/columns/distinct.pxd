@@ -3,7 +3,8 @@ from fastens.engine.structs cimport int32_t, int64_t, uint32_t, uint64_t, uint8_
 
 
 cdef struct Slot:
-    # A distinct value: its first and its last eight bytes. Free where `number` is 0: numbers count from 1 here.
+    # A distinct value: its first and its last eight bytes. The slot is free if `number` is 0, because numbers start at
+    # 1 here.
     uint64_t low
     uint64_t high
     int64_t extent          # 4 x length + kind
@@ -12,8 +13,9 @@ cdef struct Slot:
 
 cdef struct Text:
     const char* data
-    int64_t length          # bytes
-    int64_t kind            # texts of two kinds differ, though their bytes are the same; `IDENTITY`: the address is all
+    int64_t length          # in bytes
+    # Texts of different kinds differ even if their bytes are equal. For `IDENTITY` only the address counts.
+    int64_t kind
 
 
 cdef enum:
@@ -21,8 +23,8 @@ cdef enum:
 
 
 cdef struct Recent:
-    uint64_t word           # eight bytes, or a shorter text and its extent
-    int64_t number          # from 1; 0 where there is none yet
+    uint64_t word           # eight bytes, or a shorter text with its extent
+    int64_t number          # starts at 1; 0 if the entry is empty
 
 
 cdef enum:
@@ -30,25 +32,25 @@ cdef enum:
 
 
 cdef struct Seen:
-    Recent[1 << RECENT_BITS] recent     # what came lately, each in the one place where it may be
+    Recent[1 << RECENT_BITS] recent     # direct-mapped cache of recent values
     Slot* slots
-    Text* texts             # by number
-    int64_t* rows           # the first row of each
+    Text* texts             # indexed by number
+    int64_t* rows           # first row of each distinct value
     int64_t n_distinct
-    int64_t room            # for texts and rows
+    int64_t room            # capacity of texts and rows
     int64_t most
-    int64_t missing         # the number of the missing value, -1 where none has come
-    int shift               # 64 less the logarithm of the number of slots
+    int64_t missing         # number of the missing value; -1 if none has occurred
+    int shift               # 64 - log2(number of slots)
 
 
 cdef struct Source:
-    # Where the values of consecutive rows are.
+    # Location of the values of consecutive rows.
     const char* data
-    const char* end         # of what may be read
+    const char* end         # end of the readable memory
     const char* places      # offsets, views, or texts
-    const char** buffers    # of views
-    const uint8_t* valid    # bits, NULL where nothing is missing
-    int64_t first           # place of the first row's value
+    const char** buffers    # buffers that views refer to
+    const uint8_t* valid    # validity bitmap; NULL if no value is missing
+    int64_t first           # index of the first row's value
     int64_t stride
     int64_t length
 
@@ -63,8 +65,8 @@ cdef enum Layout:
 
 
 cdef enum:
-    VIEW = 16           # bytes
-    INLINE = 12         # of a text that the view holds itself
+    VIEW = 16           # size in bytes
+    INLINE = 12         # length of the longest text stored in the view
 
 
 cdef inline int32_t int_at(const char* p) noexcept nogil:
@@ -106,7 +108,7 @@ cdef inline Text text_at(const Source* source, Layout layout, int64_t place) noe
 
 cdef class Distinct:
     cdef Seen seen
-    cdef object codes_      # an array, at `narrow` or at `wide`
+    cdef object codes_      # array that `narrow` or `wide` points to
     cdef uint8_t* narrow
     cdef uint32_t* wide
     cdef bint is_wide

@@ -9,17 +9,17 @@ from cpython.object cimport PyObject
 
 
 cdef enum:
-    FIRST_SLOTS = 6         # binary logarithm
-    SHORT = 16              # bytes that a slot holds itself
+    FIRST_SLOTS = 6         # log2 of the initial number of slots
+    SHORT = 16              # bytes that fit in a slot
     NARROW = 256
     FULL = -1
     NO_MEMORY = -2
 
-cdef uint64_t ODD = 0x9E3779B97F4A7C15      # 2**64 over the golden ratio: multiples differ in their first bits
+cdef uint64_t ODD = 0x9E3779B97F4A7C15      # 2**64 divided by the golden ratio: multiples differ in their high bits
 cdef uint64_t OTHER = 0xC2B2AE3D27D4EB4F
-cdef uint64_t[9] FIRST_BYTES                # masks
+cdef uint64_t[9] FIRST_BYTES                # byte masks
 cdef uint64_t[9] LAST_BYTES
-cdef uint64_t FIRST_BYTE = 0                # a word in which that byte is 1
+cdef uint64_t FIRST_BYTE = 0                # a word in which only that byte is 1
 cdef uint64_t LAST_BYTE = 0
 cdef int _n
 
@@ -124,7 +124,7 @@ cdef inline uint64_t _place_of(uint64_t word) noexcept nogil:
 
 
 cdef inline int64_t _find_recent(const Seen* seen, uint64_t word) noexcept nogil:
-    # In few steps what came before, as nearly all values of usual columns did; -1 for others.
+    # Fast path for values seen recently, as most values of typical columns are; returns -1 for others.
     cdef const Recent* recent = seen.recent + _place_of(word)
     return recent.number - 1 if recent.word == word else -1
 
@@ -149,7 +149,7 @@ cdef int64_t _find_text(
 ) noexcept nogil:
     cdef uint64_t low = 0, high = 0
     cdef bint is_long = length > 8
-    if data + 8 <= end:         # more than the text may be read, and no branch depends on its length
+    if data + 8 <= end:         # reads past the text so that no branch depends on its length
         low = _word_at(data) & FIRST_BYTES[8 if is_long else length]
         high = _word_at(data + (length - 8 if is_long else 0)) & (<uint64_t> 0 - <uint64_t> is_long)
     else:
@@ -160,7 +160,7 @@ cdef int64_t _find_text(
 cdef inline int64_t _find_short_text(
     Seen* seen, uint64_t word, Text text, const char* end, int64_t row
 ) noexcept nogil:
-    # A text of less than eight bytes; `word` holds them, and its extent in the byte that is left.
+    # For texts of less than eight bytes. `word` holds the text, with its extent in the remaining byte.
     cdef int64_t number = _find_recent(seen, word)
     if number >= 0:
         return number
@@ -185,8 +185,8 @@ cdef inline int64_t _find_in(
         return _find_word(seen, _word_at(source.data + place * source.stride), row)
     text = text_at(source, layout, place)
     end = text.data + text.length
-    if layout == TEXTS:         # what is before them, the head of their objects, may be read
-        if text.kind == IDENTITY:   # never among the recent words, where an address might look like a text
+    if layout == TEXTS:         # the object header before the characters is readable memory
+        if text.kind == IDENTITY:   # bypasses the recent words, because an address could equal the word of a text
             return _find(seen, <uint64_t> <size_t> text.data, 0, Text(NULL, 0, IDENTITY), row)
         if text.length < 8:
             word = _word_at(end - 8) & LAST_BYTES[text.length]
@@ -202,7 +202,7 @@ cdef inline int64_t _find_in(
 cdef inline int64_t _number_rows(
     Seen* seen, const Source* source, Layout layout, bint has_missing, int64_t n, int64_t row, number_t* out
 ) noexcept nogil:
-    # How many rows have a number now, NO_MEMORY where memory is short.
+    # Returns the number of rows numbered, or NO_MEMORY.
     cdef int64_t i, place, number
     for i in range(n):
         place = source.first + i
@@ -219,7 +219,7 @@ cdef inline int64_t _number_rows(
 cdef int64_t _number(
     Seen* seen, const Source* source, Layout layout, int64_t n, int64_t row, number_t* out
 ) noexcept nogil:
-    # Calls with literals, each of which the compiler makes a loop of its own.
+    # Literal arguments let the compiler generate a specialised loop for each call.
     if source.valid == NULL:
         if layout == WORDS:
             return _number_rows(seen, source, WORDS, False, n, row, out)
@@ -240,9 +240,9 @@ cdef int64_t _number(
 
 
 cdef class Distinct:
-    """The distinct values of a column of `n_rows` rows, at most `most` of them; its parts are added one by one.
+    """The distinct values of a column of `n_rows` rows, at most `most` of them, added chunk by chunk.
 
-    Texts are not copied: what holds them must live until `texts` has been called.
+    Texts are not copied: their buffers must stay alive until `texts` has been called.
     """
 
     def __cinit__(self, int64_t n_rows, int64_t most):
@@ -260,7 +260,7 @@ cdef class Distinct:
         free(self.seen.rows)
 
     cdef bint add(self, Source* source, Layout layout, int64_t n) except -1 nogil:
-        """Number the next rows; False where there are too many distinct values."""
+        """Number the next rows; return False if there are too many distinct values."""
         cdef int64_t done = 0
         if not self.is_wide:
             done = _number(&self.seen, source, layout, n, self.n_done, self.narrow + self.n_done)
@@ -287,7 +287,7 @@ cdef class Distinct:
         return 0
 
     def add_words(self, const int64_t[:] words):
-        """Number numbers of eight bytes."""
+        """Number the values of an array of eight-byte words."""
         cdef Source source = _source_of(<const char*> &words[0], words.strides[0])
         cdef bint is_done
         with nogil:
@@ -295,7 +295,7 @@ cdef class Distinct:
         return is_done
 
     def add_fixed(self, const uint8_t[:, :] texts):
-        """Number texts of one length, a row of bytes each."""
+        """Number texts of fixed length, one row of bytes each."""
         cdef Source source = _source_of(<const char*> &texts[0, 0], texts.strides[0])
         cdef bint is_done
         source.length = texts.shape[1]
@@ -305,18 +305,18 @@ cdef class Distinct:
 
     @property
     def codes(self):
-        """The number of each row's value."""
+        """Number of each row's value."""
         return self.codes_
 
     @property
     def rows(self):
-        """For each number the first row that has it."""
+        """First row of each distinct value."""
         if self.seen.n_distinct == 0:
             return np.zeros(0, dtype=np.int64)
         return np.array(<int64_t[:self.seen.n_distinct]> self.seen.rows)
 
     def texts(self):
-        """For each number the text, None for the missing value."""
+        """Return the text of each number, None for the missing value."""
         cdef int64_t i
         cdef list out = []
         for i in range(self.seen.n_distinct):
@@ -343,15 +343,15 @@ cdef extern from "Python.h" nogil:
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject* text)
 
 cdef enum:
-    BLOCK = 32          # texts looked up at a time: their objects are still in the first-level cache
-    AHEAD = 32          # objects asked for before they are looked at
-    UNSEEN = 2048       # blocks before Python looks for Ctrl-C: some 20 ms
+    BLOCK = 32          # texts per lookup batch: their objects are still in the L1 cache
+    AHEAD = 32          # prefetch distance, in objects
+    UNSEEN = 2048       # blocks between checks for Ctrl-C: about 20 ms
 
 
 cdef inline Text _text_of(PyObject* value) noexcept nogil:
     cdef Text text
-    if PyUnicode_CheckExact(value) and PyUnicode_IS_COMPACT(value):     # the characters are in the object
-        text.kind = PyUnicode_KIND(value) >> 1      # of 1, 2 and 4 bytes a character
+    if PyUnicode_CheckExact(value) and PyUnicode_IS_COMPACT(value):     # the characters follow the object header
+        text.kind = PyUnicode_KIND(value) >> 1      # for 1, 2 and 4 bytes per character
         text.length = PyUnicode_GET_LENGTH(value) * PyUnicode_KIND(value)
         text.data = <const char*> PyUnicode_DATA(value)
     else:
@@ -360,9 +360,9 @@ cdef inline Text _text_of(PyObject* value) noexcept nogil:
 
 
 def number_strings(Distinct distinct, const int64_t[:] pointers):
-    """Number objects, strings by their characters and others by identity; False where there are too many.
+    """Number Python objects: strings by their characters, others by identity. Return False if there are too many.
 
-    `pointers` are the objects' addresses. They live as long as their array holds them: nobody may change it meanwhile.
+    `pointers` holds the objects' addresses. Their array keeps the objects alive, so it must not be modified meanwhile.
     """
     cdef Text[BLOCK] texts
     cdef Source source

@@ -1,13 +1,13 @@
-# Features are drawn without replacement: a mask has a bit for each that was drawn, or is not to be.
+# Sampling of features without replacement: a mask has a bit for each feature that was drawn or is excluded.
 
 from fastens.engine.paths cimport add_feature, has_feature, mask_words, n_bits, next_unmarked
 from fastens.engine.random cimport random_below, random_share, weighted_place
 from fastens.engine.structs cimport float64_t, int32_t, uint64_t
 
 cdef enum:
-    # With less than this share of the features left, the next one is found by its rank, not by trying.
+    # If less than 1 / SCARCE of the features is left, the next one is found by rank instead of rejection.
     SCARCE = 8
-    # Of so many runs of words it is known how many features are left in each.
+    # The number of remaining features is known for each of RUNS runs of words.
     RUNS = 256
 
 
@@ -29,12 +29,12 @@ cdef inline int32_t _take_all(const uint64_t* mask, int32_t n, int32_t* drawn) n
 
 
 cdef struct Draw:
-    # What is drawn from.
+    # State of the sampling.
     int32_t n_features
     bint in_random_order
     uint64_t key
     uint64_t counter
-    # Words of a run, and the features that are left in each run; 0 words: not counted yet.
+    # Words of a run, and the number of features left in each run; run_words is 0 until they are counted.
     int32_t run_words
     int32_t[RUNS] n_free
 
@@ -45,7 +45,7 @@ cdef inline void start_draw(Draw* draw, int32_t n_features, bint in_random_order
 
 
 cdef inline void _count_runs(Draw* draw, const uint64_t* mask) noexcept nogil:
-    """Count what is left in each run; in the last one what is behind the last feature may be counted too."""
+    """Count the features left in each run; the last run may include bits past the last feature."""
     cdef int32_t w, n_words = mask_words(draw.n_features)
     draw.run_words = (n_words + RUNS - 1) // RUNS
     for w in range(n_words):
@@ -55,7 +55,7 @@ cdef inline void _count_runs(Draw* draw, const uint64_t* mask) noexcept nogil:
 
 
 cdef inline int32_t _take_by_rank(Draw* draw, const uint64_t* mask, int32_t rank) noexcept nogil:
-    """The feature that has `rank` unmarked ones before it, which is about to be marked."""
+    """Return the feature with `rank` unmarked features before it; the caller marks it."""
     cdef int32_t run = 0, w, feature, n_free
     if draw.run_words == 0:
         _count_runs(draw, mask)
@@ -79,7 +79,7 @@ cdef inline int32_t _take_by_rank(Draw* draw, const uint64_t* mask, int32_t rank
 cdef inline int32_t draw_features(
     Draw* draw, uint64_t* mask, int32_t n_wanted, int32_t n_left, int32_t* drawn
 ) noexcept nogil:
-    """Draw features that are not in the mask, n_left of them, and mark them; return how many."""
+    """Draw and mark n_left features that are not in the mask; return their number."""
     cdef int32_t i, feature = 0
     if n_left <= n_wanted:
         _take_all(mask, n_left, drawn)
@@ -103,7 +103,7 @@ cdef inline int32_t draw_features(
 cdef inline int32_t draw_weighted(
     Draw* draw, const float64_t* weights, uint64_t* mask, int32_t n_wanted, int32_t n_left, int32_t* drawn
 ) noexcept nogil:
-    """As draw_features, with chances in proportion to the weights; there must be place for n_left in `drawn`."""
+    """Draw features as `draw_features`, in proportion to their weights; `drawn` needs space for n_left."""
     cdef int32_t i, j, n = min(n_wanted, n_left)
     _take_all(mask, n_left, drawn)
     for i in range(n):

@@ -1,9 +1,8 @@
-/* The loops over the rows of a node of a forest's tree: count codes, collect what was counted, part the rows.
+/* Loops over the rows of a node in a tree of a forest: count codes, collect the counts, partition the rows.
  *
- * A cell holds the sums of the rows that have one code: `n_words` words. A row adds one word, at its offset in the cell.
- * Cells are zero whenever nobody counts: collecting empties them, so that a node pays for the codes it has, and not for
- * those it could have.
- */
+ * A cell holds the sums of the rows with one code in `n_words` words. A row adds one word, at its offset in the
+ * cell. Cells are zero between uses: collecting clears them, so the cost of a node depends on the codes that occur
+ * in it rather than on the number of possible codes. */
 #ifndef FASTENS_FOREST_ROWS_H
 #define FASTENS_FOREST_ROWS_H
 
@@ -21,17 +20,17 @@
 
 typedef struct {
     uint32_t row;
-    uint32_t offset; /* of the word in a cell: the row's class */
-    uint64_t word;   /* what the row adds */
+    uint32_t offset; /* of the word in a cell, given by the row's class */
+    uint64_t word;   /* the word that the row adds */
 } Entry;
 
-/* The codes of one feature: that of a row is codes[row * stride]. */
+/* The codes of one feature: the code of a row is codes[row * stride]. */
 typedef struct {
     const void* codes;
     ptrdiff_t stride;
 } CodeColumn;
 
-/* A feature's cells, and one bit for each code that was counted, one more for each word of such bits. */
+/* A feature's cells, one bit for each code that was counted, and one bit for each non-zero word of these bits. */
 typedef struct {
     uint64_t* cells;
     uint64_t* marks;
@@ -46,7 +45,7 @@ enum { FEATURES_AT_ONCE = 4, ENTRIES_AHEAD = 16 };
 #define FASTENS_PREFETCH_ROW(address)
 #endif
 
-/* One pass over the rows for up to FEATURES_AT_ONCE features; all arguments but the first four are constants. */
+/* One pass over the rows for up to FEATURES_AT_ONCE features. All arguments except the first four are constants. */
 #define FASTENS_COUNT_ROWS(code_t)                                                                               \
     FASTENS_INLINE void count_rows_##code_t(const CodeColumn* columns, const Cells* to, const Entry* rows,       \
                                             ptrdiff_t n_rows, ptrdiff_t n_words, int n_columns, int marked)      \
@@ -101,7 +100,7 @@ enum { FEATURES_AT_ONCE = 4, ENTRIES_AHEAD = 16 };
 FASTENS_COUNT_ROWS(uint8_t)
 FASTENS_COUNT_ROWS(uint16_t)
 
-/* Count the rows of a node on up to FEATURES_AT_ONCE features. */
+/* Counts the rows of a node for up to FEATURES_AT_ONCE features. */
 static inline void count_entries(int code_size, const CodeColumn* columns, const Cells* to, const Entry* rows,
                                  ptrdiff_t n_rows, ptrdiff_t n_words, int n_columns, int marked)
 {
@@ -125,8 +124,8 @@ FASTENS_INLINE void take_cell(uint64_t* cell, ptrdiff_t n_words, uint64_t* found
     }
 }
 
-/* Write the codes that occur, ascending, and the words of their cells, which are emptied; return how many. Where codes
- * were not marked, a code occurs if its words are not all zero. */
+/* Writes the codes that occur, in ascending order, and the words of their cells, which are cleared; returns their
+ * number. If codes were not marked, a code occurs if its words are not all zero. */
 FASTENS_INLINE int32_t collect_every(const Cells* from, int32_t n_codes, ptrdiff_t n_words, uint16_t* codes,
                                      uint64_t* found)
 {
@@ -193,7 +192,7 @@ static inline int32_t collect_marked(const Cells* from, int code_size, ptrdiff_t
     return collect_bits(from, code_size, n_words, codes, found);
 }
 
-/* Copy the codes of a node's rows on up to FEATURES_AT_ONCE features, each to a place `room` codes after the last. */
+/* Copies the codes of a node's rows for up to FEATURES_AT_ONCE features, which are `room` codes apart in the output. */
 #define FASTENS_READ_ROWS(code_t)                                                                                \
     FASTENS_INLINE void read_rows_##code_t(const CodeColumn* columns, const Entry* rows, ptrdiff_t n_rows,       \
                                            int n_columns, code_t* out, ptrdiff_t room)                           \
@@ -224,10 +223,10 @@ static inline int32_t collect_marked(const Cells* from, int code_size, ptrdiff_t
 FASTENS_READ_ROWS(uint8_t)
 FASTENS_READ_ROWS(uint16_t)
 
-/* How many of the next WINDOW values, which ascend, are up to a limit. */
+/* Number of the next WINDOW ascending values that are at most `limit`. */
 enum { WINDOW = 8 };
 
-/* Not inlined: within a loop the compiler would unroll it before it looks for vectors. */
+/* Not inlined: inside a loop, the compiler would unroll it before it tries to vectorise it. */
 FASTENS_NOINLINE int32_t count_up_to(const double* values, double limit)
 {
     int32_t n = 0;
@@ -236,17 +235,17 @@ FASTENS_NOINLINE int32_t count_up_to(const double* values, double limit)
     return n;
 }
 
-/* The smallest and the largest code that is not missing (0). */
+/* The smallest and the largest code, except for missing values (0). */
 typedef struct {
     uint32_t smallest, largest;
     int has_missing;
 } CodeRange;
 
-/* What is summed for a threshold: the words of rows with 1 <= code <= last, or code 0 and missing_left. */
+/* Sums of a threshold: the words of rows with 1 <= code <= last, or code 0 and missing_left. */
 #define FASTENS_ONE_THRESHOLD(code_t)                                                                            \
     FASTENS_INLINE void range_##code_t##_loop(const code_t* codes, ptrdiff_t n_rows, CodeRange* range)           \
     {                                                                                                            \
-        /* One less than the code, so that a missing one is the largest. */                                      \
+        /* One less than the code, so that missing becomes the largest value. */                                      \
         code_t smallest = (code_t)-1, largest = 0, lowest = (code_t)-1;                                          \
         for (ptrdiff_t i = 0; i < n_rows; i++) {                                                                 \
             const code_t less = (code_t)(codes[i] - 1);                                                          \
@@ -314,7 +313,7 @@ static inline uint64_t sum_left(int code_size, const void* codes, const uint64_t
     return sum;
 }
 
-/* The same where each class has a word of its own. */
+/* Sums of a threshold if each class has its own word. */
 static inline void add_left(int code_size, const void* codes, const Entry* rows, ptrdiff_t n_rows, uint32_t last,
                             uint32_t missing_left, uint64_t* words)
 {
@@ -324,8 +323,8 @@ static inline void add_left(int code_size, const void* codes, const Entry* rows,
         add_uint16_t((const uint16_t*)codes, rows, n_rows, last, missing_left, words);
 }
 
-/* Left rows to the front, right rows to `right`, both in order; return how many go left: those of the set, or without one
- * those up to `last`. */
+/* Moves left rows to the front and right rows to `right`, both in order; returns the number on the left. The codes
+ * of the set go left or, without a set, the codes up to `last`. */
 #define FASTENS_PART_ROWS(code_t)                                                                                \
     FASTENS_INLINE ptrdiff_t part_rows_##code_t(const code_t* codes, ptrdiff_t stride, uint32_t last,            \
                                                 uint32_t missing_left, const uint32_t* set, Entry* rows,         \
@@ -358,7 +357,7 @@ static inline void add_left(int code_size, const void* codes, const Entry* rows,
 FASTENS_PART_ROWS(uint8_t)
 FASTENS_PART_ROWS(uint16_t)
 
-/* Part the rows in place, `scratch` has room for all of them. */
+/* Partitions the rows in place; `scratch` has space for all of them. */
 static inline ptrdiff_t part_entries(int code_size, const CodeColumn* column, uint32_t last, uint32_t missing_left,
                                      const uint32_t* set, Entry* rows, ptrdiff_t n_rows, Entry* scratch)
 {

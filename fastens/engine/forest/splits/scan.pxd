@@ -7,14 +7,14 @@ from fastens.engine.bins.pages cimport note_rows
 
 
 cdef enum:
-    MAX_SQUARED = 0x7FFFFFFF        # weights below it have squares whose sums fit 62 bits
+    MAX_SQUARED = 0x7FFFFFFF        # smaller weights have squares whose sums fit in 62 bits
 
 
 cdef enum Scan:
-    # How all splits of a feature are scored.
-    SEVERAL_AT_ONCE                 # by vector instructions
+    # How the splits of a feature are scored.
+    SEVERAL_AT_ONCE                 # with vector instructions
     BY_LOGARITHMS                   # entropy of two classes, from a table
-    BY_CLASS                        # from what changes, in whole numbers
+    BY_CLASS                        # by incremental updates of integer sums
     ONE_BY_ONE                      # any criterion
 
 
@@ -23,12 +23,12 @@ cdef inline int64_t word_weight(const Layout* layout, uint64_t word) noexcept no
 
 
 cdef inline bint uses_medians(const Forest* forest) noexcept nogil:
-    """Whether splits are scored from the rows themselves, not from sums."""
+    """Return True if splits are scored from the rows themselves rather than from sums."""
     return forest.rules.criterion == ABSOLUTE
 
 
 cdef inline bint is_packed_squares(const Forest* forest, const Layout* layout) noexcept nogil:
-    """Whether a gain follows from one sum alone."""
+    """Return True if a gain depends on one sum only."""
     return layout.packed and forest.rules.criterion == SQUARES
 
 
@@ -37,7 +37,7 @@ cdef inline bint is_one_class_target(const Forest* forest) noexcept nogil:
 
 
 cdef inline bint has_class_words(const Search* search) noexcept nogil:
-    """Whether the score is that of squares, of one target's classes with a word each."""
+    """Return True if the score is a sum of squares over one target's classes, with one word for each class."""
     return (
         search.forest.rules.criterion == SQUARES and is_one_class_target(search.forest)
         and not search.sample.layout.packed
@@ -45,7 +45,7 @@ cdef inline bint has_class_words(const Search* search) noexcept nogil:
 
 
 cdef inline Scan scan_of(const Search* search) noexcept nogil:
-    """The fastest of the scans that fits."""
+    """Return the fastest applicable scan."""
     cdef const Forest* forest = search.forest
     if forest.limits.monotone != NULL:
         return ONE_BY_ONE
@@ -69,7 +69,7 @@ cdef float64_t unit_of_gain(const Forest* forest, const Layout* layout) noexcept
 
 cdef enum:
     CACHE_LINE = 64
-    # Of files, records of more rows would be too many pages at a time.
+    # With memory-mapped files, records of more rows would touch too many pages at a time.
     FEW_PAGES = 64
 
 
@@ -80,8 +80,12 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 cdef inline CodeColumn column_of(
     Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
 ) noexcept nogil:
-    """Where to read the codes: of many rows by column, for they share cache lines there; else from the records, where
-    all codes of a row share one, or not if there are many. Those of a sparse table are spread in one of the places."""
+    """Return where to read the codes of a feature.
+
+    Many rows are read by column, because they share cache lines there. Otherwise they are read from the records, where
+    the codes of a row share a cache line unless there are many. Codes of a sparse table are spread to one of the
+    buffers.
+    """
     cdef CodeColumn column
     cdef const ForestTable* table = &search.forest.table
     cdef Py_ssize_t size = table.code_size, shared = 1 if table.record_stride * size > CACHE_LINE else FEATURES_AT_ONCE
@@ -129,11 +133,11 @@ cdef void collect_groups(Search* search, int32_t place) noexcept nogil
 
 
 cdef enum:
-    FEW_ROWS = 32                   # so few are sorted rather than counted
+    FEW_ROWS = 32                   # up to this number, rows are sorted rather than counted
 
 
 cdef inline bint has_few(const Search* search) noexcept nogil:
-    """Whether the best split of numeric features is searched by sorting the node's rows."""
+    """Return True if the best split of numeric features is found by sorting the node's rows."""
     return (
         search.n_rows <= FEW_ROWS and scan_of(search) == BY_CLASS
         and not search.forest.rules.random_thresholds and search.sample.ranks == NULL

@@ -1,4 +1,4 @@
-"""Best split of one feature from sums by code: reading codes, grouping rows, scoring, scanning."""
+"""Best split of one feature from sums by code: reading codes, grouping rows, scoring and scanning."""
 
 from fastens.engine.forest.splits.structs cimport (
     Cells, CodeColumn, Entry, FEATURES_AT_ONCE, Forest, ForestTable, FoundSplit, Layout, Search, keep_split,
@@ -19,7 +19,7 @@ from fastens.engine.splits.scan cimport ScanNode, leave_out_light, place_of, spl
 
 
 cdef int64_t words_weight(const Search* search, const uint64_t* words) noexcept nogil:
-    """Weight of the rows behind the words."""
+    """Return the total weight of the rows summed in the words."""
     cdef const Forest* forest = search.forest
     cdef const Layout* layout = &search.sample.layout
     cdef int64_t weight = 0
@@ -48,7 +48,7 @@ cdef int64_t words_count(const Search* search, const uint64_t* words) noexcept n
 
 
 cdef int32_t _stats(const Search* search, const uint64_t* words) noexcept nogil:
-    """Write the sums that are scored; return how many."""
+    """Write the sums that are scored; return their number."""
     cdef const Forest* forest = search.forest
     cdef const Layout* layout = &search.sample.layout
     cdef float64_t* stats = search.stats
@@ -65,7 +65,7 @@ cdef int32_t _stats(const Search* search, const uint64_t* words) noexcept nogil:
 
 
 cdef float64_t _class_score(const Layout* layout, const uint64_t* words, Py_ssize_t n_classes) noexcept nogil:
-    """Sum of the squares of the classes' weights, over their sum."""
+    """Return the sum of the squared class weights, divided by their sum."""
     cdef Py_ssize_t k
     cdef float64_t of_class, squares = 0.0, weight = 0.0
     for k in range(n_classes):
@@ -76,7 +76,7 @@ cdef float64_t _class_score(const Layout* layout, const uint64_t* words, Py_ssiz
 
 
 cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept nogil:
-    """Score of the rows behind the words; minus infinity where the criterion allows no such rows."""
+    """Return the score of the rows summed in the words, or minus infinity if the criterion does not allow them."""
     cdef int32_t n
     if has_class_words(search):
         return _class_score(&search.sample.layout, words, search.forest.targets.n_stats)
@@ -85,7 +85,7 @@ cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept
 
 
 cdef float64_t words_value(const Search* search, const uint64_t* words) noexcept nogil:
-    """What monotone constraints bound: the share of the second class, or the mean."""
+    """Return the value that monotone constraints bound: the share of the second class, or the mean."""
     cdef const Layout* layout = &search.sample.layout
     if layout.packed:
         return <float64_t>(words[0] >> layout.number_shift) / <float64_t>word_weight(layout, words[0])
@@ -105,7 +105,7 @@ cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noe
 
 
 cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
-    """Whether packed sums are those of rows of one class."""
+    """Return True if packed sums belong to rows of a single class."""
     cdef const Layout* layout = &search.sample.layout
     cdef uint64_t second = total >> layout.number_shift
     return search.forest.targets.classes != NULL and layout.packed and (
@@ -114,25 +114,25 @@ cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
 
 
 cdef float64_t unit_of_gain(const Forest* forest, const Layout* layout) noexcept nogil:
-    """What a gain of the rounded numbers and weights is multiplied by."""
+    """Return the factor that converts gains of rounded numbers and weights to the units of the target."""
     cdef float64_t unit = 1.0 / (layout.weight_scale * forest.targets.n_targets)
     if forest.targets.classes == NULL:
         unit /= layout.number_scale * (layout.number_scale if forest.rules.criterion == SQUARES else 1.0)
     elif is_packed_squares(forest, layout):
-        # The squares of one class's weight only; the other class's add as much to a gain.
+        # Only the squares of one class's weight are summed; the other class contributes an equal gain.
         unit *= 2.0
     return unit
 
 
 cdef enum:
-    # To look a row up in a column takes as long as to go through so many of its stored codes.
+    # Looking up a row in a column takes as long as reading this many stored codes.
     STORED_PER_LOOK = 8
 
 
 cdef CodeColumn spread_column(
     Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
 ) noexcept nogil:
-    """The codes of these rows of a sparse table, spread in one of the places."""
+    """Spread the codes of these rows of a sparse table to one of the buffers."""
     cdef const ForestTable* table = &search.forest.table
     cdef void* codes = search.spread + place * table.n_rows * table.code_size
     if table.code_size == 1:
@@ -145,7 +145,7 @@ cdef CodeColumn spread_column(
 cdef inline void _spread(
     const ForestTable* table, int32_t feature, const Entry* rows, Py_ssize_t n_rows, code_t* out
 ) noexcept nogil:
-    """Write the codes of these rows, ascending ones, each to its place among all rows; other places get anything."""
+    """Write the code of each of these ascending rows at the row's index; other entries are undefined."""
     cdef int64_t first = table.stored.first[feature]
     cdef Py_ssize_t i, place = 0, n_stored = table.stored.first[feature + 1] - first
     cdef const int32_t* stored_rows = table.stored.rows + first
@@ -166,7 +166,7 @@ cdef inline void _spread(
 
 
 cdef void note_present(Search* search) noexcept nogil:
-    """The features on which any of a node's rows has another code than that of zeros, and where the rows stand."""
+    """Find the features on which some row of the node is non-zero, and record the position of each row."""
     cdef const ForestTable* table = &search.forest.table
     cdef const int64_t* of_row
     cdef Py_ssize_t i, k
@@ -179,14 +179,14 @@ cdef void note_present(Search* search) noexcept nogil:
 
 
 cdef void forget_places(Search* search) noexcept nogil:
-    """No row is in the node any more."""
+    """Reset the positions of the node's rows."""
     cdef Py_ssize_t i
     for i in range(search.n_rows):
         search.places[search.rows[i].row] = 0
 
 
 cdef void count_stored(Search* search, int32_t feature, const Cells* to, bint marked) noexcept nogil:
-    """Count the node's rows on a feature, each adding one word: those of zeros are what the others leave of all."""
+    """Count the node's rows on a sparse feature, one word per row; zeros get the total minus the other codes."""
     cdef const ForestTable* table = &search.forest.table
     if table.code_size == 1:
         _count(search, feature, to, marked, table.stored.codes)
@@ -231,7 +231,7 @@ cdef inline void _count(
 cdef inline void _move(
     const Cells* to, const Entry* entry, uint32_t code, uint32_t zero, Py_ssize_t n_words, bint marked
 ) noexcept nogil:
-    """From the cell of zeros to that of the row's code."""
+    """Move a row's word from the cell of zeros to the cell of its code."""
     cdef Py_ssize_t offset = 0 if n_words == 1 else entry.offset
     to.cells[code * n_words + offset] += entry.word
     to.cells[zero * n_words + offset] -= entry.word
@@ -254,16 +254,16 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef enum:
-    AXIS_STEPS = 16                 # of the power iteration; an order of categories needs no more
+    AXIS_STEPS = 16                 # iterations of the power method; ordering categories does not need more
 
 
 cdef bint _adds_one_word(const Search* search) noexcept nogil:
-    """Whether a row adds a single word."""
+    """Return True if each row adds a single word."""
     return search.sample.layout.packed or is_one_class_target(search.forest)
 
 
 cdef bint _is_marked(const Search* search) noexcept nogil:
-    """Whether the codes of a node's rows are noted: where going through all codes costs more."""
+    """Return True if codes are marked when counted, which pays off if reading all codes costs more."""
     if search.sample.ranks != NULL:
         return False
     return 2 * search.n_rows < search.forest.table.max_codes or not _adds_one_word(search)
@@ -304,7 +304,7 @@ cdef void _count_many(const Search* search, const Cells* to, const CodeColumn* c
 
 
 cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
-    """Take what was counted in one place: the codes in order and their words."""
+    """Collect the counts of one buffer: the codes in order, and their words."""
     cdef const Cells* cells = &search.cells[place]
     cdef int32_t n_words = search.sample.layout.n_words, n_codes = search.forest.table.n_codes[search.feature]
     if _is_marked(search):
@@ -319,8 +319,11 @@ cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Order categories by their mean (see order.pyx); where there are several sums, along the axis on which the means
-    differ most (Coppersmith, Hong & Hosking 1999)."""
+    """Order categories by their mean.
+
+    With several sums, categories are ordered along the axis on which their means differ most (Coppersmith, Hong &
+    Hosking 1999).
+    """
     cdef int32_t j, k, n = search.n_groups, n_words = search.sample.layout.n_words
     cdef int32_t n_sums = 1 if search.sample.layout.packed else search.forest.targets.n_stats
     cdef const uint64_t* words
@@ -348,13 +351,14 @@ cdef inline float64_t _mean(const Search* search, const uint64_t* words, float64
 
 
 cdef void _find_axis(Search* search, int32_t n, int32_t n_sums) noexcept nogil:
-    """First principal axis of the categories' means around the node's, each with its weight, by power iteration."""
+    """Find the first principal axis of the weighted category means around the node's mean, by power iteration."""
     cdef int32_t _step, j, k, n_words = search.sample.layout.n_words
     cdef float64_t dot, length, of_node
     cdef float64_t* axis = search.axis
     cdef float64_t* next_ = search.axis + n_sums
     cdef float64_t* weight = search.gains
-    cdef float64_t* away = <float64_t*>(search.found + <Py_ssize_t>n * n_words)   # (n, n_sums): from the node's mean
+    # (n, n_sums): differences from the node's mean
+    cdef float64_t* away = <float64_t*>(search.found + <Py_ssize_t>n * n_words)
     of_node = <float64_t>words_weight(search, search.total)
     for k in range(n_sums):
         axis[k] = 1.0 / (k + 1.0)
@@ -383,7 +387,7 @@ cdef void _find_axis(Search* search, int32_t n, int32_t n_sums) noexcept nogil:
 
 
 cdef void _permute(Search* search, int32_t n, int32_t n_words) noexcept nogil:
-    """Put codes and words in the order of search.order."""
+    """Permute codes and words to the order of search.order."""
     cdef int32_t j, k
     cdef uint64_t* copy = search.found + <Py_ssize_t>n * n_words
     for j in range(n):
@@ -397,9 +401,9 @@ cdef void _permute(Search* search, int32_t n, int32_t n_words) noexcept nogil:
 
 
 cdef struct Side:
-    # Whole numbers, so that what is added can be taken away again.
-    const int64_t* logs             # NULL: squares
-    int64_t sum                     # over the classes, of squares or of weights times their logarithms
+    # The sums are integers, so adding and subtracting is exact.
+    const int64_t* logs             # NULL for squares
+    int64_t sum                     # over the classes: of squares, or of weights times their logarithms
     int64_t weight
     int64_t count
     uint64_t* weights               # of each class
@@ -433,12 +437,12 @@ cdef inline void _move_side(
 
 
 cdef inline int64_t _of_class(const Side* side, int32_t k) noexcept nogil:
-    """What a class adds to the sum."""
+    """Return the contribution of a class to the sum."""
     return <int64_t>(side.weights[k] * side.weights[k]) if side.logs == NULL else side.logs[side.weights[k]]
 
 
 cdef inline float64_t _score(const Side* left, const Side* right) noexcept nogil:
-    """Of both sides together."""
+    """Return the total score of both sides."""
     cdef int64_t entropy
     if left.logs == NULL:
         return <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight
@@ -447,7 +451,7 @@ cdef inline float64_t _score(const Side* left, const Side* right) noexcept nogil
 
 
 cdef void _start(Search* search, Side* left, Side* right) noexcept nogil:
-    """All rows on the right."""
+    """Initialise both sides, with all rows on the right."""
     cdef int32_t k, n_classes = search.forest.targets.n_stats
     left.logs = right.logs = search.forest.rules.logs
     left.sum = left.weight = left.count = right.sum = 0
@@ -479,7 +483,7 @@ cdef inline void _consider(
 
 
 cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """The splits with the groups first .. k on the left, k = first .. last."""
+    """Evaluate the splits with groups first .. k on the left, for k = first .. last."""
     cdef const Layout* layout = &search.sample.layout
     cdef Side left, right
     cdef int32_t j, n_classes = search.forest.targets.n_stats
@@ -492,7 +496,7 @@ cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing
 
 
 cdef inline void _sort_rows(const Search* search, uint32_t* keys) noexcept nogil:
-    """The codes and places of a few rows, ascending."""
+    """Sort the codes and positions of a few rows."""
     cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
     cdef int32_t i, j
     cdef uint32_t key
@@ -506,7 +510,7 @@ cdef inline void _sort_rows(const Search* search, uint32_t* keys) noexcept nogil
 
 
 cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing_left) noexcept nogil:
-    """Every threshold between rows that are in order, with missing rows, which come first, on one side."""
+    """Evaluate every threshold between sorted rows, with missing rows, which come first, on one side."""
     cdef Side left, right
     cdef int32_t i, group = 0, n = <int32_t>search.n_rows
     cdef bint stays = keys[0] >> 8 == 0 and not missing_left
@@ -518,14 +522,14 @@ cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing
             _move_class(&search.sample.layout, row.word, <int32_t>row.offset, &right, &left)
         if i + 1 < n and keys[i + 1] >> 8 == keys[i] >> 8:
             continue
-        # Not: all rows on one side, nor missing ones alone, which is a split of the other kind.
+        # Skip splits with all rows on one side, and splits of only the missing rows, which the other direction covers.
         if right.weight > 0 and not (keys[0] >> 8 == 0 and group == 0):
             _consider(search, &left, &right, group, missing_left)
         group += 1
 
 
 cdef void search_few(Search* search) noexcept nogil:
-    """Every threshold of a numeric feature for few rows, which are sorted rather than counted."""
+    """Evaluate every threshold of a numeric feature for few rows, which are sorted rather than counted."""
     cdef uint32_t[FEW_ROWS] keys
     cdef int32_t i
     _sort_rows(search, keys)
@@ -541,7 +545,7 @@ cdef void search_few(Search* search) noexcept nogil:
 
 
 cdef bint _is_allowed(const Search* search) noexcept nogil:
-    """Whether the split with search.left on the left keeps to the limits; the right side's words stand behind them."""
+    """Return True if the split with search.left on the left is allowed; the right side's words follow the left ones."""
     cdef const Forest* forest = search.forest
     cdef int64_t count, weight
     if search.sample.layout.count_mask != 0:
@@ -586,7 +590,7 @@ cdef void consider_left(Search* search, int32_t position, bint missing_left) noe
 
 
 cdef void _scan_fast(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Squares of one number, many splits at a time: the gain is W (s_l - s w_l / W)^2 / (w_l w_r)."""
+    """Evaluate squares of one number, many splits at a time: the gain is W (s_l - s w_l / W)^2 / (w_l w_r)."""
     cdef const Layout* layout = &search.sample.layout
     cdef int64_t min_rows = search.forest.limits.min_samples_leaf, min_weight = search.sample.min_weight
     cdef ScanNode scan
@@ -616,7 +620,7 @@ cdef void _scan_fast(Search* search, int32_t first, int32_t last, bint missing_l
 
 
 cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Entropy of two classes, from a table of logarithms."""
+    """Evaluate the entropy of two classes, from a table of logarithms."""
     cdef const Layout* layout = &search.sample.layout
     cdef const int64_t* logs = search.forest.rules.logs
     cdef uint64_t* left = search.left
@@ -638,7 +642,7 @@ cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint mi
 
 
 cdef void _scan_any(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Any criterion, any number of sums, one split after the other."""
+    """Evaluate any criterion with any number of sums, one split after another."""
     cdef int32_t j, k, n_words = search.sample.layout.n_words
     cdef const uint64_t* cell
     for k in range(n_words):
@@ -651,7 +655,7 @@ cdef void _scan_any(Search* search, int32_t first, int32_t last, bint missing_le
 
 
 cdef void _scan(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """The splits with the groups first .. k on the left, k = first .. last."""
+    """Evaluate the splits with groups first .. k on the left, for k = first .. last."""
     cdef Scan scan
     if first > last:
         return
@@ -667,8 +671,10 @@ cdef void _scan(Search* search, int32_t first, int32_t last, bint missing_left) 
 
 
 cdef int32_t random_candidate(Search* search, bint* missing_left) noexcept nogil:
-    """One threshold, and one side for missing rows, at random; of categories, a cut. Return the last group on the left,
-    and set search.last_code where the threshold is not to be in the middle between groups."""
+    """Draw one threshold (or a cut of categories) and one side for missing rows; return the last group on the left.
+
+    Also set search.last_code if the threshold is not centred between groups.
+    """
     cdef int32_t has_missing = search.codes[0] == 0 and not search.is_set, last = has_missing
     missing_left[0] = has_missing and random_bits(search.key, 1) & 1
     if search.is_set:
@@ -685,7 +691,7 @@ cdef int32_t random_candidate(Search* search, bint* missing_left) noexcept nogil
 
 
 cdef void _search_random(Search* search) noexcept nogil:
-    """A single split: its groups are first put together."""
+    """Evaluate a single split, after merging its groups."""
     cdef bint missing_left
     cdef int32_t j, k, n_words = search.sample.layout.n_words, last = random_candidate(search, &missing_left)
     cdef uint64_t* into = search.found + <Py_ssize_t>last * n_words
@@ -696,7 +702,7 @@ cdef void _search_random(Search* search) noexcept nogil:
 
 
 cdef void search_groups(Search* search) noexcept nogil:
-    """Every threshold, with missing rows on the right and on the left; of ordered categories, every cut."""
+    """Evaluate every threshold, with missing rows on the right and on the left; for ordered categories, every cut."""
     cdef bint has_missing = search.codes[0] == 0 and not search.is_set
     if search.forest.rules.random_thresholds:
         _search_random(search)
@@ -707,13 +713,14 @@ cdef void search_groups(Search* search) noexcept nogil:
 
 
 cdef void finish_split(Search* search) noexcept nogil:
-    """Write down which codes go left, when the best split so far is one of this feature."""
+    """Record which codes go left, if the best split so far is on this feature."""
     cdef FoundSplit* best = &search.best
     best.is_set, best.n_groups = search.is_set, search.n_groups
     if search.is_set:
         _write_set(search)
         return
-    # In the middle between the codes on its two sides; without missing rows here, later ones follow the larger side.
+    # The threshold is centred between the codes on its two sides. Without missing rows here, later ones follow the
+    # larger side.
     if best.position + 1 == search.n_groups:
         best.last_code = search.forest.table.n_codes[search.feature] - 1
     elif best.last_code < 0:
@@ -726,10 +733,10 @@ cdef void finish_split(Search* search) noexcept nogil:
 
 
 cdef void _write_set(Search* search) noexcept nogil:
-    """The bits of the codes that go left; codes that the node does not have go to its larger side."""
+    """Write the bits of the codes that go left; codes that do not occur in the node follow its larger side."""
     cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
     set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)
-    search.best.missing_left = True  # the way of missing values is free, unless there are some: see unseen.pyx
+    search.best.missing_left = True  # without missing values here, their direction is free: see unseen.pyx
     for k in range(search.n_groups):
         if search.codes[k] == 0:
             search.best.missing_left = False

@@ -31,12 +31,12 @@ cdef inline int64_t _weight(const Search* search, const Entry* row) noexcept nog
 
 
 cdef inline Py_ssize_t _number_of(const Search* search, uint64_t key, int32_t target) noexcept nogil:
-    """The place of a row's number; the lower half of its key is its place in the node."""
+    """Return the index of a row's number; the lower half of its key is its position in the node."""
     return <Py_ssize_t>search.rows[<uint32_t>key].row * search.forest.targets.n_targets + target
 
 
 cdef void _rank_rows(Search* search, int32_t target) noexcept nogil:
-    """Keys in the order of the rows' numbers."""
+    """Sort the keys by the rows' numbers."""
     cdef const int32_t* ranks = search.forest.targets.ranks + target * search.forest.table.n_rows
     cdef uint64_t* keys = search.medians.keys
     cdef Py_ssize_t i
@@ -46,7 +46,7 @@ cdef void _rank_rows(Search* search, int32_t target) noexcept nogil:
 
 
 cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
-    """Of each target; between two numbers where just half of the weight lies on each side."""
+    """Write the weighted median of each target, interpolated if exactly half of the weight lies on each side."""
     cdef const float64_t* numbers = search.forest.targets.numbers
     cdef const uint64_t* keys = search.medians.keys
     cdef int32_t t
@@ -66,7 +66,7 @@ cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
 
 
 cdef float64_t median_score(Search* search) noexcept nogil:
-    """Minus the sum of the absolute deviations; also rank the node's rows for the search."""
+    """Return minus the sum of absolute deviations; also rank the node's rows for the search."""
     cdef MedianScratch* medians = &search.medians
     cdef Py_ssize_t i, n = search.n_rows
     cdef int32_t t
@@ -105,7 +105,7 @@ cdef void _insert(
 cdef Py_ssize_t _place(
     const MedianScratch* medians, Py_ssize_t n, int64_t half, int64_t* below, int64_t* sum_below
 ) noexcept nogil:
-    """The place in the order at which the weight of the set passes half; what lies below it."""
+    """Return the rank at which the weight of the set passes half, and sum up what lies below it."""
     cdef Py_ssize_t place = 0, step = 1
     below[0] = sum_below[0] = 0
     while 2 * step <= n:
@@ -122,7 +122,7 @@ cdef Py_ssize_t _place(
 cdef int64_t _deviations(
     MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, float64_t* median
 ) noexcept nogil:
-    """Absolute deviations of the rows in the set from their median."""
+    """Return the absolute deviations of the rows in the set from their median."""
     cdef int64_t below, sum_below, number
     if median != NULL:
         median[0] = <float64_t>numbers[_place(medians, n, medians.weight // 2, &below, &sum_below)]
@@ -133,7 +133,7 @@ cdef int64_t _deviations(
 
 
 cdef void _group_rows(Search* search) noexcept nogil:
-    """Sort the rows by code; the groups start at medians.start."""
+    """Sort the rows by code; groups start at medians.start."""
     cdef MedianScratch* medians = &search.medians
     cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
     cdef Py_ssize_t i
@@ -154,7 +154,7 @@ cdef void _group_rows(Search* search) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Put the groups in the order of the first target's mean."""
+    """Sort the groups by the mean of the first target."""
     cdef MedianScratch* medians = &search.medians
     cdef int32_t g
     cdef Py_ssize_t i
@@ -177,7 +177,7 @@ cdef void _order_categories(Search* search) noexcept nogil:
 
 
 cdef void _sweep(Search* search, int32_t target, bint backwards) noexcept nogil:
-    """Add to medians.loss[k] the deviations of the groups up to k, or backwards of those after k."""
+    """Add to medians.loss[k] the deviations of the groups up to k or, if backwards, of the groups after k."""
     cdef MedianScratch* medians = &search.medians
     cdef Py_ssize_t i, k, g, n = search.n_groups, n_rows = search.n_rows
     cdef const int64_t* numbers = medians.number + target * n_rows
@@ -202,7 +202,7 @@ cdef void _sweep(Search* search, int32_t target, bint backwards) noexcept nogil:
 
 
 cdef bint _is_allowed_median(const Search* search, int32_t k, int64_t count) noexcept nogil:
-    """Whether the split after group k, with so many rows on the left, keeps to the limits."""
+    """Return True if the split after group k, with `count` rows on the left, is allowed."""
     cdef const MedianScratch* medians = &search.medians
     cdef int64_t weight = min(medians.left_weight[k], search.weight - medians.left_weight[k])
     return (
@@ -216,9 +216,9 @@ cdef bint _is_allowed_median(const Search* search, int32_t k, int64_t count) noe
 
 
 cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint missing_last) noexcept nogil:
-    """Candidates first .. last, by their positions among the codes: the groups up to that one go left.
+    """Compare the splits first .. last, given by position among the codes; groups up to that position go left.
 
-    The missing rows, code 0, come last to be on the right.
+    The missing rows, code 0, come last in order to be on the right.
     """
     cdef MedianScratch* medians = &search.medians
     cdef int32_t t, k, n = search.n_groups
@@ -240,7 +240,7 @@ cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint miss
 
 
 cdef void search_medians(Search* search) noexcept nogil:
-    """Every split of the feature, or a random one."""
+    """Evaluate every split of the feature, or a random one."""
     cdef int32_t last
     cdef bint has_missing, missing_left
     _group_rows(search)
@@ -275,14 +275,14 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef void copy_words(Search* search) noexcept nogil:
-    """The words of the node's rows, side by side."""
+    """Copy the words of the node's rows to contiguous memory."""
     cdef Py_ssize_t i
     for i in range(search.n_rows):
         search.row_words[i] = search.rows[i].word
 
 
 cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcept nogil:
-    """The codes of the node's rows on up to FEATURES_AT_ONCE features."""
+    """Copy the codes of the node's rows on up to FEATURES_AT_ONCE features."""
     cdef CodeColumn[FEATURES_AT_ONCE] columns
     cdef int32_t j
     for j in range(n):
@@ -297,12 +297,12 @@ cdef inline const void* _codes(const Search* search, int32_t place) noexcept nog
 
 
 cdef CodeRange range_of(const Search* search, int32_t place) noexcept nogil:
-    """The range of the codes in one place."""
+    """Return the range of the codes in one buffer."""
     return code_range(search.forest.table.code_size, _codes(search, place), search.n_rows)
 
 
 cdef void sum_left_of(Search* search, int32_t place, uint32_t last, bint missing_left) noexcept nogil:
-    """The words of the left side to search.left, by the codes in one place."""
+    """Sum the words of the left side into search.left, by the codes in one buffer."""
     cdef const void* codes = _codes(search, place)
     cdef Py_ssize_t i
     cdef uint32_t code
@@ -332,14 +332,15 @@ cdef void search_threshold(Search* search, int32_t place) noexcept nogil:
 
 
 cdef void set_threshold(Search* search, int32_t last_code, bint has_missing) noexcept nogil:
-    """Let a threshold, 0 for none, part the node's rows in two groups."""
+    """Split the node's rows into two groups at a threshold; 0 stands for none."""
     search.last_code = last_code
     search.n_groups, search.is_set = 1 if last_code == 0 else 2, False
     search.codes[0] = not has_missing
 
 
 cdef enum:
-    # Of a feature, in search.ranges: first its range over the ranks, by maxima, then its threshold.
+    # Layout of search.ranges for each feature: first its range over the workers, reduced by maximum, then its
+    # threshold.
     LESS_SMALLEST = 0
     LARGEST = 1
     HAS_MISSING = 2
@@ -349,14 +350,14 @@ cdef enum:
 
 
 cdef bint is_pure_over_ranks(Search* search) noexcept nogil:
-    """Whether all rows of all ranks have the same targets; yes also where the reduction failed."""
+    """Return True if all rows of all workers have equal targets, or if the reduction failed."""
     if search.forest.targets.classes != NULL:
         return _has_one_class(search)
     return _has_one_number(search)
 
 
 cdef bint _has_one_class(const Search* search) noexcept nogil:
-    """By the sums of the node, which are those of all ranks: one class of each target has rows."""
+    """Return True if only one class of each target has rows, by the node's sums over all workers."""
     cdef const int32_t* first = search.forest.targets.first_stat
     cdef int32_t t, k, n_found
     for t in range(search.forest.targets.n_targets):
@@ -369,7 +370,7 @@ cdef bint _has_one_class(const Search* search) noexcept nogil:
 
 
 cdef inline int64_t _ordered(float64_t number) noexcept nogil:
-    """A whole number in the order of floats: see `ordered_bits`."""
+    """Return an integer that orders like the float: see `ordered_bits` in comm.py."""
     cdef int64_t bits
     number += 0.0
     memcpy(&bits, &number, sizeof(bits))
@@ -377,7 +378,7 @@ cdef inline int64_t _ordered(float64_t number) noexcept nogil:
 
 
 cdef bint _has_one_number(Search* search) noexcept nogil:
-    """The largest and the smallest number of each target are the same."""
+    """Return True if the minimum and maximum of each target are equal."""
     cdef Py_ssize_t i, t, n = search.forest.targets.n_targets
     cdef int64_t* extremes = search.extremes
     cdef int64_t key
@@ -397,13 +398,13 @@ cdef bint _has_one_number(Search* search) noexcept nogil:
 
 
 cdef bint total_over_ranks(Search* search) noexcept nogil:
-    """The words of the node from those of this rank's rows; False where the reduction failed."""
+    """Sum the node's words over the workers; return False on failure."""
     cdef int64_t* words = <int64_t*>search.total
     return sum_over(search.sample.ranks, &words, 1, search.sample.layout.n_words)
 
 
 cdef int32_t features_in_reduction(const Search* search) noexcept nogil:
-    """How many features there is room for."""
+    """Return the number of features that fit in one reduction."""
     cdef Py_ssize_t of_feature = <Py_ssize_t>search.forest.table.max_codes * search.sample.layout.n_words
     return <int32_t>max(search.n_reduced // of_feature, <Py_ssize_t>1)
 
@@ -413,7 +414,7 @@ cdef inline bint _has_threshold(const Search* search, int32_t feature) noexcept 
 
 
 cdef bint reduce_features(Search* search, uint64_t key, const int32_t* features, int32_t n) noexcept nogil:
-    """Sum up the node's rows of all ranks for features that there is room for; False where a reduction failed."""
+    """Sum the node's rows over the workers for features that fit in the buffer; return False on failure."""
     cdef uint64_t* to = search.reduced
     cdef int64_t* numbers = <int64_t*>search.reduced
     cdef int32_t i
@@ -432,7 +433,7 @@ cdef bint reduce_features(Search* search, uint64_t key, const int32_t* features,
 
 
 cdef bint _draw_thresholds(Search* search, uint64_t key, const int32_t* features, int32_t n) noexcept nogil:
-    """The threshold of each feature, within its range over all ranks."""
+    """Draw the threshold of each feature, within its range over all workers."""
     cdef int64_t* of_feature
     cdef CodeRange range_
     cdef int32_t i
@@ -461,7 +462,7 @@ cdef bint _draw_thresholds(Search* search, uint64_t key, const int32_t* features
 
 
 cdef uint64_t* _add_feature(Search* search, int32_t feature, int32_t place, uint64_t* to) noexcept nogil:
-    """This rank's sums on the left of a threshold, if there is one, or those of a feature's categories."""
+    """Add the local sums on the left of a threshold, if there is one, or the sums of a feature's categories."""
     cdef const int64_t* threshold = search.ranges + N_RANGE * place
     cdef int32_t n_words = search.sample.layout.n_words
     if not _has_threshold(search, feature):
@@ -475,7 +476,7 @@ cdef uint64_t* _add_feature(Search* search, int32_t feature, int32_t place, uint
 
 
 cdef uint64_t* _add_features(Search* search, const int32_t* features, int32_t n, uint64_t* to) noexcept nogil:
-    """This rank's sums of up to FEATURES_AT_ONCE features by code."""
+    """Add the local sums of up to FEATURES_AT_ONCE features by code."""
     cdef Py_ssize_t size
     cdef int32_t j
     count_features(search, features, n)
@@ -488,7 +489,7 @@ cdef uint64_t* _add_features(Search* search, const int32_t* features, int32_t n,
 
 
 cdef void take_reduced(Search* search, int32_t place) noexcept nogil:
-    """Read the sums of the next feature, the one in this place: its groups; of a threshold, the split is considered."""
+    """Read the reduced sums of the next feature: its groups or, for a random threshold, the split to consider."""
     cdef const int64_t* threshold = search.ranges + N_RANGE * place
     cdef Py_ssize_t size = search.sample.layout.n_words
     if _has_threshold(search, search.feature):
@@ -505,15 +506,15 @@ cdef void take_reduced(Search* search, int32_t place) noexcept nogil:
 
 
 cdef enum:
-    # A node of so little weight looks at one feature after another, for one that parts the classes ends the search.
-    # (Not: of so few rows, for a weight means as many copies.)
+    # Nodes of small weight evaluate features one by one, because a feature that separates the classes ends the search.
+    # (The criterion is the weight rather than the number of rows, because integer weights count as copies.)
     LITTLE_WEIGHT = 16
-    # Cells of one feature that need so many words leave no place in the cache for those of another.
+    # If the cells of one feature need more words than this, a second feature would exceed the cache.
     CACHED_WORDS = 1 << 14
 
 
 cdef bint _is_pure(const Search* search) noexcept nogil:
-    """Whether all rows have the same targets."""
+    """Return True if all rows have equal targets."""
     cdef const float64_t* numbers = search.forest.targets.numbers
     cdef const int32_t* classes = search.forest.targets.classes
     cdef Py_ssize_t i, t, n = search.forest.targets.n_targets, first = search.rows[0].row * n, place
@@ -536,7 +537,7 @@ cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) n
 
 
 cdef bint _sum_up(Search* search, uint64_t total) noexcept nogil:
-    """The node's sums; `total` is what they are where they are packed. False where a reduction failed."""
+    """Compute the node's sums, given as `total` if they are packed; return False if a reduction failed."""
     cdef Py_ssize_t i
     if search.sample.layout.packed:
         search.total[0] = total
@@ -552,7 +553,7 @@ cdef bint _sum_up(Search* search, uint64_t total) noexcept nogil:
 
 
 cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
-    """Find the node's best split and mark the features that are constant in it; return whether there is one."""
+    """Find the node's best split and mark its constant features; return True if there is a split."""
     cdef const Forest* forest = search.forest
     cdef const Sample* sample = search.sample
     cdef Draw draw
@@ -597,7 +598,7 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
 
 
 cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
-    """Look at the n features drawn; mark those that are constant, and return how many."""
+    """Evaluate the n features drawn; mark constant ones and return their number."""
     cdef const Forest* forest = search.forest
     cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef bint is_random = forest.rules.random_thresholds, by_medians = uses_medians(forest)
@@ -618,7 +619,7 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
         search.feature, search.last_code = search.drawn[i], -1
         search.key = random_bits(key, ~<uint64_t>search.feature)
         sorts = few and not forest.table.is_categorical[search.feature]
-        # Codes of a few features are read in one go through the rows.
+        # The codes of several features are read in one pass over the rows.
         if i % at_once == 0 and not sorts and not by_medians:
             if is_random:
                 copy_codes(search, search.drawn + i, min(n - i, at_once))
@@ -644,7 +645,7 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
 
 
 cdef int32_t _leave_out_zeros(Search* search, int32_t n, uint64_t* mask) noexcept nogil:
-    """Mark those of the n features drawn that are zero in all rows, keep the others; return how many."""
+    """Mark those of the n features drawn that are zero in all rows, and keep the others; return the number marked."""
     cdef int32_t i, kept = 0
     for i in range(n):
         if has_feature(search.present, search.drawn[i]):
@@ -656,7 +657,7 @@ cdef int32_t _leave_out_zeros(Search* search, int32_t n, uint64_t* mask) noexcep
 
 
 cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
-    """The same where the node's rows are on several ranks."""
+    """Evaluate the n features drawn if the node's rows are distributed over workers."""
     cdef int32_t i, n_constant = 0, at_once = features_in_reduction(search)
     if search.forest.rules.random_thresholds and search.sample.layout.packed:
         copy_words(search)
@@ -676,7 +677,7 @@ cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_
 
 
 cdef inline bint _settle_feature(Search* search, uint64_t* mask) noexcept nogil:
-    """Finish the split where it is the best one so far; mark the feature, and return True, where it is constant."""
+    """Finish the split if it is the best one so far. If the feature is constant, mark it and return True."""
     if search.n_groups == 1:
         add_feature(mask, search.feature)
         return True
@@ -686,7 +687,10 @@ cdef inline bint _settle_feature(Search* search, uint64_t* mask) noexcept nogil:
 
 
 cdef inline bint _is_perfect(const Search* search) noexcept nogil:
-    """Whether no split can be better. (Then what was not looked at loses nothing: the first of equal gains wins.)"""
+    """Return True if no split can be better.
+
+    Skipping the other features is then exact, because ties go to the first feature.
+    """
     return (search.n_rows == 2 and <float64_t>search.weight <= 2 * search.sample.layout.weight_scale) or (
         is_pure_word(search, search.best.left_word)
         and is_pure_word(search, search.total[0] - search.best.left_word)

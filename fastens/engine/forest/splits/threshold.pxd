@@ -1,4 +1,4 @@
-# One random threshold of a feature: uniform between the smallest and the largest value of a node, as a code.
+# Random threshold of a feature, as a code: uniform between the smallest and the largest value of a node.
 
 from libc.string cimport memcpy
 
@@ -16,7 +16,7 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef inline int32_t cell_of(const BinValues* bins, float64_t value) noexcept nogil:
-    """The cell of a value by its place in the feature's range: the exponent and the first bits behind it."""
+    """Return a value's cell: the exponent and leading mantissa bits of its position in the feature's range."""
     cdef float32_t place = <float32_t>(value * bins.scale - bins.origin)
     cdef uint32_t bits
     memcpy(&bits, &place, sizeof(bits))
@@ -26,11 +26,11 @@ cdef inline int32_t cell_of(const BinValues* bins, float64_t value) noexcept nog
 cdef inline int32_t random_code(
     const ForestTable* table, int32_t feature, uint64_t key, int32_t low, int32_t high
 ) noexcept nogil:
-    """The last code on the left of a threshold drawn between the values of two codes, the first of them included."""
+    """Return the last code on the left of a threshold drawn between the values of two codes, including the first."""
     cdef const BinValues* bins = &table.bin_values[feature]
     cdef const float64_t* values = table.values + bins.first
     cdef float64_t share = random_share(key, 0)
-    # Not low + share * range: a range may overflow.
+    # Not low + share * range, because the range may overflow.
     cdef float64_t threshold = max((1.0 - share) * values[low] + share * values[high], values[low])
     cdef const uint16_t* cell = table.cells + <Py_ssize_t>feature * (N_CELLS + 1) + cell_of(bins, threshold)
     cdef int32_t first = max(low, <int32_t>cell[0]), length = cell[1] + 1 - first, half
@@ -45,8 +45,10 @@ cdef inline int32_t random_code(
 cdef inline int32_t draw_threshold(
     const ForestTable* table, int32_t feature, uint64_t key, const CodeRange* range_, bint* missing_left
 ) noexcept nogil:
-    """The last code on the left of a threshold between the smallest and the largest value, and a side for missing rows;
-    0 where all rows have the same code."""
+    """Draw a threshold between the smallest and the largest value, and a side for missing rows.
+
+    Return the last code on the left, or 0 if all rows have the same code.
+    """
     missing_left[0] = False
     if range_.largest == 0 or (range_.smallest == range_.largest and not range_.has_missing):
         return 0
