@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.parts import MappedRows, RowSource, SelectedRows, is_coded, parts_of
+from fastens.engine.parts import FLOATS, MappedRows, RowSource, SelectedRows, is_coded, parts_of
 from fastens.table.columns.dates import parts_to_learn
 from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values
 from fastens.table.columns.numbers import (
@@ -302,7 +302,7 @@ def _array_of(part: Any) -> NDArray[Any]:
 
 def as_numbers(X: Any) -> Any:
     """Return a table as numbers for comparing rows."""
-    if not is_frame(X) and X.dtype is not None and X.dtype.kind == "f":
+    if not is_frame(X) and X.dtype in FLOATS:
         return X
     return InputEncoder.learn(X, Reading(), "the estimator")[1]
 

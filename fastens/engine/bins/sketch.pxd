@@ -5,7 +5,6 @@ from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint
 # Sorted columns of values, and the bin edges within them.
 
 
-
 # A value mapped to an unsigned integer of the same order.
 ctypedef fused key_t:
     uint32_t

@@ -46,7 +46,6 @@ cdef float64_t power_of_two_below(float64_t x) noexcept nogil
 # What trees are to be grown on, in a form that is read without the GIL.
 
 
-
 cdef struct Order:
     # The input of one tree.
     const float64_t* weights        # NULL if all weights are 1; rows of weight 0 are not in the sample

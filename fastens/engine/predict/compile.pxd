@@ -10,7 +10,6 @@ from fastens.engine.structs cimport (
 # go left) or the codes minus one (code 0 wraps to the largest code, so missing values go right).
 
 
-
 cdef extern from "engine/predict/leafscan.h" nogil:
     enum:
         SCAN_ROWS

@@ -8,8 +8,6 @@ cdef int64_t count_heads(uint64_t seed, int64_t n) noexcept nogil
 # Hashes of rows are sums over the features, to which a zero adds nothing.
 
 
-
-
 cdef inline uint64_t mixed(float64_t value) noexcept nogil:
     cdef uint64_t bits = bits_of(value) * GOLDEN
     # Values with few significant bits, such as integers, differ only in the high bits, so these are rotated down.

@@ -191,8 +191,6 @@ cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t 
 # score of the node, which is the decrease of the node's weight times its impurity (Breiman et al. 1984).
 
 
-
-
 cdef enum Criterion:
     # Score of sums s (class weights, or sums of numbers) of rows of total weight w:
     SQUARES                         # sum(s^2) / w: Gini, squared error; Newton steps with s = G, w = H + l2: gain.pxd

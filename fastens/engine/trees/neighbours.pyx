@@ -348,7 +348,9 @@ def note_sides(
     rows.value_size, rows.n_rows = sizeof(value_t), X.shape[0]
     rows.low, rows.high, rows.n_nodes = &low[0, 0], &high[0, 0], low.shape[1]
     with nogil:
-        share_until_interrupted(_note_piece, &rows, (rows.n_rows + MIDPOINT_ROWS - 1) // MIDPOINT_ROWS, <int32_t> low.shape[0])
+        share_until_interrupted(
+            _note_piece, &rows, (rows.n_rows + MIDPOINT_ROWS - 1) // MIDPOINT_ROWS, <int32_t> low.shape[0]
+        )
 
 
 cdef enum:
