@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
         raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit)}")
-    # Standard output is for predictions.
+    # Standard output is reserved for the predictions.
     report = Report(sys.stderr)
     report.notes(table.notes)
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
@@ -234,5 +234,5 @@ def _with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
 def _class_columns(probabilities: NDArray, classes: NDArray) -> dict[str, Any]:
     columns = {f"probability {label}": probabilities[:, k] for k, label in enumerate(classes)}
     best = probabilities[:, 1] > probabilities[:, 0] if len(classes) == 2 else probabilities.argmax(axis=1)
-    # Arrow takes texts much faster than it reads those of NumPy.
+    # Arrow converts Python strings much faster than NumPy strings.
     return {"prediction": pa.array(classes).take(pa.array(best.astype(np.intp))), **columns}

@@ -29,7 +29,7 @@ def first_line(error: BaseException, limit: int = 300) -> str:
 
 
 def visible(text: str, but: str = "") -> str:
-    """Escape control characters, so that names in a file cannot control the terminal; some are kept.
+    """Escape control characters except those in `but`, so that names in a file cannot control the terminal.
 
     Characters that change the text direction and other line separators are escaped, too.
     """
