@@ -74,7 +74,7 @@ class _Output:
         return len(text)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Flush the buffered text."""
         if self.error is None:
             self._try(self._stream.flush)
 

@@ -99,7 +99,7 @@ def _columns(subject: Subject) -> list[Html]:
 
 
 def _shares(model: Any) -> dict[str, Array]:
-    """Return each column's share of the gain and the number of splits, if the model has splits."""
+    """Return the gain and the number of splits of each column, if the model has splits."""
     if hasattr(model, "importances"):
         return {"gain": model.importances("gain"), "splits": model.importances("split")}
     gain = getattr(model, "feature_importances_", None)
@@ -216,7 +216,7 @@ def _findings(found: Inspection) -> Html:
 
 
 def _alone(found: Inspection) -> Html:
-    """Return a bar for each column's individual score."""
+    """Return the section with a bar for the individual score of each column."""
     measure = score_name(found.target)
     nothing = 0.5 if measure == "AUC" else 0.0
     lines = []
