@@ -142,7 +142,7 @@ class _Rows:
         self._tables, self._rest = tables, next(tables)
 
     def take(self, n_rows: int) -> pa.Table:
-        """Return the next rows; raise ValueError if there are too few."""
+        """Return the next rows; raise CommandError if there are too few."""
         parts = [self._rest.slice(0, n_rows)]
         while (lacking := n_rows - sum(part.num_rows for part in parts)) > 0:
             self._rest = next(self._tables, None)

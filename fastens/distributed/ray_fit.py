@@ -34,7 +34,7 @@ def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
     return lead(model, table, parts, given, lambda task: _crew(table, parts, task))
 
 
-# Processes that train --------------------------------------------------
+# The workers --------------------------------------------------
 
 
 class _Rank(Session):
@@ -78,7 +78,7 @@ def _touch(*values: Any) -> None:
     """Force the computation of objects by depending on them."""
 
 
-# Who leads them --------------------------------------------------
+# The coordinator --------------------------------------------------
 
 
 @contextmanager

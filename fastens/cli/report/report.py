@@ -215,7 +215,7 @@ def with_error(name: str, value: float, error: float) -> str:
     if name == "accuracy":
         return f"{value:.1%} ± {error:.1%}"
     n_digits = min(max(0, 1 - math.floor(math.log10(error))), MOST_DIGITS) if error > 0 else 4
-    shown = f"{round(value, n_digits) + 0.0:,.{n_digits}f}"  # -0 is 0
+    shown = f"{round(value, n_digits) + 0.0:,.{n_digits}f}"  # turns -0 into 0
     return shown if math.isnan(error) else f"{shown} ± {error:,.{n_digits}f}"
 
 

@@ -43,6 +43,7 @@ def from_model(
     Returns
     -------
     A fitted estimator
+        The corresponding estimator of fastens, with the predictions of the model.
 
     Raises
     ------

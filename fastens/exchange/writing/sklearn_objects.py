@@ -35,7 +35,8 @@ _FOREST_OF = {
 def write(view: ModelView) -> Any:
     """Return a fitted estimator: histogram gradient boosting for sums of trees, a forest or a tree for means.
 
-    Forests and trees of scikit-learn convert X to single precision, so predictions are equal only for such X.
+    Forests and trees of scikit-learn convert X to single precision, so predictions are identical only if X is in single
+    precision already.
     """
     write_trees = _isolation_forest if view.targets[0].link == "anomaly" else _forest
     if write_trees is _forest and not view.is_mean and view.targets[0].link != "shares":

@@ -1,4 +1,4 @@
-"""Export to XGBoost's JSON format. XGBoost works in single precision, so splits are equal only for such X."""
+"""Export to XGBoost's JSON format; splits are identical for X in single precision, which XGBoost uses throughout."""
 
 from __future__ import annotations
 
