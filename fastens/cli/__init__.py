@@ -1,4 +1,4 @@
-"""The command line: train, predict and evaluate for someone who has a table and no script."""
+"""Command line interface for training, prediction and evaluation on tables without writing a script."""
 
 from fastens.cli.entry import main
 

@@ -1,4 +1,4 @@
-"""`fastens compare`: every kind of model on one table, cross-validated on the same folds, as a leaderboard."""
+"""`fastens compare`: a leaderboard of model families, cross-validated on the same folds of one table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         _compare(models, task, folds, entries, report, options)
     except KeyboardInterrupt:
-        if any(entry.scores for entry in entries[1:]):  # what is done is shown, but is not the whole of a file
+        if any(entry.scores for entry in entries[1:]):  # after an interrupt, partial results are shown but not written
             report.leaderboard(f"Leaderboard of the models done ({_of_folds(options)})", ranked(entries))
         raise
     if not any(entry.scores for entry in entries[1:]):
@@ -105,7 +105,7 @@ def _compare(
     report: Report,
     options: argparse.Namespace,
 ) -> None:
-    """Add an entry for each model, and one for the stack of them."""
+    """Add an entry for each model and one for a stack of the models."""
     with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
         for name, model in models.items():
             entries.append(cross_validate(name, model, task, folds, partial(advance, name)))
@@ -124,7 +124,7 @@ def _of_folds(options: argparse.Namespace) -> str:
 
 
 def leaderboard_table(entries: list[Entry]) -> pa.Table:
-    """One row for each model: every score with its standard error, times and size."""
+    """Return a table with one row per model: scores with standard errors, times and size."""
     done = [entry for entry in entries if entry.scores]
     names = list(done[0].scores[0])
     columns: dict[str, list[Any]] = {"model": [entry.name for entry in done]}
@@ -149,7 +149,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _check_folds(task: Task, n_folds: int) -> None:
-    """Refuse folds that cannot be filled: each must have a row, and one class must have a row in each."""
+    """Raise CommandError if there are too few rows, or too few rows of every class, for the folds."""
     most, what = len(task.rows.y), "rows"
     if task.is_classification and task.order is None:
         most, what = int(np.unique(task.rows.y, return_counts=True)[1].max()), "rows of the most frequent class"
@@ -158,7 +158,7 @@ def _check_folds(task: Task, n_folds: int) -> None:
 
 
 def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
-    """The estimators to compare, by name."""
+    """Return the estimators to compare, by name."""
     known = families(task.card.task)
     wanted = (
         quick_families(task.card.task) if options.models is None else list(dict.fromkeys(options.models.split(",")))
@@ -172,7 +172,7 @@ def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
-    """What learns to combine the models that could do the table."""
+    """Return a stacking estimator of the models that were fitted without errors."""
     return _make(partial(estimator_class("stacking", task.card.task), list(members.items())), options)
 
 

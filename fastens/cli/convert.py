@@ -1,4 +1,4 @@
-"""`fastens convert`: a model of another library as a model file of fastens."""
+"""`fastens convert`: convert a model of another library to a fastens model file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read and write."""
+    """Read the model, convert it and save it."""
     check_output(options.output, "a model", [options.model], options.overwrite)
     try:
         categories = {} if options.categories is None else read_categories(options.categories)
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def read_categories(path: str) -> dict[str, list[Any]]:
-    """The categories of columns by their keys in the file."""
+    """Read the categories of columns from a JSON file, by the keys in the file."""
     rule = f'--categories: {path} must hold JSON such as {{"column": ["first", "second"]}}'
     try:
         with open(path, encoding="utf-8") as file:
@@ -74,7 +74,7 @@ def read_categories(path: str) -> dict[str, list[Any]]:
 
 
 def _by_place(categories: dict[str, list[Any]], model: str) -> dict[Any, list[Any]]:
-    """The same by name, or by place where the key is a whole number that names no column of the model."""
+    """Replace keys that are integers, and are not column names of the model, by column indices."""
     if not any(map(str.isdecimal, categories)):
         return dict(categories)
     names = set(getattr(fastens.from_model(model), "feature_names_in_", ()))

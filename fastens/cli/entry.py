@@ -1,4 +1,4 @@
-"""The entry of the command line: commands, their errors and exit codes."""
+"""Entry point of the command line: commands, their errors and exit codes."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ COMMANDS = {
     "convert": "read a model of another library",
     "export": "write a model in another format",
 }
-# Options that name files to write. `train` writes one without any of them.
+# Options that name output files. `train` writes a file even without them.
 _FILES = ("output", "picture")
 _SIGPIPE = 13  # Windows has no such signal
 OPTIONAL_LIBRARIES = ("rich", "pyarrow")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line; the options of `train` would fill the screen."""
+    """A parser with one-line errors, because the usage of `train` would fill the screen."""
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message} (see {self.prog} --help)")
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does: no output is left half-written."""
+    """Exception for SIGTERM, which ends a command like Ctrl-C, so that no output file is left half-written."""
 
 
 class _Output:
-    """Standard output or standard error, whose reader may go away or whose disk may be full.
+    """Standard output or standard error that tolerates a closed pipe or a full disk.
 
-    If a command writes files, what cannot be printed is dropped, so that the files are written all the same.
+    If a command writes files, text that cannot be printed is dropped, so the files are still written.
 
     Attributes
     ----------
     is_needed : bool
-        True if an error of writing ends the command.
+        True if a write error ends the command.
     error : OSError or None
         The first error that was ignored.
     """
@@ -68,13 +68,13 @@ class _Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write a text."""
+        """Write text."""
         if self.error is None:
             self._try(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Flush the buffered text."""
         if self.error is None:
             self._try(self._stream.flush)
 
@@ -83,7 +83,7 @@ class _Output:
             write()
         except OSError as error:
             self.error = error
-            # Python flushes the stream once more at exit, where it must not fail again.
+            # Python flushes the stream again at exit, and this must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             if self.is_needed:
                 raise
@@ -91,12 +91,12 @@ class _Output:
 
 @contextmanager
 def _outputs() -> Iterator[_Output]:
-    """Standard output and standard error as `_Output`; a stream that is closed from the start discards its text."""
+    """Replace standard output and standard error by `_Output`; a stream that is already closed discards its text."""
     given = sys.stdout, sys.stderr
     with open(os.devnull, "w") as nowhere:
         for stream in given:
             if hasattr(stream, "reconfigure"):
-                # A terminal that knows no bars or names shows question marks; it does not end the run.
+                # A terminal whose encoding lacks a character shows a question mark instead of ending the run.
                 stream.reconfigure(errors="replace")
         out = _Output(given[0] or nowhere, is_needed=True)
         sys.stdout, sys.stderr = out, _Output(given[1] or nowhere, is_needed=False)
@@ -109,9 +109,9 @@ def _outputs() -> Iterator[_Output]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status.
 
-    It is 0, or 2 after a user error, which is one line on standard error. If the reader of a pipe, such as head, has
-    seen enough, a command that writes files goes on and returns 0; another one returns 141, as tools do that SIGPIPE
-    ends.
+    The status is 0 on success and 2 after a user error, which prints one line to standard error. If the reader of a
+    pipe, such as head, closes it early, a command that writes files continues and returns 0. Other commands return 141,
+    like tools that are ended by SIGPIPE.
     """
     with _outputs() as out:
         status = 0
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 status = _status(argv)
             finally:
                 out.flush()
-        except (OSError, SystemExit) as error:  # argparse ends by SystemExit, and ignores errors of writing
+        except (OSError, SystemExit) as error:  # argparse exits by SystemExit and ignores write errors
             if out.error is None or not (isinstance(error, SystemExit | BrokenPipeError) or error is out.error):
                 raise
         if isinstance(out.error, BrokenPipeError):
@@ -133,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _status(argv: Sequence[str] | None) -> int:
-    """Run a command; its exit status."""
+    """Run a command and return its exit status."""
     try:
         with _short_warnings(), _stopped_by_sigterm():
             _run(argv)
@@ -151,7 +151,7 @@ def _status(argv: Sequence[str] | None) -> int:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into an exception, where this is the main thread and nobody else handles it."""
+    """Turn SIGTERM into an exception if this is the main thread and no other handler is installed."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
@@ -167,7 +167,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if received:  # what was running may have made another error of it
+        if received:  # the interrupted code may have raised another error
             raise _Terminated from error
         raise
     finally:
@@ -176,7 +176,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Every warning once, in one line: what a fit warns of would else fill the screen, fold after fold."""
+    """Print each warning once and on one line, because repeated fits would fill the screen with warnings."""
     shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -191,7 +191,7 @@ def _short_warnings() -> Iterator[None]:
 
 
 def _run(argv: Sequence[str] | None) -> None:
-    """Import the command given, which needs the optional libraries, and run it; of none or another, tell of all."""
+    """Import and run the given command, or show all commands if there is none or it is unknown."""
     given = list(sys.argv[1:] if argv is None else argv)
     parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
@@ -223,7 +223,7 @@ def _command(name: str) -> ModuleType:
 
 @contextmanager
 def _collecting_nothing() -> Iterator[None]:
-    """Without the collector of cycles: imports leave none, and it takes a twelfth of their time."""
+    """Disable garbage collection during imports, which create no cycles; it costs a twelfth of their time."""
     is_on = gc.isenabled()
     gc.disable()
     try:
@@ -234,7 +234,7 @@ def _collecting_nothing() -> Iterator[None]:
 
 
 def _unknown_argument(argument: str, parser: argparse.ArgumentParser) -> str:
-    """The error of an argument that a command does not know, with the options of a similar name."""
+    """Return the error for an unknown argument, with suggestions of similar options."""
     name = argument.partition("=")[0]
     known = [option for action in parser._actions for option in action.option_strings]
     close = difflib.get_close_matches(name, known)

@@ -1,4 +1,4 @@
-"""`fastens evaluate`: a model's scores on a table that holds the true values."""
+"""`fastens evaluate`: score a model on a table with known target values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastens.cli.table.split import ModelCard, Order
 from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
 from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
 
-# The most parts whose scores are shown: of groups, and of times.
+# The maximum numbers of groups and of time periods whose scores are shown.
 MOST_PARTS = (10, 5)
 
 
@@ -44,7 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, predict, compare."""
+    """Read the table, predict and print the scores."""
     model, card = load_model(options.model)
     schema = later_schema(options, table_schema(card), options.table)
     table, unfit = read_fitting(options.table, schema, options.sheet)
@@ -72,15 +72,15 @@ def run(options: argparse.Namespace) -> None:
 def _by_part(
     report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
 ) -> None:
-    """Print the scores of some parts of the rows."""
+    """Print the scores by group or time period."""
     found = [(name, rows, score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
     report.scores_of_parts(title, [(name, len(rows), scores) for name, rows, scores in found])
 
 
 def with_target(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
-    """The rows that have a target and a weight, as training takes them, and a note of those without a target.
+    """Return the rows with a target and a weight, as in training, and a note on rows without a target.
 
-    All rows where the target is not there.
+    If the table has no target column, all rows are returned.
     """
     if target not in table.column_names:
         return table, []
@@ -89,14 +89,14 @@ def with_target(table: pa.Table, target: str | None, weight: str | None) -> tupl
 
 
 def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:
-    """The true values and weights in a table."""
+    """Read the true values and weights from a table."""
     y = true_values(model, card, table, options.target)
     classes = model.classes_ if card.task == CLASSIFICATION else None
     return Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
 
 
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
-    """The target's values, all known to the model where they are classes."""
+    """Return the values of the target; raise CommandError if the model does not know a class."""
     if card.task != CLASSIFICATION and not is_regressor(model):
         raise CommandError(f"{type(model).__name__} predicts no values of a column; score it in Python")
     name = name or card.target

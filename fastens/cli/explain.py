@@ -1,4 +1,4 @@
-"""`fastens explain`: a report of a model as an HTML page, and a table of contributions."""
+"""`fastens explain`: an HTML report on a model and a table of contributions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from fastens.cli.table.split import ModelCard
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
 
 DEFAULT_OUTPUT = "report.html"
-# Rows in the table of contributions: as many as take so long, but never fewer.
+# The time budget in seconds for the table of contributions, and the minimum number of its rows.
 SECONDS, FEWEST_ROWS = 15.0, 20
-# A column that says where rows were, while some are left out; files cannot have a name with this in it.
+# A temporary column with the row numbers, while rows are left out; column names in files cannot contain NUL.
 _PLACE = "\0row"
 DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
 (scores, calibration or errors, importances, contributions, dependence of the top columns, training, single rows), and
@@ -51,7 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, explain, write."""
+    """Read the table, explain the model and write the report."""
     contributions_path = _check(options)
     model, card = load_model(options.model)
     schema = later_schema(options, table_schema(card), options.table)
@@ -76,13 +76,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _rows_to_explain(model: Any, X: pa.Table, most: int | None) -> NDArray[np.intp]:
-    """Rows for the table of contributions, evenly spaced where not all are wanted, or too many for the time."""
+    """Return rows for the table of contributions, evenly spaced if not all are wanted or affordable."""
     most = max(FEWEST_ROWS, affordable_rows(model, X, SECONDS)) if most is None else most
     return np.arange(0, X.num_rows, -(-X.num_rows // most))
 
 
 def _check(options: argparse.Namespace) -> str:
-    """Refuse files that cannot be written; where the contributions go."""
+    """Return the path of the contributions after a check of the output files."""
     if Path(options.output).suffix.lower() not in (".html", ".htm"):
         raise CommandError(f"--output must end in .html; got {options.output}")
     if options.rows is not None and options.rows < 1:
@@ -97,7 +97,7 @@ def _check(options: argparse.Namespace) -> str:
 def _subject(
     model: Any, card: ModelCard, tables: tuple[pa.Table, pa.Table], options: argparse.Namespace
 ) -> tuple[Subject, list[str]]:
-    """What the page is about: the rows that have a target, all of them where none has; and a note of the others."""
+    """Return the subject of the report, the rows with a target or all if none has one, and a note on the others."""
     table, X = tables
     target = options.target or card.target
     rows = np.arange(len(table))

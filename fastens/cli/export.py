@@ -1,4 +1,4 @@
-"""`fastens export`: a model in the format of another library, or as code."""
+"""`fastens export`: export a model to the format of another library or to source code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read the model and write it."""
+    """Read the model and export it."""
     kind = OTHER if options.format in BINARY else TEXT
     check_output(options.output, kind, [options.model], options.overwrite)
     model, _ = load_model(options.model)

@@ -1,4 +1,4 @@
-"""`fastens inspect`: what a table holds, and what looks wrong in it, before a model is trained."""
+"""`fastens inspect`: summarise a table and find likely problems before training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, look, print, write the page."""
+    """Read and inspect the table, print the findings and write the report."""
     if options.output is not None:
         if Path(options.output).suffix.lower() not in (".html", ".htm"):
             raise CommandError(f"--output must end in .html; got {options.output}")

@@ -1,4 +1,4 @@
-"""`fastens predict`: a model's predictions for the rows of a table."""
+"""`fastens predict`: predict the rows of a table with a model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from fastens.files.formats import CSV
 from fastens.table.answers import level_names
 from fastens.table.sources import ahead
 
-# The column that says why a row was not predicted.
+# The column with the reason why a row was not predicted.
 NOT_PREDICTED = "not predicted"
 
 
@@ -72,7 +72,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, predict, write."""
+    """Read the table, predict and write the predictions."""
     output_format(options.output)
     check_output(options.output, None, [options.model, *options.tables], options.overwrite, may_be_standard=True)
     start = time.perf_counter()
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
         raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit)}")
-    # Standard output is for predictions.
+    # Standard output is reserved for the predictions.
     report = Report(sys.stderr)
     report.notes(table.notes)
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
@@ -113,9 +113,9 @@ def _counted(parts: Iterable[pa.Table], on_rows: OnRows) -> Iterator[pa.Table]:
 def _predicted_parts(
     model: Any, kinds: Mapping[str, str], table: TableParts, kept: list[str], options: argparse.Namespace
 ) -> Iterator[pa.Table]:
-    """The predictions part by part, behind the columns that are kept."""
+    """Yield the kept columns and the predictions, part by part."""
     needed = _needed(model, kinds, table.empty, options)
-    # Parquet files have numbers and dates, CSV files what is written.
+    # Parquet output keeps typed columns; CSV output keeps the original text of cells.
     as_written = output_format(options.output) == CSV
     typed_too = [] if as_written else kept
     written = _Rows(table.written(kept)) if as_written and kept else None
@@ -136,13 +136,13 @@ def _predicted_parts(
 
 
 class _Rows:
-    """Rows of tables that come one after the other, taken by their number."""
+    """A reader that takes numbers of rows from consecutive tables."""
 
     def __init__(self, tables: Iterator[pa.Table]) -> None:
         self._tables, self._rest = tables, next(tables)
 
     def take(self, n_rows: int) -> pa.Table:
-        """The next rows; ValueError where there are too few."""
+        """Return the next rows; raise CommandError if there are too few."""
         parts = [self._rest.slice(0, n_rows)]
         while (lacking := n_rows - sum(part.num_rows for part in parts)) > 0:
             self._rest = next(self._tables, None)
@@ -154,21 +154,21 @@ class _Rows:
 
 
 def _needed(model: Any, kinds: Mapping[str, str], empty: pa.Table, options: argparse.Namespace) -> list[str]:
-    """The columns to read for the predictions."""
+    """Return the columns to read for the predictions."""
     if options.contributions or options.coverage is not None:
         return list(kinds)
     return read_columns(model, kinds, empty)
 
 
 def _with_unread(part: pa.Table, kinds: Mapping[str, str], empty: pa.Table) -> pa.Table:
-    """The part with a column for each that was not read."""
+    """Return the part with placeholders for columns that were not read."""
     for name in kinds.keys() - set(part.column_names):
         part = part.append_column(empty.schema.field(name), unread(empty.schema.field(name).type, part.num_rows))
     return part
 
 
 def _pieces(parts: Iterable[pa.Table], model: Any, options: argparse.Namespace) -> Iterator[pa.Table]:
-    """The parts of the table, cut further where contributions of all of their rows would be too much at once."""
+    """Yield the parts of the table, split further if the contributions of a part would need too much memory."""
     for part in parts:
         n_rows = rows_at_once(model, part.num_columns) if options.contributions else max(part.num_rows, 1)
         for start in range(0, part.num_rows, n_rows):
@@ -176,9 +176,10 @@ def _pieces(parts: Iterable[pa.Table], model: Any, options: argparse.Namespace) 
 
 
 def predicted_table(model: Any, values: NDArray) -> pa.Table:
-    """One row per row: `prediction`, and for classes `probability CLASS` for each.
+    """Return one row per input row, with `prediction` and, for classifiers, `probability CLASS` for each class.
 
-    Several quantiles or expectiles have columns of their names; of several targets, all end in the target's number.
+    Several quantiles or expectiles have one column each, named after the level. If there are several targets, column
+    names end in the number of the target.
     """
     if isinstance(values, list):
         parts = zip(values, model.classes_, strict=True)
@@ -199,7 +200,7 @@ def predicted_table(model: Any, values: NDArray) -> pa.Table:
 
 
 def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
-    """The ends of the interval of each row, or for each class whether it is in the set of the row."""
+    """Return the bounds of each row's prediction interval, or for each class True if it is in the row's set."""
     method = getattr(model, "predict_set" if is_classifier(model) else "predict_interval", None)
     if not 0 < coverage < 1:
         raise CommandError(f"--coverage must be above 0 and below 1, got {coverage:g}")
@@ -223,7 +224,7 @@ def _columns_of(table: pa.Table) -> dict[str, Any]:
 
 
 def _with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
-    """The table with more columns; those of a name that it has already are called by it with a suffix."""
+    """Return the table with additional columns; names that already exist get a suffix."""
     names, _ = unique_names([*table.column_names, *columns])
     added = [values if isinstance(values, pa.ChunkedArray) else pa.array(values) for values in columns.values()]
     arrays = [*table.columns, *added]
@@ -233,5 +234,5 @@ def _with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
 def _class_columns(probabilities: NDArray, classes: NDArray) -> dict[str, Any]:
     columns = {f"probability {label}": probabilities[:, k] for k, label in enumerate(classes)}
     best = probabilities[:, 1] > probabilities[:, 0] if len(classes) == 2 else probabilities.argmax(axis=1)
-    # Arrow takes texts much faster than it reads those of NumPy.
+    # Arrow converts Python strings much faster than NumPy strings.
     return {"prediction": pa.array(classes).take(pa.array(best.astype(np.intp))), **columns}

@@ -45,7 +45,7 @@ Without a table it trains on a real one that comes with scikit-learn."""
 
 @dataclass(frozen=True)
 class Trained:
-    """A model, how long it took, and how it did on the rows held out."""
+    """A trained model with its training time and its scores on held-out rows."""
 
     model: Any
     constant: NDArray[np.float64]
@@ -79,7 +79,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, train, evaluate, save; print what was found."""
+    """Read the table, train, evaluate and save the model, and print the results."""
     report = Report()
     family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
@@ -114,7 +114,7 @@ def _files_of(options: argparse.Namespace) -> list[str | None]:
 
 
 def _train_here(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
-    """Fit on the rows that are not held out, score on those that are."""
+    """Fit on the training set and score on the held-out rows."""
     rows = task.rows.take(~task.held_out)
     rows, validation = _with_validation(rows, task, model, options.random_state)
     rows = replace(rows, X=_within_ceiling(rows.X, model, options))
@@ -126,10 +126,10 @@ def _train_here(task: Task, model: Any, report: Report, options: argparse.Namesp
 
 
 def _with_validation(rows: Rows, task: Task, model: Any, random_state: int) -> tuple[Rows, dict[str, Any]]:
-    """The rows to fit on, and those to stop early by, divided by time or group as the held-out rows are.
+    """Split a validation set for early stopping from the training rows, by time or group like the held-out rows.
 
-    All of the rows, and none, where the model does not stop early by a part of them, or where that part would have
-    classes of its own.
+    All rows are used for training, without a validation set, if the model does not use one, or if the validation set
+    would contain classes that are absent from the training rows.
     """
     stops = getattr(model, "early_stopping", False) not in (False, "auto") and hasattr(model, "_stopping")
     if task.order is None or not stops or model._stopping.folds is not None or model._stopping.refit:
@@ -142,7 +142,7 @@ def _with_validation(rows: Rows, task: Task, model: Any, random_state: int) -> t
 
 
 def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
-    """The table with the ceiling of --max-memory, read as a whole for a model that needs it in memory."""
+    """Return the table with the memory limit of --max-memory, fully loaded if the model needs it in memory."""
     if isinstance(X, Batches) and not model._fits_sources:
         X = pa.concat_tables(X.parts())
     if options.max_memory is None:
@@ -155,7 +155,7 @@ def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
 
 
 def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
-    """The same with the rows of each file on a worker of a cluster, which must be able to read it."""
+    """Train on a cluster, where workers read the files; each must be able to read them."""
     heard: list[FitProgress] = []
     with cluster_at(options.dask) as client, _checkpoints(model, options.checkpoint) as given:
         assert task.files is not None
@@ -177,7 +177,7 @@ def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.
 
 
 def evaluated(model: Any, task: Task, seconds: float) -> Trained:
-    """The scores of a model that was fitted on the rows that are not held out."""
+    """Return a trained model with its scores on the held-out rows."""
     classes = model.classes_ if task.is_classification else None
     rows = task.rows.take(~task.held_out)
     constant = constant_prediction(rows.y, rows.weight, classes)
@@ -197,7 +197,7 @@ def evaluated(model: Any, task: Task, seconds: float) -> Trained:
 
 @contextmanager
 def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
-    """Within it, a model is saved as it is trained; the value of the context are arguments of its fit."""
+    """Save checkpoints of a model during training within the context; yield arguments for `fit`."""
     if path is None:
         yield {}
         return
@@ -211,7 +211,7 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, Any]) -> None:
-    """Fit with a bar, where the model reports its rounds; else with a clock."""
+    """Fit with a progress bar if the model reports its rounds, otherwise with the elapsed time."""
     if not hasattr(model, "_on_round"):
         with waiting(report.err, "training"):
             fit(model, rows.X, rows.y, sample_weight=rows.weight, **given)
@@ -222,7 +222,7 @@ def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, Any]) -> No
 
 
 def _describe(model: Any, task: Task, report: Report) -> None:
-    """The score out of bag, and the most important columns or words."""
+    """Print the out-of-bag score and the most important columns or words."""
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
         report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])
@@ -232,13 +232,13 @@ def _describe(model: Any, task: Task, report: Report) -> None:
 
 
 def gains(model: Any, task: Task) -> list[tuple[str, float]]:
-    """The share of each feature in what splits gain, where there are any."""
+    """Return the share of each feature in the total gain of splits, or nothing if the model has no splits."""
     shares = getattr(model, "feature_importances_", None)
     return [] if shares is None else list(zip(task.rows.names, map(float, shares), strict=True))
 
 
 def save_trained(trained: Trained, output: str, task: Task) -> None:
-    """Save the model with its card."""
+    """Save the model with its model card."""
     metadata = replace(task.card, constant=trained.constant.tolist()).to_metadata()
     try:
         trained.model.save(output, metadata=metadata)
@@ -249,7 +249,7 @@ def save_trained(trained: Trained, output: str, task: Task) -> None:
 
 
 def _outcome(trained: Trained, output: str | None, unit: str) -> list[tuple[str, str]]:
-    """How long it took, where the model is and what to do with it."""
+    """Return the training time, the location of the model and the next command."""
     n_rounds = getattr(trained.model, "n_estimators_", getattr(trained.model, "n_estimators", None))
     rounds = "" if n_rounds is None else f"{n_rounds:,} {unit} "
     facts = [("", ""), ("trained", f"{rounds}in {trained.seconds:.2f} s")]

@@ -1,4 +1,4 @@
-"""`fastens tune`: the best of the models that can be tried in a time."""
+"""`fastens tune`: hyperparameter search within a time limit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, search, score, save."""
+    """Read the table, run the search, and score and save the best model."""
     start = time.monotonic()
     name = os.path.splitext(options.output)[0]
     leaderboard, state = options.leaderboard or f"{name}-leaderboard.csv", options.state or f"{name}-search.jsonl"
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace, leaderboard: str, state: str) -> None:
-    """Refuse what cannot be searched or written."""
+    """Raise CommandError if the options are invalid or an output cannot be written."""
     if not 0 < options.time_limit < float("inf"):
         raise CommandError(f"--time-limit must be above 0 and finite, got {options.time_limit:g}")
     output_format(leaderboard)
@@ -111,7 +111,7 @@ def _search(
 
 
 def _with_options(message: str) -> str:
-    """The message with the names that options have on the command line."""
+    """Replace names of parameters in a message by the options of the command line."""
     others = {"families": "models", "n_folds": "folds", "n_trials": "trials", "n_jobs": "n-jobs"}
     for name in (*others, "metric", "state"):
         message = message.replace(f"{name} must", f"--{others.get(name, name)} must")
@@ -132,7 +132,7 @@ def _tuned(task: Task, search: fastens.RandomSearch, seconds: float) -> fastens.
 
 @contextmanager
 def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
-    """The time, the number of models and the best loss, where there is a terminal."""
+    """Show the elapsed time, the number of models and the best loss if there is a terminal."""
     with waiting(report.err, "searching") as progress:
 
         def on_trial(trials: list[Any]) -> None:
@@ -144,7 +144,7 @@ def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
 
 
 def _print_leaderboard(report: Report, found: fastens.Tuned, metric: str) -> None:
-    """The best models with their parameters."""
+    """Print the best models with their parameters."""
     if not found.leaderboard:
         report.notes(["No model was done in time. This is boosting with its defaults, of as many rounds as could be."])
         return
@@ -161,7 +161,7 @@ def _print_leaderboard(report: Report, found: fastens.Tuned, metric: str) -> Non
 
 
 def parameters_text(trial: fastens.Trial) -> str:
-    """The parameters of a model, with the mean rounds of boosting."""
+    """Return the parameters of a trial as text, with the mean number of boosting rounds."""
     values = {name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in trial.params.items()}
     if trial.family == "boosting":
         values["n_estimators"] = str(round(float(np.mean(trial.n_estimators))))
@@ -177,7 +177,7 @@ def _shown(trial: fastens.Trial, metric: str) -> float:
 
 
 def _leaderboard(found: fastens.Tuned, metric: str) -> pa.Table:
-    """A row for each model: its scores, and a column for each parameter."""
+    """Return a table with one row per model: its scores and one column per parameter."""
     trials = found.leaderboard
     names = list(dict.fromkeys(name for trial in trials for name in trial.params))
     return pa.table(
@@ -193,7 +193,7 @@ def _leaderboard(found: fastens.Tuned, metric: str) -> pa.Table:
 
 
 def _outcome(found: fastens.Tuned, options: argparse.Namespace, state: str) -> list[tuple[str, str]]:
-    """How many models, how it ended, and how to go on."""
+    """Return the number of models tried, why the search ended and how to continue it."""
     n_done = len(found.leaderboard)
     ends = {"time": "the time was over", "trials": "as many as asked for", "interrupt": "interrupted"}
     tried = f"{len(found.trials):,} models in {found.seconds:.1f} s: {ends[found.stopped_by]}"

@@ -1,4 +1,4 @@
-"""Fits whose rows are spread over the workers of a cluster."""
+"""Distributed training on tables whose rows are spread over the workers of a cluster."""
 
 from fastens.distributed.dask_table import DaskTable
 from fastens.distributed.rank_fit import FitProgress

@@ -1,4 +1,4 @@
-"""What estimators do with tables of a cluster: each kind registers here, and is imported when its first table comes."""
+"""Dispatch of estimator methods to clusters; each cluster's code is imported when its first table is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fit on the workers of a Dask cluster: it hands out seats and partitions, and hears of those that are lost."""
+"""Training on a Dask cluster: assigns ranks and partitions to workers, and detects lost workers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
 
 _POLL_SECONDS = 1.0
-# What ranks raise, or their tasks, where a worker was lost.
+# Errors of ranks and of their tasks that mean that a worker was lost.
 _LOST = (RankLostError, KilledWorker, CommClosedError, asyncio.CancelledError)
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
-    """Train on a Dask collection; return the model. The rest is as `lead` says."""
+    """Train on a Dask collection and return the model; see `lead` for the errors raised."""
     check_before_reading(model, X, given)
     table = X if isinstance(X, DaskTable) else DaskTable(X)
     client, parts = _client_of(table), split(table.table, given)
@@ -52,16 +52,16 @@ def _client_of(table: DaskTable) -> Client:
 
 
 class _Cluster:
-    """The workers that there are for a fit, whichever of them are lost."""
+    """The workers that are available to a fit, across all its attempts."""
 
     def __init__(self, client: Client, table: DaskTable, parts: Parts) -> None:
         self.client, self.table, self._parts = client, table, parts
         self._name, self._n_attempts = secrets.token_hex(8), 0
-        self.silent: set[str] = set()  # workers that do not answer
+        self.silent: set[str] = set()  # workers that do not respond
 
     @contextmanager
     def crew(self, task: FitTask) -> Iterator[Crew]:
-        """The workers of another attempt, with their partitions, which train."""
+        """Start a new attempt: send the partitions to the workers and start training."""
         crew = _DaskCrew(self, (self._name, self._n_attempts), [])
         self._n_attempts += 1
         try:
@@ -74,7 +74,8 @@ class _Cluster:
         except Exception as error:
             if self.is_open or isinstance(error, ClusterLostError):
                 raise
-            # What Dask raises then depends on where the fit was: also AttributeError and its own CancelledError.
+            # The exception depends on what the fit was doing; Dask also raises AttributeError and its own
+            # CancelledError here.
             raise ClusterLostError(f"the client or its cluster was closed during the fit: {error!r}") from error
         finally:
             if self.is_open:
@@ -82,17 +83,17 @@ class _Cluster:
 
     @property
     def is_open(self) -> bool:
-        """False once the client was closed, or has given the scheduler up."""
+        """False once the client was closed or has lost its scheduler."""
         return self.client.status not in ("closing", "closed")
 
     def known(self) -> set[str]:
-        """The workers that the scheduler knows."""
+        """Return the addresses of the workers that are registered with the scheduler."""
         return set(self.sync(_addresses, self.client))
 
     def sync(self, function: Any, *args: Any, longer: float = 0.0) -> Any:
-        """Call a coroutine function on the client's loop; ClusterLostError where the scheduler does not answer.
+        """Call a coroutine function on the client's event loop; raise ClusterLostError on failure or timeout.
 
-        It may take longer than the patience by so many seconds.
+        The timeout is the patience plus `longer` seconds.
         """
         try:
             return self.client.sync(function, *args, callback_timeout=self.table.patience + longer)
@@ -100,14 +101,14 @@ class _Cluster:
             raise ClusterLostError(f"the scheduler does not answer: {error!r}") from error
 
     def on_each(self, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:
-        """Call a function on workers, the first of each call's arguments; return what they return or raise."""
+        """Call a function on workers, each the first argument of a call; return the results or exceptions."""
         limit = self.table.patience if seconds is None else seconds
-        # The limit of each call comes first: a worker that has stopped is no lost scheduler.
+        # Each call must time out before `sync` does, because a worker that hangs does not mean a lost scheduler.
         found: list[Any] = self.sync(_on_each, self.client, function, calls, limit, longer=limit)
         return found
 
     def _workers(self) -> list[str]:
-        """The workers that may train; waits for the first of them."""
+        """Return the workers that may train, after waiting for at least one."""
         ends = time.monotonic() + self.table.patience
         while True:
             found = sorted(self.known() - self.silent)
@@ -120,7 +121,7 @@ class _Cluster:
             time.sleep(0.2)
 
     def _holders(self) -> dict[int, list[str]]:
-        """The workers that have partitions of a persisted table."""
+        """Return the workers that hold each partition of a persisted table."""
         futures = {future.key: future for future in futures_of(self.table.table)}
         held = self.sync(_holders, self.client, list(futures.values())) if futures else {}
         return {number: held.get(key, []) for number, key in enumerate(futures)}
@@ -144,13 +145,13 @@ class _Cluster:
             with suppress(Exception):
                 future.cancel()
         with suppress(Exception):
-            # To connect to a worker that is gone would take all of the limit.
+            # Connecting to a worker that is gone would use up the whole time limit.
             there = self.known() - self.silent
             calls = [(address, crew.key) for address in crew.addresses if address in there]
             self.on_each(remote.close_session, calls, 5.0)
 
     def _submit(self, crew: _DaskCrew, owned: Sequence[range]) -> list[Future]:
-        """Send the partitions to their workers, and let these train once they have them."""
+        """Submit tasks that send the partitions to their workers and then train."""
         ranks: list[Any] = []
         taken: dict[Any, Any] = {}
         take, train = (dask.delayed(function, pure=False) for function in (remote.take_partition, remote.train_rank))
@@ -162,7 +163,7 @@ class _Cluster:
                 for number in shares[name][rank]
             }
             for name, found in self._parts.items():
-                if not shares[name][rank]:  # a rank without rows to validate on must know their columns
+                if not shares[name][rank]:  # a rank without validation rows must still know their columns
                     contents[name, 0] = {each: value[:0] for each, value in found[0].items()}
             with dask.annotate(workers=[address], allow_other_workers=False, retries=0):
                 own = {place: take(crew.key, *place, [*found], *found.values()) for place, found in contents.items()}
@@ -174,20 +175,20 @@ class _Cluster:
 
 
 class _DaskCrew(Crew):
-    """The workers of an attempt at a fit, each in its seat."""
+    """The workers of one attempt at a fit, one per rank."""
 
     def __init__(self, cluster: _Cluster, key: remote.Key, addresses: list[str]) -> None:
         self._cluster, self.key = cluster, key
         self.futures: list[Future] = []
-        self.taken: dict[tuple[str, int], Future] = {}  # by the names of tables and the numbers of partitions
+        self.taken: dict[tuple[str, int], Future] = {}  # by table name and partition index
         self.seat(addresses)
 
     def seat(self, addresses: list[str]) -> None:
-        """Take the workers of these addresses, one for each rank."""
+        """Assign the workers at these addresses to the ranks."""
         self.addresses, self.n_ranks = addresses, len(addresses)
 
     def renew(self) -> None:
-        """Let workers hear that the fit is wanted; RankLostError where one does not answer, or has left."""
+        """Renew the fit on all workers; raise RankLostError if one does not respond or has left."""
         known = self._cluster.known()
         gone = [address for address in self.addresses if address not in known]
         if gone:
@@ -201,22 +202,22 @@ class _DaskCrew(Crew):
                 raise RankLostError(f"{address} does not answer: {answer!r}")
 
     def events(self, heard: int) -> list[Event]:
-        """What the first rank reports after what was heard, as soon as there is anything, or after about a second."""
+        """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
         found = self._on_first(remote.next_events, heard, _POLL_SECONDS)
         if isinstance(found, BaseException):
-            time.sleep(0.1)  # `renew` finds out why
+            time.sleep(0.1)  # `renew` will detect the cause
             return []
         return list(found)
 
     def answer(self, number: int, value: Any) -> None:
-        """Hand the answer to a question to the first rank."""
+        """Send the answer to a question to the first rank."""
         while isinstance(self._on_first(remote.give_answer, number, value), BaseException):
             if self.lost is not None or not self._cluster.is_open:
                 return
             time.sleep(0.1)
 
     def result(self) -> dict[str, Any] | None:
-        """What the first rank has learned; None while it trains; else the error of a rank."""
+        """Return the fitted state of the first rank, or None during training; raise the error of any rank."""
         first = self.futures[0]
         if first.status == "finished":
             try:
@@ -229,7 +230,7 @@ class _DaskCrew(Crew):
         for raised in errors:
             if not isinstance(raised, _LOST):
                 failed = [place for place, future in self.taken.items() if future.status == "error"]
-                for table, number in failed[:1]:  # computing it failed: the error may be of any type
+                for table, number in failed[:1]:  # the partition could not be computed
                     raised.add_note(f"This is in partition {number} of {table}.")
                 raise raised
         for raised in errors:
@@ -240,7 +241,7 @@ class _DaskCrew(Crew):
         return None
 
     def _on_first(self, function: Any, *args: Any) -> Any:
-        """Call a function on the worker of the first rank; what it returns or raises, also as soon as all is lost."""
+        """Call a function on the first rank's worker; return its result or exception, or stop if the fit is lost."""
         client, calls = self._cluster.client, [(self.addresses[0], self.key, *args)]
         called = _on_each(client, function, calls, self._cluster.table.patience)
         loop: Any = client.loop
@@ -253,13 +254,13 @@ class _DaskCrew(Crew):
 
 
 def _error_of(future: Future) -> BaseException:
-    """Why a task has not finished; for a cancelled one, the reason that Dask gives."""
+    """Return the error of an unfinished task; for a cancelled task, with Dask's reason."""
     if future.status == "error":
         found: BaseException = future.exception(timeout=10)
         return found
     try:
         found = future.exception(timeout=10) or RankLostError(f"its task is {future.status}")
-    except Exception as error:  # as Dask raises for cancelled tasks
+    except Exception as error:  # Dask raises for cancelled tasks
         found = error
     except asyncio.CancelledError as error:
         found = error
@@ -276,7 +277,7 @@ async def _holders(client: Client, futures: list[Future]) -> dict[Any, list[str]
 
 
 async def _on_each(client: Client, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float) -> list[Any]:
-    """Call a function on workers, all at once; what it returns or raises on each, or TimeoutError."""
+    """Call a function on workers concurrently; return the result or exception of each, maybe TimeoutError."""
 
     async def call(address: str, *args: Any) -> Any:
         found = await asyncio.wait_for(client._run(function, *args, workers=[address]), seconds)

@@ -1,4 +1,4 @@
-"""Predictions for Dask collections: a task for each partition, and a collection of what they answer."""
+"""Prediction on Dask collections: one task per partition, and a lazy collection of the results."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from fastens.table.opening import joined_targets
 
 
 def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> Any:
-    """Return what a method answers for the rows of a collection, not computed yet.
+    """Return the lazy result of a method for the rows of a collection.
 
-    For a dataframe or an array an array, or a list of them where the method returns one; for a list of delayed
-    partitions a list of delayed answers. Each worker gets the model once.
+    The result for a dataframe or an array is a Dask array, or a list of arrays if the method returns a list. The result
+    for a list of delayed partitions is a list of delayed values. The model is sent to each worker once.
 
     Parameters
     ----------
     model : fitted estimator
-        A copy is used: later changes of it do not matter.
+        The model. It is copied, so later changes to it do not affect the result.
     method : str
-        Its name.
+        The name of the method.
     X : DaskTable or collection
         The table.
     given : dict
-        The other arguments, collections among them where they have something for each row.
+        The other arguments of the method. Arguments with one value per row may be collections.
     """
     model._check_fitted()
     X = table_of_collection(X)
@@ -42,7 +42,7 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
         named = {*names, *(value for value in given.values() if _is_name(value))}
-        X = X[[name for name in X.columns if name in named]]  # others need not be read
+        X = X[[name for name in X.columns if name in named]]  # so that other columns are not read
     parts = partitions(X, by_row)
     shared = dask.delayed(deepcopy(bare(model)), pure=False, traverse=False)
     answer = dask.delayed(_answer, pure=False)
@@ -58,18 +58,18 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
 
 
 def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[str, Any]) -> float:
-    """Return the score of a model for the rows of a collection; only predictions and targets come to this process.
+    """Return the score of a model on a collection; only predictions and per-row arguments are fetched.
 
     Parameters
     ----------
     model : fitted estimator
-        Predicts on the workers.
+        The model, which predicts on the workers.
     score : function
-        The model's `score`, which sees predictions as its table.
+        The model's `score` method. It is called with the predictions as its table.
     X : DaskTable or collection
         The table.
     given : dict
-        The other arguments.
+        The other arguments of `score`.
     """
     table = table_of_collection(X)
     named = {name: value for name, value in given.items() if _is_name(value) or are_names(value, table)}
@@ -110,7 +110,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _answer(model: Any, method: str, part: Any, given: dict[str, Any], by_row: dict[str, Any]) -> Any:
-    """The answer for a partition, in one thread: other partitions have the others."""
+    """Return the result for one partition, in a single thread because other partitions use the other threads."""
     with limited_threads(1):
         if part.shape[0]:
             return getattr(model, method)(part, **given, **by_row)
@@ -123,7 +123,7 @@ def _without_rows(X: Any) -> Any:
 
 
 def _some_rows(part: Any) -> Any:
-    """Rows of any values, in a table like one without rows."""
+    """Return a table with the columns of an empty one and at least one row of arbitrary values."""
     if sparse.issparse(part):
         return sparse.csr_matrix((1, part.shape[1]), dtype=part.dtype)
     if isinstance(part, np.ndarray):
@@ -134,7 +134,7 @@ def _some_rows(part: Any) -> Any:
 
 
 def _array(answers: list[Any], lengths: Any, meta: Any) -> Any:
-    """Return the answers to partitions as one array, or as one frame if `set_output` asks for frames."""
+    """Return the answers of all partitions as one array, or as one frame if `set_output` asks for frames."""
     if hasattr(meta, "columns"):
         from dask.dataframe import from_delayed
 

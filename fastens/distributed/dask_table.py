@@ -1,4 +1,4 @@
-"""Dask collections as tables, and their partitions."""
+"""Dask collections as training tables, and their partitions."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ EXTRA = "Dask collections need Dask and its scheduler, which are not installed: 
 
 
 class DaskTable(SpreadTable):
-    """A Dask collection to fit on, with how the cluster is used.
+    """A Dask collection as a training table, with settings for the use of the cluster.
 
-    A plain collection is fitted on by the workers of the current client; this is for other ways.
+    `fit` also accepts plain Dask collections and then trains on all workers of the current client. Use this class to
+    choose the client and the workers, to set the time limits, or to follow the progress of the fit.
 
     Parameters
     ----------
     table : dask.dataframe.DataFrame, dask.array.Array or list of delayed partitions
-        What `fit` takes as X.
+        The collection that is passed to `fit` as X.
     client : distributed.Client, optional
-        The cluster; default: that of the last client made, `distributed.default_client()`.
+        The client of the cluster. If None, the client is `distributed.default_client()`.
     workers : list of str, optional
-        Addresses of the workers that may train; default: all of the cluster. Each trains one rank.
+        Addresses of the workers that may train. Each worker trains one rank. If None, all workers of the cluster may
+        train.
     checkpoint_every : int, default=10
-        Rounds of boosting after which a checkpoint goes to this process; the fit goes on from the last one where a
-        worker is lost.
+        The number of boosting rounds between checkpoints, which are sent to this process. If a worker is lost, the fit
+        resumes from the last checkpoint. Larger values send less data, but a lost worker costs more rounds.
     patience : float, default=60.0
-        Seconds: a worker that does not answer for so long is given up; workers give up a fit whose driver is silent for
-        so long; and a cluster without workers is waited for so long.
+        Timeout in seconds, at least 1. It limits how long the fit waits for a worker that does not respond, how long
+        the workers wait for a client that does not respond, and how long the fit waits for a first worker.
     on_progress : function, optional
-        Called with a `FitProgress` after each round of boosting.
+        Called with a `FitProgress` after each boosting round.
 
     Raises
     ------
     ValueError
-        For a table of another kind, and parameters that break their rules.
+        If `table` is not a Dask collection, or a parameter is out of range.
 
     Examples
     --------
@@ -76,7 +78,7 @@ class DaskTable(SpreadTable):
 
 
 def is_collection(X: Any) -> bool:
-    """True for a table of Dask and for a list of its partitions."""
+    """Return True for a Dask collection and for a list of delayed partitions."""
     return cluster_of(X) == "dask" and not isinstance(X, SpreadTable)
 
 
@@ -84,33 +86,33 @@ def is_collection(X: Any) -> bool:
 
 
 def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the partitions of "X", and of "X_val" where it is given, each with what belongs to its rows.
+    """Return the partitions of "X" and, if given, of "X_val", each with its per-row arguments.
 
     Parameters
     ----------
     X : collection
-        The table to fit on.
+        The training table.
     given : dict
         The other arguments of `fit`.
 
     Raises
     ------
     ValueError
-        For targets, weights and the like that are not divided as their table is.
+        If targets, weights or other per-row arguments are not partitioned like their table.
     """
     tables = tables_in(X, given, is_collection, "a Dask collection")
     return {name: partitions(table, by_row, name) for name, table, by_row in tables}
 
 
 def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[dict[str, Any]]:
-    """Return the partitions of a collection, each with what belongs to its rows, as delayed values.
+    """Return the partitions of a collection, each with its per-row arguments, as delayed values.
 
     Parameters
     ----------
     table : collection
         The table, which is called `name`.
     by_row : dict
-        Collections, or arrays, with a value for each of its rows.
+        Collections or arrays with one value per row of the table.
     """
     columns = {name: in_parts(name, table)}
     columns |= {other: in_parts(other, _divided_as(table, values, other)) for other, values in by_row.items()}
@@ -118,12 +120,12 @@ def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[d
 
 
 def table_of_collection(X: Any) -> Any:
-    """Return the collection of a `DaskTable`; a collection as it is."""
+    """Return the collection of a `DaskTable`; other values are returned unchanged."""
     return X.table if isinstance(X, DaskTable) else X
 
 
 def _divided_as(table: Any, values: Any, name: str) -> Any:
-    """Values of rows, divided as the table is where that is known."""
+    """Partition per-row values like the table if the lengths of its partitions are known."""
     chunks: Any = getattr(table, "chunks", None)
     lengths: Any = None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
     if is_collection(values):
@@ -143,7 +145,7 @@ def _delayed(value: Any) -> Any:
 
 
 def in_parts(name: str, values: Any) -> list[Any]:
-    """Return the partitions of a collection, which errors call `name`, as delayed values."""
+    """Return the partitions of a collection as delayed values; errors call the collection `name`."""
     if isinstance(values, list | tuple):
         return [part if hasattr(type(part), "__dask_graph__") else _delayed(part) for part in values]
     if hasattr(values, "rechunk"):
@@ -156,16 +158,17 @@ def in_parts(name: str, values: Any) -> list[Any]:
             f"got {type(values).__name__}."
         )
     if hasattr(values, "simplify"):
-        # Dask optimizes each collection by itself and fuses the partitions of narrow ones, so that y would have others
-        # than X. Projections still reach the files, since simplifying moves them there.
+        # Dask optimizes each collection separately and fuses partitions of narrow collections, so y could end up with
+        # other partitions than X. Column projections still reach the files because simplification pushes them down.
         return list(values.simplify().to_delayed(optimize_graph=False))
     return list(values.to_delayed())
 
 
 def own_value(value: Any, address: str, attempt: tuple[str, int]) -> Any:
-    """Return a delayed value that comes from tasks of an attempt at a fit alone, on a worker if it can.
+    """Return a copy of a delayed value whose tasks belong to one attempt at a fit, preferably on one worker.
 
-    With tasks that are shared, a fit would wait for the lost or silent worker that those of another were given to.
+    If attempts shared tasks, a fit could wait for a lost or unresponsive worker to which the tasks of another attempt
+    were assigned.
     """
     from dask import annotate
     from dask._task_spec import convert_legacy_graph
@@ -179,7 +182,7 @@ def own_value(value: Any, address: str, attempt: tuple[str, int]) -> Any:
         key = left.pop()
         if isinstance(graph.get(key), Future):
             held[key] = graph[key]
-        elif key in graph and key not in found:  # else the cluster has it
+        elif key in graph and key not in found:  # all other keys are already on the cluster
             found[key] = graph[key]
             left += get_dependencies(graph, key)
     ending = f"-{attempt[0]}-{attempt[1]}"
@@ -189,5 +192,5 @@ def own_value(value: Any, address: str, attempt: tuple[str, int]) -> Any:
     tasks = convert_legacy_graph(found, all_keys=set(graph))
     with annotate(workers=[address], allow_other_workers=True):
         layer = MaterializedLayer(held | {names[key]: tasks[key].substitute(names, key=names[key]) for key in tasks})
-    name: Any = names[value.key]  # the types of Dask allow only names that are strings
+    name: Any = names[value.key]  # Dask's type hints allow only strings as layer names
     return Delayed(name, HighLevelGraph({name: layer}, {name: set()}), layer=name)

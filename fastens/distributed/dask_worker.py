@@ -1,9 +1,9 @@
-"""What a Dask worker does for a fit: it takes partitions, exchanges messages with other workers, and trains one rank.
+"""The Dask worker's side of a fit: receives partitions, exchanges messages with other workers and trains one rank.
 
-Messages go over connections between the workers' own addresses, so that they pass wherever the cluster works: no port
-is opened. Those of plain TCP are taken over by the threads that train; others, as those with TLS, stay with the event
-loop. A rank trains in a thread of the worker's pool and has left its slot there (`secede`): fits that run at once do
-not wait for each other.
+Messages use connections between the existing addresses of the workers. No port is opened, so messages pass wherever the
+cluster works. The training thread takes over plain TCP connections; all others, such as TLS connections, stay with the
+event loop. A rank trains in a thread of the worker's pool and gives up its slot there (`secede`), so concurrent fits do
+not block each other.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from fastens.distributed.reduction import RankLostError, Sockets, Tag
 from fastens.distributed.session import Event, Session
 
 _MESSAGE, _CONNECTION = "fastens_message", "fastens_connection"
-# In the place of a message: how those of a rank come, and how it is sent some.
+# Reserved tags: they announce how messages from a rank arrive, and how messages to a rank are sent.
 _FIRST, _CONNECTED = (0, 0), (0, 1)
 _EXTENSION = "fastens"
-Key = tuple[str, int]  # a fit, and its attempt
+Key = tuple[str, int]  # the fit and the number of the attempt
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Seat:
     Attributes
     ----------
     key : (str, int)
-        The fit, and which attempt at it this is.
+        The fit and the number of the attempt.
     rank : int
-        The worker's rank.
+        The rank of the worker.
     addresses : list of str
-        Those of the workers of all ranks.
+        The addresses of the workers of all ranks.
     patience : float
-        Seconds that may pass without the driver.
+        The number of seconds to wait for a client that does not respond.
     """
 
     key: Key
@@ -60,7 +60,7 @@ class WorkerSession(Session):
         self.seat, self._worker = seat, worker
         self._loop = asyncio.get_running_loop()
         self.sockets = Sockets(self.mailbox.check)
-        # Whether ranks are spoken to, and heard, by sockets.
+        # True for ranks that messages are sent to, and received from, over sockets.
         self._speaks: dict[int, bool] = {}
         self._hears: dict[int, bool] = {}
         self._outgoing: dict[int, asyncio.Queue[Any]] = {}
@@ -77,17 +77,17 @@ class WorkerSession(Session):
             self._loop.call_soon_threadsafe(self._outgoing[rank].put_nowait, (tag, payload))
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for what a rank has sent by this tag."""
+        """Wait for the message of a rank with this tag."""
         if rank not in self._hears:
             self._hears[rank] = self.mailbox.take(rank, _FIRST)
         return self.sockets.receive(rank, tag) if self._hears[rank] else self.mailbox.take(rank, tag)
 
     def flush(self) -> None:
-        """Wait until what was sent is on its way."""
+        """Wait until all messages have been handed to the operating system."""
         self.sockets.flush()
 
     async def _connect(self, rank: int) -> None:
-        """Make a connection to a rank, for the thread that trains, or else to send there what it queues."""
+        """Open a connection to a rank, for use by the training thread or by a task that sends queued messages."""
         address, patience = self.seat.addresses[rank], self.seat.patience
         opening = {"op": _CONNECTION, "reply": False, "key": self.seat.key, "sender": self.rank}
         try:
@@ -107,7 +107,7 @@ class WorkerSession(Session):
             self.mailbox.close(f"{address} cannot be reached: {error!r}")
 
     async def _send_all(self, rank: int) -> None:
-        """Send what is queued for a rank, on a connection of its own and without answers, until the session closes."""
+        """Send queued messages to a rank over a separate connection, without replies, until the session closes."""
         address, patience = self.seat.addresses[rank], self.seat.patience
         comm = None
         try:
@@ -123,7 +123,7 @@ class WorkerSession(Session):
                 self._worker.rpc.reuse(address, comm)
 
     def close(self, reason: str) -> None:
-        """End all that still runs."""
+        """Stop all waiting and sending."""
         self.mailbox.close(reason)
         self.sockets.shut_down()
         for sender in self._senders:
@@ -135,7 +135,7 @@ def _can_be_taken_over(comm: Any) -> bool:
 
 
 def _taken_over(comm: Any) -> socket.socket:
-    """The socket of a connection, which the event loop forgets; CommClosedError where it has not sent all."""
+    """Detach a connection's socket from the event loop; raise CommClosedError if it still has data to send."""
     if comm.closed() or comm.stream.writing():
         raise CommClosedError(f"{comm} is not at rest")
     found: socket.socket = comm.stream.socket.dup()
@@ -147,14 +147,14 @@ def _taken_over(comm: Any) -> socket.socket:
 
 
 def _sessions(worker: Any) -> dict[Key, WorkerSession]:
-    """The fits that a worker takes part in."""
+    """Return the sessions of the fits that a worker takes part in."""
     if _EXTENSION not in worker.extensions:
         sessions: dict[Key, WorkerSession] = {}
         worker.extensions[_EXTENSION] = sessions
 
         async def take(key: Sequence[Any], sender: int, tag: Sequence[int], payload: Any) -> None:
             session = sessions.get((key[0], key[1]))
-            if session is not None:  # else the message is late: the fit has begun anew, or ended
+            if session is not None:  # otherwise the message is late: the fit has restarted or ended
                 session.mailbox.put(sender, (tag[0], tag[1]), payload)
 
         async def connect(comm: Any, key: Sequence[Any], sender: int) -> None:
@@ -164,7 +164,7 @@ def _sessions(worker: Any) -> dict[Key, WorkerSession]:
                 return
             is_taken = _can_be_taken_over(comm)
             await comm.write(is_taken)
-            if is_taken:  # before the event loop reads anything more
+            if is_taken:  # before the event loop can read more from the socket
                 session.sockets.hear(sender, _taken_over(comm))
             session.mailbox.put(sender, _FIRST, is_taken)
 
@@ -174,7 +174,7 @@ def _sessions(worker: Any) -> dict[Key, WorkerSession]:
 
 
 async def open_session(seat: Seat, task: FitTask, dask_worker: Any) -> None:
-    """Begin to take messages and partitions; an earlier attempt at the same fit ends."""
+    """Start accepting messages and partitions, and end earlier attempts at the same fit."""
     sessions = _sessions(dask_worker)
     for key in [key for key in sessions if key[0] == seat.key[0]]:
         sessions.pop(key).close("the fit has begun anew")
@@ -182,25 +182,25 @@ async def open_session(seat: Seat, task: FitTask, dask_worker: Any) -> None:
 
 
 async def close_session(key: Key, dask_worker: Any) -> None:
-    """End what is still running, and forget all of it."""
+    """Stop a session and discard it."""
     session = _sessions(dask_worker).pop(key, None)
     if session is not None:
         session.close("the fit has ended")
 
 
 async def renew_session(key: Key, dask_worker: Any) -> None:
-    """Let a fit go on; KeyError where there is none."""
+    """Renew a fit on this worker; raise KeyError if it has no such session."""
     _sessions(dask_worker)[key].mailbox.renew()
 
 
 async def next_events(key: Key, heard: int, seconds: float, dask_worker: Any) -> list[Event]:
-    """What the first rank has to tell, as soon as there is anything, or after so long."""
+    """Return the events of the first rank, waiting up to `seconds` for one."""
     session = _sessions(dask_worker).get(key)
     return [] if session is None else await asyncio.to_thread(session.events, heard, seconds)
 
 
 async def give_answer(key: Key, number: int, value: Any, dask_worker: Any) -> None:
-    """Hand an answer to the first rank."""
+    """Pass an answer to the first rank."""
     session = _sessions(dask_worker).get(key)
     if session is not None:
         session.answer(number, value)
@@ -210,15 +210,15 @@ async def give_answer(key: Key, number: int, value: Any, dask_worker: Any) -> No
 
 
 def take_partition(key: Key, table: str, number: int, names: Sequence[str], *values: Any) -> int:
-    """Put a partition where its rank finds it; return its number of rows.
+    """Pass a partition to its rank and return its number of rows.
 
-    Dask forgets it then: there is no second copy.
+    Dask then releases its own reference, so there is no second copy in memory.
     """
     return _session_of(key).take(table, number, dict(zip(names, values, strict=True)))
 
 
 def train_rank(key: Key, *n_rows: int) -> Any:
-    """Train once all partitions are there; return what the first rank has learned, and None on others."""
+    """Train after all partitions have arrived; return the fitted state on the first rank and None on others."""
     secede()
     return _session_of(key).train(get_worker().state.nthreads)
 

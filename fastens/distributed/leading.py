@@ -1,7 +1,7 @@
-"""A fit on a cluster of any kind, as the process of the user leads it.
+"""The coordinator of a fit on any kind of cluster, which runs in the user's process.
 
-It hears of the rounds, keeps the last checkpoint, and begins anew from there where a worker is lost. All sums of a fit
-are exact, so the model is the same to the bit.
+It receives the events of the fit, keeps the last checkpoint and restarts from it if a worker is lost. All sums of a fit
+are exact, so a restart does not change the model: the result is bit-identical.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from fastens.table.opening import are_texts
 from fastens.table.spread import refuse
 from fastens.warn import warn
 
-# Attempts in a row that bring no new checkpoint.
+# The maximum number of consecutive attempts without a new checkpoint.
 _MOST_ATTEMPTS = 8
-# Between looks at whether a model is there, once it should come.
+# The polling interval for the model after the first rank has reported the end of training.
 _END_SECONDS = 0.005
 
 
 class ClusterLostError(RuntimeError):
-    """The cluster has no workers, or no scheduler, any more; the model is that of the last checkpoint."""
+    """Error raised if the cluster has lost its workers or scheduler; the model keeps the last checkpoint."""
 
 
 class TasksCancelledError(RankLostError):
-    """The scheduler has cancelled tasks of the fit; the message is its reason."""
+    """Error raised if the scheduler has cancelled tasks of the fit; the message gives the scheduler's reason."""
 
 
 class Crew:
@@ -43,11 +43,11 @@ class Crew:
     Attributes
     ----------
     n_ranks : int
-        How many there are.
+        The number of ranks.
     lost : str or None
-        Why the attempt cannot go on.
+        The reason why the attempt cannot continue. None while it can.
     heard : int
-        The number of the last event that was heard of.
+        The number of the last event that was received.
     """
 
     n_ranks: int
@@ -55,21 +55,21 @@ class Crew:
     heard: int = 0
 
     def renew(self) -> None:
-        """Let workers hear that the fit is wanted; RankLostError where one does not answer."""
+        """Renew the fit on all workers; raise RankLostError if one does not respond."""
         raise NotImplementedError
 
     def events(self, heard: int) -> list[Event]:
-        """What the first rank reports after what was heard, as soon as there is anything, or after about a second."""
+        """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
         raise NotImplementedError
 
     def answer(self, number: int, value: Any) -> None:
-        """Hand the answer to a question to the first rank."""
+        """Send the answer to a question to the first rank."""
         raise NotImplementedError
 
     def result(self) -> dict[str, Any] | None:
-        """What the first rank has learned; None while it trains.
+        """Return the fitted state of the first rank, or None during training.
 
-        The error of a rank is raised: that of the fit itself before those of ranks that were lost, a RankLostError.
+        Raises the error of any rank. Errors of the fit itself take precedence over RankLostError.
         """
         raise NotImplementedError
 
@@ -78,28 +78,28 @@ Start = Callable[[FitTask], AbstractContextManager[Crew]]
 
 
 def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict[str, Any], start: Start) -> Any:
-    """Train on a cluster; return the model.
+    """Train on a cluster and return the model.
 
     Parameters
     ----------
     model : estimator
-        One that trains on several ranks.
+        An estimator that supports training on several ranks.
     table : SpreadTable
-        How the cluster is used.
+        The table with the settings for the use of the cluster.
     divided : dict
-        By "X" and "X_val", the partitions, each with the table and what belongs to its rows.
+        The partitions of "X" and "X_val", each with the table and its per-row arguments.
     given : dict
-        The arguments of `fit` besides X.
+        The arguments of `fit` other than X.
     start : function
-        Lets workers begin with a task; returns them, within a context after which nothing of them is left.
+        Starts a task on the workers and returns a context manager. It yields the workers and releases them on exit.
 
     Raises
     ------
     ClusterLostError
-        Where no worker is left to go on with.
+        If no workers are left to continue with.
     ValueError
-        For arguments that break their rules: see `check_before_reading`, which the functions of each kind of cluster
-        call before they divide a table.
+        If arguments are invalid. The functions of each kind of cluster call `check_before_reading` before they
+        partition a table, so most errors are raised there.
     """
     resume = given.pop("resume", None)
     by_row = {name for names in BY_ROW.values() for name in names} | {"X_val"}
@@ -115,10 +115,10 @@ def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict
 
 
 def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
-    """Raise ValueError for what is wrong before any partition is read: it is raised once, and not by each rank.
+    """Raise ValueError for mistakes that can be detected before any partition is read.
 
-    That is an estimator that needs all rows on one machine, parameters that break their rules, and names of columns
-    that a table does not have.
+    These are estimators that need all rows on one machine, invalid parameters, and names of columns that a table does
+    not have. The early check raises them once instead of on each rank.
     """
     if not model._takes_parts:
         raise ValueError(f"{refuse('X', X, f'{type(model).__name__}.fit')}")
@@ -127,7 +127,7 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
     for name, table in (("X", X), ("X_val", given.get("X_val"))):
         columns = getattr(getattr(table, "table", table), "columns", None)
         if columns is None or callable(columns):
-            continue  # arrays have no names, and delayed partitions do not say theirs
+            continue  # arrays have no column names, and the names of delayed partitions are unknown
         for argument in BY_ROW[name]:
             value: Any = given.get(argument)
             for column in [value] if isinstance(value, str) else value if are_texts(value) else ():
@@ -138,24 +138,24 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
 
 
 def _take(model: Any, found: dict[str, Any]) -> None:
-    """Give an estimator what a fit has set, and nothing of an earlier one."""
+    """Replace the fitted state of an estimator, including all attributes of an earlier fit."""
     for name in fitted_state(model):
         delattr(model, name)
     vars(model).update(found)
 
 
 class _Leader:
-    """Begins a fit, and begins it anew, until there is a model."""
+    """Coordinator that starts a fit, and restarts it after losses until it succeeds."""
 
     callbacks: Sequence[Callable[[Any], Any]] = ()
-    _question = 0  # the number of what the first rank waits for an answer to
+    _question = 0  # the number of the question that the first rank waits on
 
     def __init__(self, model: Any, table: SpreadTable, start: Start) -> None:
         self._model, self._table, self._start = model, table, start
         self._checkpoint: bytes | None = None
 
     def run(self, task: FitTask) -> dict[str, Any]:
-        """Return what the model has learned."""
+        """Run the fit and return the fitted state."""
         left = _MOST_ATTEMPTS
         try:
             while True:
@@ -163,7 +163,7 @@ class _Leader:
                     with self._start(task) as crew, self._kept_alive(crew):
                         return self._follow(crew)
                 except RankLostError as error:
-                    # What Dask cancels once may be a restart; what it cancels twice, it would cancel each time.
+                    # Dask may cancel tasks once because of a restart; if it cancels them twice, it would do so again.
                     left = min(left - 1, 1) if isinstance(error, TasksCancelledError) else left - 1
                     if self._checkpoint is not None and self._checkpoint is not task.checkpoint:
                         task, left = replace(task, checkpoint=self._checkpoint), _MOST_ATTEMPTS
@@ -174,7 +174,7 @@ class _Leader:
             raise
 
     def _go_back(self, error: BaseException) -> None:
-        """Leave the model as it was at the last checkpoint."""
+        """Reset the model to the last checkpoint."""
         if self._checkpoint is None:
             error.add_note("There was no checkpoint yet.")
             return
@@ -191,7 +191,7 @@ class _Leader:
 
     @contextmanager
     def _kept_alive(self, crew: Crew) -> Iterator[None]:
-        """Within it, workers hear that the fit is wanted, and those that do not answer are found."""
+        """Renew the fit on the workers periodically within the context, and detect lost workers."""
         ended = threading.Event()
 
         def keep() -> None:
@@ -210,14 +210,14 @@ class _Leader:
     # While it runs --------------------------------------------------
 
     def _follow(self, crew: Crew) -> dict[str, Any]:
-        """Hear of the rounds until the first rank has ended."""
+        """Handle events until the first rank has finished, and return its fitted state."""
         has_ended = False
         while True:
             for event in self._events(crew):
                 has_ended |= event.kind == "end"
                 self._hear(crew, event)
             found = crew.result()
-            while has_ended and found is None:  # there is nothing more to hear of
+            while has_ended and found is None:  # no more events will come
                 time.sleep(_END_SECONDS)
                 found = crew.result()
             if found is not None:
@@ -248,18 +248,18 @@ class _Leader:
             crew.answer(self._question, answer)
 
     def _call_back(self, crew: Crew, env: Any) -> Any:
-        """Call the callbacks; return whether one wants to stop, or its exception."""
+        """Call the callbacks; return True if one requests to stop, or the exception of a callback."""
 
         def fetched() -> Any:
             crew.answer(self._question, "model")
             while True:
                 for event in self._events(crew):
-                    if event.kind == "model":  # and the same question
+                    if event.kind == "model":  # the rank asks its question again, together with the model
                         self._question = event.number
                         _take(self._model, event.content)
                         return self._model
                     self._hear(crew, event)
-                crew.result()  # which raises where a rank has failed
+                crew.result()  # raises if a rank has failed
 
         env = replace(env, params=self._model.get_params(deep=False), _model=fetched)
         try:

@@ -1,4 +1,4 @@
-"""The part of a distributed fit that one process does, and tables spread over processes."""
+"""The part of a distributed fit that runs in one process, and tables that are spread over processes."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ Part = Mapping[str, Any]
 
 
 def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) -> list[Part]:
-    """Return the partitions of this rank with all rows of each query on the first rank that has any of them.
+    """Return the partitions of this rank after moving all rows of each query to the first rank that has any.
 
     Parameters
     ----------
     comm : Comm
         The ranks.
     parts : list of dict
-        Partitions with the table and what belongs to its rows.
+        Partitions with the table and its per-row arguments.
     table : str
-        The name of the table among that.
+        The key of the table in each partition.
     qid : str
-        The name of the queries among that, or the name of the table's column that holds them.
+        The key of the queries in each partition, or the name of the table's column that holds them.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
         return list(parts)
     sent: list[list[Part]] = [[] for _ in range(comm.size)]
     for part, ranks in zip(parts, goes_to, strict=True):
-        # Columns must be known on ranks without rows, too.
+        # A rank without rows must know the columns, too.
         for rank in {comm.rank, *np.unique(ranks).tolist()}:
             sent[rank].append({name: _rows(values, ranks == rank) for name, values in part.items()})
     kept = sent[comm.rank]
@@ -95,12 +95,12 @@ def _rows(values: Any, chosen: NDArray[np.bool_]) -> Any:
     return known[np.flatnonzero(chosen)].to_native()
 
 
-# What `fit` is given besides X and y, by the table whose rows it belongs to.
+# The per-row arguments of `fit`, by the table to whose rows they belong.
 BY_ROW = {
     "X": ("y", "sample_weight", "init_score", "qid", "groups"),
     "X_val": ("y_val", "sample_weight_val", "init_score_val", "qid_val"),
 }
-# What a column holds, by whether it is categorical.
+# The kind of values in a column, by whether it is categorical.
 _WORDS = {True: "categories or text", False: "numbers", None: None}
 _DATES = "dates"
 _QUERIES = {"X": "qid", "X_val": "qid_val"}
@@ -108,7 +108,7 @@ Parts = Sequence[Mapping[str, Any]]
 
 
 class Partition(dict[str, Any]):
-    """A partition's table and what belongs to its rows, by their names, with its number among all partitions."""
+    """A partition's table and per-row arguments by name, with the index of the partition."""
 
     def __init__(self, number: int, contents: Mapping[str, Any]) -> None:
         super().__init__(contents)
@@ -117,20 +117,20 @@ class Partition(dict[str, Any]):
 
 @dataclass(frozen=True)
 class FitTask:
-    """What all ranks of a fit have in common.
+    """The settings that all ranks of a fit share.
 
     Attributes
     ----------
     model : estimator
-        With the parameters of the fit.
+        The estimator with its parameters.
     arguments : dict
-        What `fit` is given that is no table of rows, names of columns among it.
+        The arguments of `fit` that are not split by row, including names of columns.
     checkpoint : bytes or None
-        The file of a model to go on from.
+        The model file that the fit resumes from. If None, the fit starts from the beginning.
     every : int
-        Rounds between checkpoints, while there are few of them.
+        The number of rounds between checkpoints; checkpoints become less frequent as the model grows.
     is_watched : bool
-        Whether callbacks wait for each round.
+        True if callbacks wait for each round.
     """
 
     model: Any
@@ -141,18 +141,18 @@ class FitTask:
 
 
 class Watcher:
-    """Who is told of the rounds of a fit. This one does not listen."""
+    """Observer of the rounds of a fit. This base class ignores all events."""
 
     def report(self, kind: str, content: Any) -> int:
-        """Take note: a "round" has ended, or there is a "checkpoint"; return the number of the note."""
+        """Record an event, such as "round" or "checkpoint", and return its number."""
         return 0
 
     def ask(self, kind: str, content: Any) -> Any:
-        """Wait for an answer."""
+        """Ask a question and wait for the answer."""
 
 
 def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: Watcher) -> Any:
-    """Train on the rows of one rank; return the model, which all ranks have.
+    """Train on the rows of one rank and return the model, which is the same on all ranks.
 
     Parameters
     ----------
@@ -161,10 +161,10 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
     comm : RanksComm
         The other ranks.
     tables : dict
-        By "X" and "X_val", partitions with the table and what belongs to its rows, in the order of the rows. They are
-        taken out: after the last pass over it, nothing holds a partition.
+        The partitions of "X" and "X_val", each with the table and its per-row arguments, in the order of the rows. The
+        partitions are removed from the dict so that each can be freed after the last pass over it.
     watcher : Watcher
-        Who is told of the rounds; only of the first rank.
+        The observer of the rounds; only the first rank uses it.
     """
     with relayed(lambda *warning: watcher.report("warning", warning)) if comm.rank == 0 else nullcontext():
         return _fit(task, comm, tables, watcher)
@@ -185,12 +185,12 @@ def _fit(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: Watc
     return model
 
 
-# By the name of a table, the number of each partition of a rank and its rows.
+# The index and the number of rows of each partition of a rank, by table.
 Places = dict[str, list[tuple[Any, int]]]
 
 
 def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tuple[dict[str, Any], Places]:
-    """The arguments of `fit`, with the partitions, which are taken out of the tables, and what these partitions are."""
+    """Return the arguments of `fit`, with the partitions moved out of `tables`, and the places of the partitions."""
     arguments: dict[str, Any] = dict(task.arguments)
     places: Places = {}
     for table in sorted(tables):  # in the same order on all ranks
@@ -207,7 +207,7 @@ def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tupl
 
 
 def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
-    """Raise ValueError where partitions of any rank have other columns; warn where one makes numbers categories."""
+    """Raise ValueError if partitions differ in their columns; warn if one turns numbers into categories."""
     own = [(_number(part), *_columns_of(part[table])) for part in parts if part[table].shape[0]]
     found = [each for of_rank in comm.gather(own) for each in of_rank]
     known: dict[int, tuple[str, str]] = {}
@@ -226,11 +226,11 @@ def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
                 _report_types(
                     comm, f"Column {name} of {table} must have one type in all partitions; {got}.", kind, expected
                 )
-                known[place] = number, ""  # one warning for a column
+                known[place] = number, ""  # so that each column causes one warning only
 
 
 def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:
-    """Raise ValueError for dates in some partitions only; warn of text in some, since numbers become categories."""
+    """Raise ValueError if only some partitions hold dates; warn if only some hold text."""
     remedy = "Convert the column before the fit, for example with astype."
     if _DATES in kinds:
         raise ValueError(f"{text} {remedy}")
@@ -239,12 +239,12 @@ def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:
 
 
 def _number(part: Any) -> str:
-    """What errors call a partition; rankings that moved whole queries have lost the numbers."""
+    """Return the index of a partition for messages; it is lost if ranking has moved whole queries."""
     return str(getattr(part, "number", "?"))
 
 
 def _columns_of(part: Any) -> tuple[Any, list[str | None]]:
-    """The names of columns, or how many there are, and what each holds, None where nothing shows it."""
+    """Return the names or the number of the columns, and the kind of values in each, None if it is unknown."""
     if not is_frame(part):
         if len(part.shape) < 2:
             return None, []
@@ -257,7 +257,7 @@ def _columns_of(part: Any) -> tuple[Any, list[str | None]]:
 
 
 def _located(error: Exception, model: Any, arguments: Mapping[str, Any], places: Places) -> Exception:
-    """The error of a fit with the partition that has it, if one has it by itself."""
+    """Return the error of a fit, with the partition that causes it if a single partition does."""
     for table, numbers in places.items():
         names = [name for name in BY_ROW[table][:2] if arguments.get(name) is not None]
         first = 0
@@ -277,7 +277,7 @@ def _located(error: Exception, model: Any, arguments: Mapping[str, Any], places:
 
 
 def _check_partition(model: Any, part: Any, by_row: dict[str, Any]) -> None:
-    """Raise the error that a partition alone gives: for its target, its weights, or its table."""
+    """Raise the error that a single partition causes by its target, weights or table."""
     X, *values = split_columns(part, **{name.removesuffix("_val"): value for name, value in by_row.items()})
     given = dict(zip([name.removesuffix("_val") for name in by_row], values, strict=True))
     if given.get("y") is not None:
@@ -290,12 +290,12 @@ def _check_partition(model: Any, part: Any, by_row: dict[str, Any]) -> None:
 
 
 class _OwnParts(TableParts):
-    """Partitions that nothing else holds."""
+    """Partitions that are owned by this row source, which can drop them."""
 
-    _n_passes = 0  # until each partition is dropped as it is read; 0 where all stay
+    _n_passes = 0  # passes left, the last of which drops each partition after reading; 0 keeps all partitions
 
     def let_go(self, n_passes: int) -> None:
-        """Drop the partitions in the last of so many passes."""
+        """Drop the partitions during the last of the next `n_passes` passes."""
         self._n_passes = n_passes
 
     def _read(self) -> Iterator[Any]:
@@ -307,7 +307,7 @@ class _OwnParts(TableParts):
 
 
 def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
-    """Return the partitions of a table as one row source, or those of an array as one array."""
+    """Return the partitions of a table as one row source, and the partitions of an array as one array."""
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     if is_table and len(parts[0].shape) > 1:
@@ -320,7 +320,7 @@ def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
 
 
 class _Relay:
-    """A callback that hands checkpoints over, and asks whoever watches whether to go on."""
+    """A callback that reports checkpoints and asks the watcher whether training should stop."""
 
     def __init__(self, task: FitTask, comm: RanksComm, watcher: Watcher) -> None:
         self._task, self._comm, self._watcher = task, comm, watcher
@@ -329,8 +329,9 @@ class _Relay:
     def __call__(self, env: Any) -> bool:
         if env.iteration == env.begin_iteration:
             self._next = env.begin_iteration + self._task.every - 1
-        if env.iteration >= self._next and self._task.model._stopping.folds is None:  # a mean does not go on
-            # Each costs more than the one before, and all of them not more than a share of the rounds between.
+        if env.iteration >= self._next and self._task.model._stopping.folds is None:  # a mean of models cannot resume
+            # A checkpoint costs more as the model grows, so the interval grows, too: the total cost of checkpoints
+            # stays a fixed fraction of training.
             self._next = env.iteration + max(self._task.every, env.iteration // 10)
             content = as_bytes(env.model)
             if self._comm.rank == 0 and content is not None:
@@ -338,7 +339,7 @@ class _Relay:
         return self._task.is_watched and self._asked(env)
 
     def _asked(self, env: Any) -> bool:
-        """What the callbacks want, which may need the model before: all ranks make it together."""
+        """Ask the callbacks whether to stop. They may request the model, which all ranks build together."""
         question = "callbacks", replace(env, params={}, _model=None)
         while True:
             answer = self._watcher.ask(*question) if self._comm.rank == 0 else None
@@ -351,14 +352,14 @@ class _Relay:
 
 
 def fitted_state(model: Any) -> dict[str, Any]:
-    """Return the attributes that a fit has set."""
+    """Return the attributes that `fit` has set."""
     parameters = model.get_params(deep=False)
     own = {"_comm", "_on_round", *parameters}
     return {name: value for name, value in vars(model).items() if name not in own}
 
 
 def bare(model: Any) -> Any:
-    """Return the estimator as others get it: what is to be called after rounds stays here."""
+    """Return a copy of the estimator to send to ranks, without functions that are called after rounds."""
     bare = copy(model)
     for name in ("_on_round", "_skl_callbacks"):
         vars(bare).pop(name, None)
@@ -369,7 +370,7 @@ def bare(model: Any) -> Any:
 
 
 def as_bytes(model: Any) -> bytes | None:
-    """Return the file of a model; None where a file cannot hold its parameters."""
+    """Return the content of a model file, or None if a file cannot store the model's parameters."""
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = Path(folder) / "model"
         with suppress(TypeError, ValueError):
@@ -389,24 +390,24 @@ def _as_file(content: bytes | None) -> Iterator[str | None]:
         yield path
 
 
-# The name of a table, the table, and by their names what belongs to its rows.
+# The name of a table, the table, and its per-row arguments by name.
 Rows = tuple[str, Any, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class FitProgress:
-    """How far a fit on a cluster has come.
+    """The progress of a fit on a cluster.
 
     Attributes
     ----------
     n_done, n_rounds : int
-        How many rounds have ended, and how many there are.
+        The number of completed rounds and the maximum number of rounds.
     train_loss, validation_loss : float or None
-        The losses after it.
+        The losses after the last completed round; None if they are not computed.
     n_workers : int
-        The workers that train.
+        The number of workers that train.
     n_exchanges, n_bytes : int
-        How often these have exchanged something, and how many bytes the first of them has sent.
+        The number of collective operations so far, and the number of bytes that the first worker has sent.
     """
 
     n_done: int
@@ -419,7 +420,7 @@ class FitProgress:
 
 
 class SpreadTable:
-    """The base of such tables; their parameters are described there."""
+    """Base class of tables on clusters; subclasses document the parameters."""
 
     def __init__(
         self, table: Any, checkpoint_every: int, patience: float, on_progress: Callable[[FitProgress], None] | None
@@ -430,15 +431,15 @@ class SpreadTable:
         self.checkpoint_every, self.patience, self.on_progress = checkpoint_every, patience, on_progress
 
     def __repr__(self) -> str:
-        """The table's type."""
+        """Return the names of this class and of the table's type."""
         return f"{type(self).__name__}({type(self.table).__name__})"
 
 
 def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool], kinds: str) -> Iterator[Rows]:
-    """Yield "X", and "X_val" where it is given, each with its table and what else `fit` was given for its rows.
+    """Yield "X" and, if given, "X_val", each with its table and its per-row arguments of `fit`.
 
-    Names of columns, and single values for all rows, are not among that. ValueError where a table is not `is_spread`,
-    which is one of `kinds`.
+    Names of columns and single values for all rows are left out. Raises ValueError if a table does not satisfy
+    `is_spread`; the message describes the accepted tables by `kinds`.
     """
     for name in ("group", "group_val"):
         if given.get(name) is not None:
@@ -454,12 +455,12 @@ def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool]
 
 
 def are_names(value: Any, table: Any) -> bool:
-    """Whether a value is a list of columns of a table; of an array, a list of texts may be its labels."""
+    """Return True if a value lists names of columns; with an array, a list of strings may be the labels."""
     return are_texts(value) and not hasattr(table, "chunks")
 
 
 def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[str, Any]]:
-    """Return the partitions of a table, each with what belongs to its rows; ValueError where these are others."""
+    """Return the partitions of a table, each with its per-row arguments; raise ValueError if the numbers differ."""
     n_parts = len(columns[table])
     for name, parts in columns.items():
         if len(parts) != n_parts:
@@ -471,7 +472,7 @@ def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[
 
 
 def blocks(n_parts: int, n_ranks: int) -> list[range]:
-    """Return the partitions of each rank: so many in a row, nearly as many on each.
+    """Return the partitions of each rank: contiguous ranges of nearly equal length.
 
     Examples
     --------
@@ -484,16 +485,16 @@ def blocks(n_parts: int, n_ranks: int) -> list[range]:
 
 
 def placed(owned: Sequence[range], holders: Mapping[int, Collection[str]], places: Sequence[str]) -> list[int]:
-    """Return which worker each rank gets, so that few partitions have to move.
+    """Assign a worker to each rank so that few partitions have to move.
 
     Parameters
     ----------
     owned : list of range
         The partitions of each rank.
     holders : dict
-        The places that have a partition already, by its number.
+        The workers that already hold each partition, by the index of the partition.
     places : list of str
-        Those of the workers, of which there is at least one for each rank.
+        The addresses of the workers, at least one per rank.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""A fit on a Ray cluster: each rank is an actor, and messages are calls of actors.
+"""Training on a Ray cluster: each rank is an actor, and messages are calls of actor methods.
 
-Ray moves what these carry, so that no port is opened. Actors last for one attempt at a fit: where one is lost, all are
-ended, and others begin from the last checkpoint.
+Ray transports the messages, so no port is opened. Actors live for one attempt at a fit. If an actor is lost, all actors
+are stopped, and new actors start from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from fastens.distributed.reduction import RankLostError, Tag
 from fastens.distributed.session import Event, Session, without_rows
 
 _POLL_SECONDS = 1.0
-# Methods of an actor by the threads that run them: a rank that trains hears and is heard.
+# The number of threads of each concurrency group, so that an actor responds to calls during training.
 _GROUPS = {"train": 1, "receive": 1, "lead": 3}
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
-    """Train on a table of a Ray cluster; return the model. The rest is as `lead` says."""
+    """Train on a table of a Ray cluster and return the model; see `lead` for the errors raised."""
     check_before_reading(model, X, given)
     table = X if isinstance(X, RayTable) else RayTable(X)
     parts = split_on_ray(table.table, given)
     return lead(model, table, parts, given, lambda task: _crew(table, parts, task))
 
 
-# Processes that train --------------------------------------------------
+# The workers --------------------------------------------------
 
 
 class _Rank(Session):
-    """An actor: it takes partitions, exchanges messages with the other actors, and trains one rank."""
+    """An actor that receives partitions, exchanges messages with the other actors and trains one rank."""
 
     def __init__(self, patience: float, task: FitTask) -> None:
         super().__init__(0, 1, patience, task)
 
     def node(self) -> str:
-        """The node it is on."""
+        """Return the identifier of the actor's node."""
         return str(ray.get_runtime_context().get_node_id())
 
     def sit(self, rank: int, actors: Sequence[Any]) -> None:
-        """Be a rank of the fit of these actors."""
+        """Set the rank of this actor and the actors of all ranks."""
         self.rank, self.size, self._actors = rank, len(actors), actors
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
@@ -56,15 +56,15 @@ class _Rank(Session):
         _call(self._actors[rank], "put", self.rank, tag, payload, group="receive")
 
     def put(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Take a message of a rank."""
+        """Receive a message of a rank."""
         self.mailbox.put(rank, tag, payload)
 
     def renew(self) -> None:
-        """Let the fit go on."""
+        """Renew the fit so that waiting continues."""
         self.mailbox.renew()
 
     def load(self, place: tuple[str, int], has_rows: bool, names: Sequence[str], *values: Any) -> int:
-        """Keep a partition, or nothing but its columns."""
+        """Store a partition, or only its columns if `has_rows` is False."""
         contents = dict(zip(names, values, strict=True))
         return self.take(*place, contents if has_rows else without_rows(contents))
 
@@ -75,16 +75,16 @@ def _call(actor: Any, method: str, *args: Any, group: str = "lead") -> Any:
 
 @ray.remote
 def _touch(*values: Any) -> None:
-    """Make values be there."""
+    """Force the computation of objects by depending on them."""
 
 
-# Who leads them --------------------------------------------------
+# The coordinator --------------------------------------------------
 
 
 @contextmanager
 def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Crew]:
-    """The actors of another attempt, with their partitions, which train."""
-    # Before actors reserve the CPUs that computing partitions, or those of a lost node again, needs.
+    """Start the actors of a new attempt, load their partitions and start training."""
+    # Partitions, including those of a lost node, must be computed before actors reserve the CPUs that this needs.
     _get([_touch.remote(*part.values()) for found in parts.values() for part in found])
     n_actors, n_cpus = _numbers(table, len(parts["X"]))
     options = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}
@@ -100,12 +100,12 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Crew]:
         yield _RayCrew(actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience)
     finally:
         for actor in started:
-            with suppress(RayError):  # where the cluster is lost, too
+            with suppress(RayError):  # the cluster may be lost, too
                 ray.kill(actor)
 
 
 def _numbers(table: RayTable, n_parts: int) -> tuple[int, float]:
-    """How many actors there are to be, and the CPUs of each."""
+    """Return the number of actors to start and the number of CPUs of each."""
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     n_cpus = sum(node["Resources"]["CPU"] for node in nodes)
     n_actors = min(table.n_actors or len(nodes), n_parts)
@@ -114,7 +114,7 @@ def _numbers(table: RayTable, n_parts: int) -> tuple[int, float]:
 
 
 def _ready(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, str]:
-    """The actors that have started, and their nodes."""
+    """Return the actors that have started, with their nodes."""
     calls = {_call(actor, "node"): actor for actor in actors}
     started, _ = ray.wait(list(calls), num_returns=len(calls), timeout=patience)
     found, why = {}, f"none has got {n_cpus:g} CPUs within {patience:g} seconds"
@@ -129,21 +129,21 @@ def _ready(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, s
 
 
 def _holders(parts: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
-    """The nodes that have partitions."""
+    """Return the nodes that hold each partition."""
     references = [part["X"] for part in parts]
-    if ray.util.client.ray.is_connected():  # from afar, nothing is known of nodes
+    if ray.util.client.ray.is_connected():  # the locations of objects are unknown to remote clients
         return {}
     held = ray.experimental.get_object_locations(references)
     return {number: held[reference]["node_ids"] for number, reference in enumerate(references)}
 
 
 def _load(actors: Sequence[Any], owned: Sequence[range], parts: Parts, patience: float) -> None:
-    """Give the actors their partitions; RankLostError where none arrives for too long."""
+    """Load the partitions on the actors; raise RankLostError if none arrives within the patience."""
     shares = {"X": owned, "X_val": blocks(len(parts.get("X_val", [])), len(actors))}
     pending = []
     for rank, actor in enumerate(actors):
         for name, found in parts.items():
-            # A rank without rows to validate on must know their columns.
+            # A rank without validation rows must still know their columns.
             for number in shares[name][rank] or [0]:
                 has_rows, part = number in shares[name][rank], found[number]
                 pending.append(_call(actor, "load", (name, number), has_rows, list(part), *part.values()))
@@ -155,14 +155,14 @@ def _load(actors: Sequence[Any], owned: Sequence[range], parts: Parts, patience:
 
 
 class _RayCrew(Crew):
-    """The actors of an attempt at a fit, by their ranks."""
+    """The actors of one attempt at a fit, one per rank."""
 
     def __init__(self, actors: Sequence[Any], runs: Sequence[Any], patience: float) -> None:
         self._actors, self._runs, self._patience = actors, list(runs), patience
         self.n_ranks = len(actors)
 
     def renew(self) -> None:
-        """Let actors hear that the fit is wanted; RankLostError where one does not answer."""
+        """Renew the fit on all actors; raise RankLostError if one does not respond."""
         calls = [_call(actor, "renew") for actor in self._actors]
         _, late = ray.wait(calls, num_returns=len(calls), timeout=self._patience / 2)
         if late:
@@ -170,15 +170,15 @@ class _RayCrew(Crew):
         _get(calls)
 
     def events(self, heard: int) -> list[Event]:
-        """What the first rank reports after what was heard, as soon as there is anything, or after about a second."""
+        """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
         return self._of_first("events", heard, _POLL_SECONDS) or []
 
     def answer(self, number: int, value: Any) -> None:
-        """Hand the answer to a question to the first rank."""
+        """Send the answer to a question to the first rank."""
         self._of_first("answer", number, value)
 
     def result(self) -> dict[str, Any] | None:
-        """What the first rank has learned; None while it trains; else the error of a rank."""
+        """Return the fitted state of the first rank, or None during training; raise the error of any rank."""
         ended, _ = ray.wait(self._runs, num_returns=len(self._runs), timeout=0)
         lost = None if self.lost is None else RankLostError(self.lost)
         for run in ended:
@@ -194,20 +194,20 @@ class _RayCrew(Crew):
         return None
 
     def _of_first(self, method: str, *args: Any) -> Any:
-        """What a method of the first actor returns; None where that, or another, is lost."""
+        """Call a method of the first actor; return its result, or None if any actor is lost."""
         call = _call(self._actors[0], method, *args)
         while self.lost is None:
             if ray.wait([call], timeout=0.2)[0]:
                 try:
                     return _get(call)
                 except RankLostError:
-                    time.sleep(0.1)  # `result` says so
+                    time.sleep(0.1)  # `result` will raise the error
                     return None
         return None
 
 
 def _get(calls: Any, seconds: float | None = None) -> Any:
-    """What calls return; what they have raised, and RankLostError where something was lost or takes too long."""
+    """Return the results of calls; raise their exceptions, or RankLostError after a loss or timeout."""
     try:
         return ray.get(calls, timeout=seconds)
     except RayTaskError as error:

@@ -1,4 +1,4 @@
-"""Tables on a Ray cluster: their partitions, which are objects in its store."""
+"""Training tables on a Ray cluster, whose partitions are objects in Ray's object store."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ _KINDS = "a ray.data.Dataset or a list of object references to partitions"
 
 
 class RayTable(SpreadTable):
-    """A table on a Ray cluster to fit on, with how the cluster is used.
+    """A training table on a Ray cluster, with settings for the use of the cluster.
 
     Parameters
     ----------
     table : ray.data.Dataset or list of ray.ObjectRef
-        What `fit` takes as X: a dataset, or references to partitions (frames, arrays, sparse matrices).
+        The table that is passed to `fit` as X: a dataset, or references to partitions, which are dataframes, arrays or
+        sparse matrices.
     n_actors : int, optional
-        The processes that train, one rank each; default: one for each node. Fewer where there are fewer partitions, or
-        not as many CPUs.
+        The number of actors that train, one rank each. Fewer actors are started if there are fewer partitions or not
+        enough CPUs. If None, one actor is started per node.
     cpus_per_actor : float, optional
-        The CPUs that each reserves, and its threads; default: those of the cluster divided by the actors, at least 1.
+        The number of CPUs that each actor reserves, which is also its number of threads. If None, the CPUs of the
+        cluster are divided by the number of actors, with at least 1 CPU per actor.
     checkpoint_every : int, default=10
-        Rounds of boosting after which a checkpoint goes to this process; the fit goes on from the last one where an
-        actor is lost.
+        The number of boosting rounds between checkpoints, which are sent to this process. If an actor is lost, the fit
+        resumes from the last checkpoint. Larger values send less data, but a lost actor costs more rounds.
     patience : float, default=60.0
-        Seconds: an actor that does not answer for so long is given up; actors give up a fit whose driver is silent for
-        so long; and so long is waited for CPUs.
+        Timeout in seconds, at least 1. It limits how long the fit waits for an actor that does not respond, how long
+        the actors wait for a driver that does not respond, and how long the fit waits for free CPUs.
     on_progress : function, optional
-        Called with a `FitProgress` after each round of boosting.
+        Called with a `FitProgress` after each boosting round.
 
     Raises
     ------
     ValueError
-        For a table of another kind, and parameters that break their rules.
+        If `table` is not a table on Ray, or a parameter is out of range.
 
     Examples
     --------
-    The table is given to `fit` as any other, ``model.fit(RayTable(dataset, n_actors=4), "rent")``:
+    Pass the table to `fit` like any other table, ``model.fit(RayTable(dataset, n_actors=4), "rent")``:
 
     >>> from fastens.distributed import RayTable
     >>> RayTable([[1.0, 2.0]])
@@ -73,24 +75,24 @@ class RayTable(SpreadTable):
 
 
 def is_on_ray(X: Any) -> bool:
-    """True for a dataset of Ray and for a list of references to its objects."""
+    """Return True for a Ray dataset and for a list of object references."""
     return cluster_of(X) == "ray" and not isinstance(X, SpreadTable)
 
 
 def split_on_ray(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the partitions of "X", and of "X_val" where it is given, each with what belongs to its rows.
+    """Return the partitions of "X" and, if given, of "X_val", each with its per-row arguments.
 
     Parameters
     ----------
     X : dataset or list of references
-        The table to fit on.
+        The training table.
     given : dict
         The other arguments of `fit`.
 
     Raises
     ------
     ValueError
-        For targets, weights and the like that are not divided as their table is.
+        If targets, weights or other per-row arguments are not partitioned like their table.
     """
     found = {}
     for name, table, by_row in tables_in(X, given, is_on_ray, _KINDS):

@@ -1,4 +1,4 @@
-"""Reductions between the processes of a fit, over mailboxes and sockets."""
+"""Collective operations between the processes of a fit, over mailboxes and sockets."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from fastens.engine.comm import Comm
 Numbers = NDArray[np.int64]
 Tag = tuple[int, int]
 
-# Larger arrays are halved: below, a message costs more than its bytes.
+# Larger arrays are reduced by recursive halving; for smaller arrays, latency costs more than bandwidth.
 _HALVED_BYTES = 1 << 16
 
 
 class RankLostError(RuntimeError):
-    """A rank does not answer any more: the fit can go on without it, from its last checkpoint."""
+    """Error raised if a rank does not respond; the fit can resume from its last checkpoint without that rank."""
 
 
 class Transport(Protocol):
-    """What carries messages between the ranks of a fit."""
+    """Transport of messages between the ranks of a fit."""
 
     rank: int
     size: int
@@ -42,21 +42,21 @@ class Transport(Protocol):
         """Send an array or bytes to a rank, without waiting for it."""
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for what a rank has sent by this tag; RankLostError where it will not come."""
+        """Wait for the message of a rank with this tag; raise RankLostError if it cannot arrive."""
 
     def flush(self) -> None:
-        """Wait until what was sent is on its way: nothing more may be called for long."""
+        """Wait until all messages are sent, because the next call may come much later."""
 
 
 class RanksComm(Comm):
-    """Communication of a rank with the others of its fit, by messages.
+    """Communication of a rank with the other ranks of its fit, by point-to-point messages.
 
     Attributes
     ----------
     n_exchanges : int
-        How often the ranks have exchanged something.
+        The number of collective operations so far.
     n_bytes : int
-        How many bytes this rank has sent.
+        The number of bytes that this rank has sent.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -66,13 +66,14 @@ class RanksComm(Comm):
         self.n_exchanges = self.n_bytes = self._n_travelling = 0
 
     def sum(self, *arrays: Numbers) -> None:
-        """Add up arrays over the ranks, in place."""
+        """Sum arrays over the ranks, in place."""
         self._reduce("sum", arrays)
 
     def begin_sum(self, *arrays: Numbers) -> Callable[[], None]:
-        """Begin to do so; return what waits for the sums, which is to be called in the order of the beginnings.
+        """Start summing arrays over the ranks; return a function that waits for the sums.
 
-        Between two ranks a sum is one message each way, which travels by itself; others are made at the end.
+        The returned functions must be called in the order of the calls of this method. With two ranks, a sum is one
+        message each way, which is sent in the background. With more ranks, the sums are computed at the end.
         """
         if not self.sums_travel:
             return super().begin_sum(*arrays)
@@ -94,7 +95,7 @@ class RanksComm(Comm):
         self._reduce("max", arrays)
 
     def gather(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, in their order: anything that can be pickled."""
+        """Return the values of all ranks in rank order; values can be any picklable objects."""
         if self.size == 1:
             return [value]
         own = [(self.rank, pickle.dumps(value, protocol=5))]
@@ -108,7 +109,7 @@ class RanksComm(Comm):
         return [value if rank == self.rank else pickle.loads(found[rank]) for rank in range(self.size)]
 
     def exchange(self, values: list[Any]) -> list[Any]:
-        """Give each rank its value; return what the ranks have for this one, in their order."""
+        """Send one value to each rank; return the values that the ranks have sent here, in rank order."""
         found = list(values)
         others = [rank for rank in range(self.size) if rank != self.rank]
         with self._exchanging():
@@ -135,17 +136,21 @@ class RanksComm(Comm):
             if array is not contiguous:
                 array[...] = contiguous.reshape(array.shape)
 
-    # On the cube --------------------------------------------------
+    # Hypercube --------------------------------------------------
 
     @property
     def _n_inner(self) -> int:
-        """Ranks of the largest hypercube among them."""
+        """Number of ranks in the largest hypercube that the ranks can form."""
         return 1 << (self.size.bit_length() - 1)
 
     def _over_cube(
         self, written: Callable[[], Any], combine: Callable[[Any], None], put: Callable[[Any], None]
     ) -> None:
-        """Combine the values of all ranks, in any order: what is there now is `written`, all of it is `put`."""
+        """Combine the values of all ranks in any order, by recursive doubling.
+
+        `written` returns the current partial result, `combine` adds a received one, and `put` replaces it by the final
+        result.
+        """
         outer = self._outer_partner()
         if self.rank >= self._n_inner:
             self._send(outer, written())
@@ -160,8 +165,8 @@ class RanksComm(Comm):
             self._send(outer, written())
 
     def _by_halves(self, arrays: Sequence[Numbers], how: str) -> None:
-        """Combine arrays over the ranks, in place: each rank does so for its part, then all hand out theirs."""
-        # Numbers of a column, which are about as large, lie side by side.
+        """Combine arrays over the ranks, in place, by a reduce-scatter followed by an allgather."""
+        # Column order puts the numbers of a column, which have similar magnitudes, next to each other.
         numbers = np.concatenate([array.ravel(order="F") for array in arrays])
         outer = self._outer_partner()
         if self.rank >= self._n_inner:
@@ -179,7 +184,7 @@ class RanksComm(Comm):
             start += array.size
 
     def _halve(self, numbers: Numbers, how: str) -> None:
-        """The same among the ranks of the cube."""
+        """Combine numbers over the ranks of the hypercube by recursive halving."""
         first, last = 0, len(numbers)
         given_away = []
         for partner in self._partners():
@@ -192,7 +197,7 @@ class RanksComm(Comm):
             given_away.append((partner, sent))
             first, last = kept.start, kept.stop
         for partner, sent in reversed(given_away):
-            # The partner has added what it was sent, and so sends what belongs there.
+            # The partner has reduced the part that it was sent, and returns the result.
             self._send(partner, self._written([numbers[first:last]]))
             self._take(self._receive(partner), [numbers[sent]], "set")
             first, last = min(first, sent.start), max(last, sent.stop)
@@ -235,25 +240,25 @@ class RanksComm(Comm):
         return self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
 
     def _written(self, arrays: Sequence[Numbers]) -> NDArray[Any]:
-        """Numbers as they are sent: a copy, which nobody changes meanwhile."""
+        """Return a narrowed copy of arrays to send, which later changes of the arrays do not affect."""
         return narrowed(arrays)
 
     def _take(self, message: NDArray[Any], arrays: Sequence[Numbers], how: str) -> None:
-        """Combine arrays with the numbers of a message, in place."""
+        """Combine arrays with the content of a message, in place."""
         widen(message, arrays, how)
 
 
-# Seconds between looks at the clock while nothing arrives.
+# Seconds between checks of the deadline while no message arrives.
 _MAILBOX_LOOK = 1.0
 
 
 class Mailbox:
-    """The messages to one rank. It waits as long as whoever started the fit is heard of, and no longer.
+    """Mailbox of the messages to one rank. Waiting ends if the coordinator of the fit stops renewing it.
 
     Parameters
     ----------
     patience : float
-        Seconds after the last `renew` when waiting ends.
+        The number of seconds after the last `renew` at which waiting ends.
     """
 
     def __init__(self, patience: float) -> None:
@@ -264,24 +269,24 @@ class Mailbox:
         self.renew()
 
     def renew(self) -> None:
-        """Begin a new term: the fit is still wanted."""
+        """Extend the deadline, because the fit is still wanted."""
         self._expires = time.monotonic() + self._patience
 
     def put(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Take a message of a rank."""
+        """Store a message of a rank."""
         with self._changed:
             self._messages[rank, tag] = payload
             self._changed.notify_all()
 
     def close(self, reason: str) -> None:
-        """End all waiting; the first reason counts."""
+        """End all waiting; the reason of the first call is kept."""
         with self._changed:
             self._closed = self._closed or reason
             self._messages.clear()
             self._changed.notify_all()
 
     def take(self, rank: int, tag: Tag) -> Any:
-        """Wait for the message of a rank; RankLostError where the fit has ended."""
+        """Wait for the message of a rank; raise RankLostError if the fit has ended."""
         key = rank, tag
         with self._changed:
             while key not in self._messages:
@@ -290,35 +295,36 @@ class Mailbox:
             return self._messages.pop(key)
 
     def check(self) -> None:
-        """Raise RankLostError where there is nothing to wait for any more."""
+        """Raise RankLostError if the mailbox is closed or the deadline has passed."""
         if self._closed is not None:
             raise RankLostError(self._closed)
         if time.monotonic() > self._expires:
             raise RankLostError(f"whoever started the fit has not been heard of for {self._patience:g} seconds")
 
 
-# Seconds between looks at whether there is still something to wait for.
+# Seconds between checks of whether waiting still makes sense.
 _LOOK = 0.2
-# Seconds in which a thread asks again and again before it sleeps, as to be woken takes long. On two workers with 2
-# million rows, a tree took 49.2 ms with 0, 46.3 with 0.0005, 45.6 with 0.001, 46.5 with 0.003 (means of three).
+# Seconds for which a thread polls before it sleeps, because waking up takes long. On two workers with 2 million rows, a
+# tree took 49.2 ms with 0, 46.3 with 0.0005, 45.6 with 0.001 and 46.5 with 0.003 (means of three).
 _AWAKE = 1e-3
-# A tag, whether an array or something pickled follows, and how many bytes of it.
+# Message header: the tag, True if an array rather than a pickle follows, and its number of bytes.
 _HEAD = struct.Struct("<qq?q")
-# Bytes of a message for which there is room that stays: new memory costs more than to read into it.
+# The maximum number of bytes of a message that is read into a reusable buffer, because allocation costs more than the
+# read.
 _MOST_KEPT = 1 << 22
-# Whether several parts can be sent by one call: not on Windows.
+# True if one call can send several buffers; Windows does not support this.
 _GATHERS = hasattr(socket.socket, "sendmsg")
-# Let other threads run that wait for this core, where there are any.
+# Yields the core to other threads that wait for it.
 _give_way = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Sockets:
-    """The connections of a rank, one from each rank that it hears and one to each that it speaks to.
+    """Socket connections of a rank: one for each rank it receives from, and one for each rank it sends to.
 
     Parameters
     ----------
     check : function
-        Raises RankLostError where there is nothing to wait for any more.
+        Raises RankLostError if waiting must end.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -329,12 +335,12 @@ class Sockets:
         self._room = memoryview(bytearray(_HEAD.size))
 
     def hear(self, rank: int, connection: socket.socket) -> None:
-        """Take a connection from a rank."""
+        """Add the connection that receives from a rank."""
         connection.setblocking(False)
         self._incoming[rank] = connection
 
     def speak_to(self, rank: int, connection: socket.socket) -> None:
-        """Take a connection to a rank."""
+        """Add the connection that sends to a rank."""
         connection.setblocking(False)
         self._outgoing[rank] = connection
 
@@ -348,7 +354,7 @@ class Sockets:
         self._push(connection)
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for what a rank has sent by this tag."""
+        """Wait for the message of a rank with this tag."""
         connection = self._incoming[rank]
         *found, is_array, n_bytes = _HEAD.unpack(self._read(connection, _HEAD.size))
         if tuple(found) != tag:
@@ -357,18 +363,18 @@ class Sockets:
         return np.frombuffer(body, np.uint8) if is_array else pickle.loads(body)
 
     def flush(self) -> None:
-        """Wait until what was sent is on its way."""
+        """Wait until all messages have been handed to the operating system."""
         while self._unsent:
             self._wait(None)
 
     def shut_down(self) -> None:
-        """Let all waiting end, here and at the other ranks; called from another thread."""
+        """End all waiting, here and on the other ranks; it is called from another thread."""
         for connection in [*self._incoming.values(), *self._outgoing.values()]:
-            with suppress(OSError):  # where the other end has done so
+            with suppress(OSError):  # the other end may have shut down the connection already
                 connection.shutdown(socket.SHUT_RDWR)
 
     def _push(self, connection: socket.socket) -> None:
-        """Send as much as the connection takes now."""
+        """Send as much as possible without blocking."""
         parts = self._unsent[connection]
         try:
             while parts:
@@ -384,7 +390,10 @@ class Sockets:
             self._fail(error)
 
     def _read(self, connection: socket.socket, n_bytes: int) -> memoryview:
-        """So many bytes, until the next are read; what is unsent goes on its way, as others may wait for it."""
+        """Read `n_bytes` into a buffer that is valid until the next read.
+
+        Unsent messages are sent meanwhile, because other ranks may wait for them.
+        """
         if len(self._room) < n_bytes <= _MOST_KEPT:
             self._room = memoryview(bytearray(n_bytes))
         left = found = self._room[:n_bytes] if n_bytes <= _MOST_KEPT else memoryview(bytearray(n_bytes))
@@ -407,7 +416,7 @@ class Sockets:
         return found
 
     def _wait(self, reading: socket.socket | None) -> None:
-        """Send what is unsent until there is something to read, or where nothing is to be read, until all is sent."""
+        """Send pending messages until `reading` is readable, or until all are sent if `reading` is None."""
         with selectors.DefaultSelector() as selector:
             for connection in self._unsent:
                 selector.register(connection, selectors.EVENT_WRITE)
@@ -425,5 +434,5 @@ class Sockets:
                         selector.unregister(connection)
 
     def _fail(self, why: object) -> None:
-        self._check()  # which may know better
+        self._check()  # may raise a more specific error
         raise RankLostError(f"a connection to another rank is lost: {why!r}")

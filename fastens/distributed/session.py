@@ -1,4 +1,4 @@
-"""A rank where it trains: its partitions, its messages, and what whoever leads the fit is to be told."""
+"""The state of a rank on its worker: its partitions, its messages, and its events for the coordinator."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fastens.distributed.rank_fit import FitTask, Partition, Parts, Watcher, fit
 from fastens.distributed.reduction import Mailbox, RanksComm, Tag
 from fastens.engine.threads import limited_threads
 
-# Seconds in which events of these kinds are told together: on its way, one takes milliseconds of several processes.
+# Events of these kinds are batched over this many seconds, because delivering one costs several processes milliseconds.
 _TOGETHER = 0.5
 _PATIENT = ("round", "checkpoint")
 
 
 class Event(NamedTuple):
-    """What is told of a rank."""
+    """An event that a rank reports to the coordinator."""
 
     number: int
     kind: str
@@ -27,16 +27,16 @@ class Event(NamedTuple):
 
 
 class Session(Watcher):
-    """The base of what a worker of any cluster keeps for a fit; how messages are sent is the cluster's.
+    """Base class of the state that a worker keeps for a fit; subclasses implement the sending of messages.
 
     Parameters
     ----------
     rank, size : int
-        The rank, and how many there are.
+        The rank and the number of ranks.
     patience : float
-        Seconds that may pass without whoever leads.
+        The number of seconds to wait for a coordinator that does not respond.
     task : FitTask
-        What to fit.
+        The task to fit.
     """
 
     def __init__(self, rank: int, size: int, patience: float, task: FitTask) -> None:
@@ -53,16 +53,16 @@ class Session(Watcher):
         raise NotImplementedError
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for what a rank has sent by this tag."""
+        """Wait for the message of a rank with this tag."""
         return self.mailbox.take(rank, tag)
 
     def flush(self) -> None:
-        """Wait until what was sent is on its way."""
+        """Wait until all messages are sent."""
 
-    # Who leads --------------------------------------------------
+    # Coordinator --------------------------------------------------
 
     def report(self, kind: str, content: Any) -> int:
-        """Keep something for who leads, of checkpoints the last; return its number."""
+        """Queue an event for the coordinator and return its number; only the last checkpoint is kept."""
         with self._changed:
             self._n_events += 1
             if kind == "checkpoint":
@@ -72,7 +72,7 @@ class Session(Watcher):
             return self._n_events
 
     def ask(self, kind: str, content: Any) -> Any:
-        """Wait for an answer."""
+        """Ask the coordinator a question and wait for the answer."""
         number = self.report(kind, content)
         with self._changed:
             while number not in self._answers:
@@ -81,15 +81,16 @@ class Session(Watcher):
             return self._answers.pop(number)
 
     def answer(self, number: int, value: Any) -> None:
-        """Take the answer to what has this number, which may come twice."""
+        """Store the answer to the question with this number; it may arrive twice."""
         with self._changed:
             self._answers[number] = value
             self._changed.notify_all()
 
     def events(self, heard: int, seconds: float) -> list[Event]:
-        """What there is to be told, as soon as there is anything, or after so long; rounds a few times a second.
+        """Return pending events, waiting up to `seconds` for one; rounds are returned a few times a second.
 
-        Those up to the number `heard` have arrived. All others are told again: a call may be lost on its way back.
+        Events up to the number `heard` have arrived and are dropped. All others are returned again, because the result
+        of an earlier call may have been lost.
         """
         with self._changed:
             self._events = [event for event in self._events if event.number > heard]
@@ -106,7 +107,7 @@ class Session(Watcher):
     # The fit --------------------------------------------------
 
     def take(self, table: str, number: int, contents: Mapping[str, Any]) -> int:
-        """Keep a partition until the rank trains; return its number of rows."""
+        """Store a partition until training and return its number of rows."""
         counts = {name: value.shape[0] if hasattr(value, "shape") else len(value) for name, value in contents.items()}
         n_rows = counts[table]
         for name, count in counts.items():
@@ -119,7 +120,7 @@ class Session(Watcher):
         return int(n_rows)
 
     def train(self, n_threads: int) -> Any:
-        """Train on the partitions; return what the first rank has learned, and None on others."""
+        """Train on the partitions; return the fitted state on the first rank and None on others."""
         tables: dict[str, Parts] = {
             name: [Partition(number, found[number]) for number in sorted(found)] for name, found in self._tables.items()
         }

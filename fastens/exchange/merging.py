@@ -1,4 +1,4 @@
-"""Several fitted models as one."""
+"""Merging of several fitted models into one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from fastens.table.encoder import FOREIGN
 from fastens.tree_model.saving import on_one_binning
 from fastens.tree_model.tree_model import obeyed
 
-# What boosted models predict by, besides trees and classes.
+# Parameters of boosted models that predictions depend on, in addition to trees and classes.
 _OF_LOSS = ("loss", "quantile")
-# What `fit` learned that all must have alike, by the names that errors give it.
+# Learned attributes that must be equal in all models, by their names in error messages.
 _LEARNED = {
     "classes": "classes_",
     "number of targets": "_n_targets",
@@ -32,44 +32,47 @@ _LEARNED = {
     "rows for each tree": "max_samples_",
     "offset_": "offset_",
 }
-# Parameters of forests that go with what is not merged: bags, and averages over prunings, which their leaves hold.
+# Parameters of forests that do not apply to a merged forest: bags are not merged, and the leaves already hold averages
+# over prunings.
 _OF_BAGS = {"bootstrap": False, "max_samples": None, "averaging": None, "oob_score": False}
 
 
 def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any:
-    """Return one model that predicts the mean of several boosted models, or a forest of the trees of several.
+    """Merge several fitted models into one: the mean of boosted models, or a forest of all trees.
 
-    They may have been trained on different rows, and know different categories. The merged model has the parameters of
-    the first and is used like any other: saved, exported, explained, continued with ``warm_start=True``.
+    The models may have been trained on different rows and may have seen different categories. The merged model has the
+    parameters of the first model. It can be saved, exported, explained and continued with ``warm_start=True`` like any
+    other model.
 
     Parameters
     ----------
     models : sequence of fitted models
-        Gradient boosting, random forests, extra trees or isolation forests: all of one class, with the same columns,
-        classes and loss.
+        Gradient boosting models, random forests, extra trees or isolation forests. All must be of the same class, with
+        the same columns, classes and loss.
     weights : array of shape (n_models,), optional
-        The weights of boosted models in the mean of raw predictions, at least 0; default: equal ones. In a merged
-        forest each tree counts the same, so that it takes no weights.
+        Weights of boosted models in the mean of raw predictions; models with larger weights contribute more. Weights
+        must be at least 0 and not all 0. If None, all models have equal weights. It must be None for forests, because
+        each tree of a merged forest counts the same.
 
     Returns
     -------
     A fitted model
-        Its raw predictions are the mean of the models' raw predictions, but for the rounding of sums. The rounds of
-        the models take turns: ``merged[:n]`` has the first rounds of each. What was measured during the fits, and
-        calibrations, are not merged.
+        A model whose raw predictions are the mean of the models' raw predictions, up to rounding. The boosting rounds
+        of the models alternate, so ``merged[:n]`` contains the first rounds of each model. Evaluation histories,
+        out-of-bag scores and calibrations are not merged.
 
     Raises
     ------
     TypeError
-        For models that cannot be merged, or of several classes.
+        If a model cannot be merged, or the models are of different classes.
     ValueError
-        For models that differ in what must be the same, which the message names; with ``loss="cox"``, where each
-        model has its own baseline hazard; with linear leaves in some alone; and with categories encoded by different
-        target statistics.
+        If the models differ in a parameter or attribute that must be equal, which the message names; if
+        ``loss="cox"``, because each model has its own baseline hazard; if only some models have linear leaves; or if
+        the models encode categories by different target statistics.
 
     See Also
     --------
-    VotingRegressor : The mean of models of any kinds.
+    VotingRegressor : Averages the predictions of estimators of any kind.
 
     Examples
     --------
@@ -119,7 +122,7 @@ def _check_kinds(models: list[Any]) -> None:
 
 
 def _check_alike(first: Any, model: Any, name: str) -> None:
-    """Raise ValueError that names what differs."""
+    """Raise ValueError if the models differ in a way that prevents merging."""
     pairs: dict[str, tuple[Any, ...]] = {
         "names of columns": (first._encoder.names, model._encoder.names),
         "number of columns": (first.n_features_in_, model.n_features_in_),
@@ -148,7 +151,7 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
 
 
 def _check_encodings(first: Any, model: Any, name: str) -> None:
-    """Numbers that stand for categories must be the same in all."""
+    """Raise ValueError if the models encode categories differently."""
     own, other = first._statistics_arrays(), model._statistics_arrays()
     is_same = own.keys() == other.keys() and all(np.array_equal(own[key], other[key], equal_nan=True) for key in own)
     if not is_same or (own and first._encoder.categories != model._encoder.categories):
@@ -167,7 +170,7 @@ def _check_encodings(first: Any, model: Any, name: str) -> None:
 
 
 def _plain(learned: Any) -> Any:
-    """Classes, one array or several, as lists."""
+    """Convert classes, one array or several, to lists."""
     return [_plain(each) for each in learned] if isinstance(learned, list | np.ndarray) else plain_parameter(learned)
 
 
@@ -205,11 +208,11 @@ def _all_trees(ensembles: list[TreeEnsemble]) -> TreeEnsemble:
 
 
 def _estimator(first: Any, merged: TreeEnsemble, encoder: Any) -> Any:
-    """A fitted model with the parameters of the first, and other trees."""
+    """Return a fitted model with the parameters of the first model and the merged trees."""
     kind, n_rounds = type(first), merged.n_trees // merged.trees_per_round
     given = _OF_BAGS if isinstance(first, BaseForest) else {"oob_score": False}
     given = {name: value for name, value in given.items() if name in first._parameter_rules}
-    # A derived class may have a constructor of fewer parameters.
+    # The constructor of a subclass may have fewer parameters.
     model = kind(**first.get_params(deep=False))
     vars(model).update(given | {"n_estimators": n_rounds})
     names = [name for name in (*_LEARNED.values(), "_statistics") if name in vars(first)]

@@ -1,4 +1,4 @@
-"""What an explanation page is about: a model, rows, importances and contributions."""
+"""The subject of an explanation report: a model and rows, with importances and contributions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fastens.inspection.plotting import number_text
 from fastens.table.columns.dates import elapsed_days, times_of
 
 Array = NDArray[np.float64]
-# Predictions for shuffled values of all columns together, at most about so many; rows are left out evenly beyond.
+# The approximate maximum number of predictions for shuffled columns; rows are subsampled evenly to stay below it.
 MOST_PREDICTIONS = 2_000_000
 MOST_ROWS, FEWEST_ROWS = 2000, 200
 N_REPEATS = 5
@@ -38,8 +38,8 @@ _DATES = (DATE, TIMESTAMP)
 class Subject:
     """A model, its card, and rows of a table with their predictions.
 
-    `truth` holds the true values where they are known, `numbers` the positions of the rows in the table. `trained_on`
-    marks the rows that the model was trained on, if this is the table of training.
+    `truth` contains the true values if they are known, and `numbers` the positions of the rows in the table.
+    `trained_on` marks the training rows if this is the training table.
     """
 
     model: Any
@@ -52,27 +52,27 @@ class Subject:
 
     @property
     def classes(self) -> NDArray | None:
-        """The labels, in the order of the probabilities."""
+        """The classes in the order of the probabilities, or None for regression."""
         return self.model.classes_ if self.predicted.ndim == 2 else None
 
     @property
     def outputs(self) -> Array:
-        """Predictions as in `as_outputs`."""
+        """The predictions in the form of `as_outputs`."""
         return as_outputs(self.predicted)
 
     @property
     def output_names(self) -> list[str]:
-        """What the columns of `outputs` are: classes, or the target."""
+        """The names of the columns of `outputs`: classes, or the target."""
         if self.classes is None:
             return [self.card.target or "prediction"]
         return [str(label) for label in (self.classes[1:] if len(self.classes) == 2 else self.classes)]
 
     def is_day(self, feature: str) -> bool:
-        """Return True if a feature is a column of dates, which `as_numbers` makes days since 1970."""
+        """Return True if a feature is a column of dates, which `as_numbers` converts to days since 1970."""
         return kind_of(self.X[feature].type) in _DATES
 
     def take(self, rows: NDArray) -> Subject:
-        """Some of the rows."""
+        """Return the subject with some of the rows."""
         truth = None if self.truth is None else self.truth.take(rows)
         trained_on = None if self.trained_on is None else self.trained_on[rows]
         return Subject(
@@ -80,24 +80,24 @@ class Subject:
         )
 
     def with_values_of(self, column: int, rows: NDArray, donors: NDArray) -> Array:
-        """Predictions for rows that have the value of a column from other rows."""
+        """Return predictions for rows after one column is replaced by its values in other rows."""
         X, name = self.X, self.X.column_names[column]
         return predicted_values(self.model, X.take(rows).set_column(column, name, X[name].take(donors)))
 
     def sample(self, most: int) -> NDArray[np.intp]:
-        """At most so many rows, evenly spaced."""
+        """Return at most `most` evenly spaced rows."""
         return np.arange(0, len(self.predicted), -(-len(self.predicted) // most))
 
 
 def as_outputs(predicted: Array) -> Array:
-    """Values in one column; probabilities in one for each class, but of two classes only the second."""
+    """Return predicted values as one column, or one column of probabilities per class, only one if binary."""
     values = predicted.reshape(len(predicted), -1)
     return values[:, 1:] if values.shape[1] == 2 else values
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Permutation importance: mean and standard error of each column."""
+    """Permutation importance with the mean and the standard error for each column."""
 
     measure: str
     mean: Array
@@ -106,7 +106,7 @@ class Importance:
 
 
 def shuffled_importance(subject: Subject) -> Importance:
-    """Growth of the loss when a column is shuffled; without true values, the mean change of predictions."""
+    """Return the increase in loss if a column is shuffled, or the mean change of predictions without true values."""
     n_columns = subject.X.num_columns
     rows = subject.sample(int(np.clip(MOST_PREDICTIONS // (n_columns * N_REPEATS), FEWEST_ROWS, MOST_ROWS)))
     generator = np.random.default_rng(0)
@@ -134,7 +134,7 @@ def _measure(sample: Subject) -> str:
 class Dependence:
     """Partial dependence on a column: `means` (n_values, n_outputs) of the predictions for each of `values`.
 
-    `counts` are the rows nearest to each value, `missing` the mean predictions without a value.
+    `counts` are the numbers of rows nearest to each value, and `missing` the mean predictions for a missing value.
     """
 
     values: NDArray
@@ -143,21 +143,21 @@ class Dependence:
     missing: Array | None
     n_missing: int
     n_rows: int
-    is_day: bool = False  # days since 1970, to be shown as dates
+    is_day: bool = False  # True if values are days since 1970, which are shown as dates
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the values are numbers."""
+        """True if the values are numbers."""
         return self.values.dtype.kind == "f"
 
     def of_outputs(self, outputs: NDArray[np.intp]) -> Dependence:
-        """The same for some of the outputs."""
+        """Return the dependence of some of the outputs."""
         missing = None if self.missing is None else self.missing[outputs]
         return replace(self, means=self.means[:, outputs], missing=missing)
 
 
 def dependence(subject: Subject, column: int) -> Dependence:
-    """Mean predictions over a sample of rows, each value of the column given to all of them (Friedman 2001)."""
+    """Return the partial dependence on a column, computed on a sample of rows (Friedman 2001)."""
     values = subject.X.column(column)
     if is_ordered(values):
         known, typical = _spread_values(values)
@@ -174,7 +174,7 @@ def dependence(subject: Subject, column: int) -> Dependence:
 
 
 def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
-    """Distinct numbers, evenly spaced by rank, without the outermost hundredths; and a row that has each."""
+    """Return distinct numbers, evenly spaced by rank without the extreme 1 %, and a row with each."""
     numbers = as_numbers(column)
     present = np.flatnonzero(np.isfinite(numbers))
     if len(present) == 0:
@@ -188,18 +188,18 @@ def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]]:
-    """The most frequent categories, those that are numbers in their order, and a row that has each."""
+    """Return the most frequent categories, in numeric order if they are numbers, and a row with each."""
     texts = as_texts(column)
     present = np.flatnonzero(~_is_missing(column))
     known, first, counts = np.unique(texts[present], return_index=True, return_counts=True)
     top = np.argsort(-counts, kind="stable")[:N_CATEGORIES]
-    with contextlib.suppress(ValueError):  # no numbers: from the most frequent to the least
+    with contextlib.suppress(ValueError):  # categories that are not numbers stay in order of frequency
         top = top[np.argsort(known[top].astype(np.float64), kind="stable")]
     return known[top], present[first[top]]
 
 
 def _counts(column: pa.ChunkedArray, known: NDArray) -> NDArray[np.intp]:
-    """How many rows have, or are nearest to, each of the values."""
+    """Return the number of rows that have, or are nearest to, each value."""
     if known.dtype.kind != "f":
         texts = as_texts(column)
         return np.array([np.count_nonzero(texts == value) for value in known], dtype=np.intp)
@@ -209,19 +209,19 @@ def _counts(column: pa.ChunkedArray, known: NDArray) -> NDArray[np.intp]:
 
 
 def is_ordered(column: pa.ChunkedArray) -> bool:
-    """Return True if the values of a column are numbers or dates, which are high or low."""
+    """Return True if the values of a column are numbers, times or dates, which have an order."""
     return kind_of(column.type) in (NUMBER, TIME, *_DATES)
 
 
 def as_numbers(column: pa.ChunkedArray) -> Array:
-    """Numbers, and dates as days since 1970; NaN where there is none."""
+    """Convert a column to numbers, with dates as days since 1970 and NaN for missing values."""
     if kind_of(column.type) in _DATES:
         return elapsed_days(times_of(column, ""))
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
 
 
 def as_texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
-    """Cells as text, empty where missing."""
+    """Convert cells to text, with empty text for missing values."""
     return np.array(["" if value is None else str(value) for value in python_values(column)])
 
 
@@ -242,10 +242,10 @@ Step = tuple[str, str, float]
 
 @dataclass(frozen=True)
 class Reasons:
-    """How columns move the prediction of a row: steps (column, value, change), the largest first.
+    """Explanation of the prediction for a row by steps (column, value, change), largest first.
 
-    `start` is the expected prediction, None where the steps do not add up to the prediction; `rest` is the sum of the
-    columns not listed; `text` is the row's text for models of words.
+    `start` is the expected prediction, or None if the steps do not add up to the prediction. `rest` is the sum of the
+    columns that are not listed. `text` is the text of the row for text models.
     """
 
     row: int
@@ -259,7 +259,7 @@ class Reasons:
 
 
 def chosen_rows(subject: Subject) -> dict[int, str]:
-    """Positions of rows to show, and the reason for each."""
+    """Return the positions of rows to show, with the reason for each choice."""
     predicted, found = subject.predicted, {}
     if subject.truth is not None:
         losses = row_losses(predicted, subject.truth)
@@ -277,7 +277,7 @@ def chosen_rows(subject: Subject) -> dict[int, str]:
 
 
 def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Reasons:
-    """Exact contributions (n_outputs, n_columns + 1) if given; else changes with values of other rows."""
+    """Explain a row by exact contributions (n_outputs, n_columns + 1), or by replaced values if there are none."""
     output = int(subject.outputs[row].argmax())
     names = subject.X.column_names
     if subject.card.kinds.get(names[0]) == WORDS:
@@ -295,19 +295,19 @@ def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Rea
 
 
 def _largest(steps: list[Step]) -> list[Step]:
-    """The largest steps, without those that are nothing beside the first."""
+    """Return the largest steps, without steps that are negligible compared with the first."""
     ordered = sorted(steps, key=lambda step: -abs(step[2]))[:N_STEPS]
     return [step for step in ordered if abs(step[2]) >= NOTHING * abs(ordered[0][2])] if ordered else []
 
 
 def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
-    """Changes of the prediction without each word."""
+    """Explain a row by the change of the prediction if each word is left out."""
     name = subject.X.column_names[0]
     text = str(subject.X.column(0)[row].as_py() or "")
     words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MOST_WORDS]
     shortened = [re.sub(rf"\b{re.escape(word)}\b", " ", text) for word in words]
     changed = predicted_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
-    # Those of the other classes are added up: 1 - p has no digits left where p is nearly 1.
+    # The probabilities of the other classes are summed, because 1 - p loses all digits if p is nearly 1.
     k = output if changed.shape[1] > 2 else 1
     odds = np.log(np.maximum(changed[:, k], TINY)) - np.log(np.maximum(np.delete(changed, k, axis=1).sum(axis=1), TINY))
     shown = _largest([(word, "", float(step)) for word, step in zip(words, odds[0] - odds[1:], strict=True)])
@@ -317,7 +317,7 @@ def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
 
 
 def _replaced(subject: Subject, row: int, output: int) -> Array:
-    """The prediction less its mean when a column has the values of other rows (Robnik-Šikonja & Kononenko 2008)."""
+    """Return the prediction minus its mean with the values of other rows (Robnik-Šikonja & Kononenko 2008)."""
     others = subject.sample(N_OTHERS)
     itself = np.full(len(others), row)
     steps = np.empty(subject.X.num_columns)
@@ -328,7 +328,7 @@ def _replaced(subject: Subject, row: int, output: int) -> Array:
 
 
 def moment(day: float, has_time: bool | None = None) -> str:
-    """Days since 1970 as a date, with hours and minutes if wanted; by default where they are no whole days."""
+    """Format days since 1970 as a date; if `has_time` is None, the time is shown unless the days are integers."""
     if has_time or (has_time is None and day != math.floor(day)):
         return str(np.datetime64(round(day * 1440), "m")).replace("T", " ")
     return str(np.datetime64(math.floor(day), "D"))
@@ -341,7 +341,7 @@ def _predicted_name(subject: Subject, output: int) -> str:
 
 
 def _cell(cell: pa.ChunkedArray, is_day: bool) -> str:
-    """A column of one row as text."""
+    """Format the value of a column in one row."""
     plain = as_numbers(cell).item() if is_day else python_value(cell[0])
     if plain is None or (isinstance(plain, float) and math.isnan(plain)):
         return "missing"
@@ -351,17 +351,17 @@ def _cell(cell: pa.ChunkedArray, is_day: bool) -> str:
 
 
 BATCH_CELLS = 4_000_000
-# What rows cost is measured on so many, then on so many times more, until they take so long.
+# The time per row is measured on this many rows, then on a multiple, until the measurement takes long enough.
 FIRST_ROWS, MORE_ROWS, MEASURED_SECONDS = 4, 4, 0.2
 
 
 def explains(model: Any) -> bool:
-    """Whether the model has contributions of columns: where it is made of trees."""
+    """Return True if the model is an ensemble of trees, which has contributions of columns."""
     return hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
 
 
 def affordable_rows(model: Any, X: pa.Table, seconds: float) -> int:
-    """How many rows of a table can be explained in about so many seconds, by the time that the first of them take."""
+    """Estimate the number of rows that can be explained within a time, from the time for the first rows."""
     n_rows = FIRST_ROWS
     while True:
         start = time.perf_counter()
@@ -373,18 +373,18 @@ def affordable_rows(model: Any, X: pa.Table, seconds: float) -> int:
 
 
 def contributions(model: Any, X: pa.Table) -> Array:
-    """Contributions and, last, the expected prediction: shape (n_rows, n_outputs, n_columns + 1)."""
+    """Return contributions (n_rows, n_outputs, n_columns + 1), with the expected prediction last."""
     parts = model.predict_contributions(X)
     return parts[:, None] if parts.ndim == 2 else parts
 
 
 def rows_at_once(model: Any, n_columns: int) -> int:
-    """How many rows are explained at once, so that their contributions have room."""
+    """Return the number of rows to explain at once, limited by the memory for their contributions."""
     return max(1, BATCH_CELLS // ((n_columns + 1) * max(len(getattr(model, "classes_", ())), 1)))
 
 
 def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
-    """The expected prediction and the contributions of all rows, a column each, for each class of each target."""
+    """Return the expected prediction and the contributions of all rows as columns, for each class and target."""
     parts = contributions(model, X)
     n_outputs = parts.shape[1]
     ends = [""] if n_outputs == 1 else [f" for {_named(label)}" for label in output_labels(model, n_outputs)]
@@ -397,12 +397,12 @@ def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
 
 
 def _named(label: Any) -> str:
-    """A class, or a class of one of several targets."""
+    """Return the name of a class, with its target if there are several."""
     return f"{label[1]} of target {label[0]}" if isinstance(label, tuple) else str(label)
 
 
 def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Iterator[pa.Table]:
-    """The contributions of some rows; with three or more classes a line for each row and class."""
+    """Yield the contributions of some rows; with three or more classes, there is one line per row and class."""
     n_at_once = rows_at_once(model, X.num_columns)
     for start in range(0, len(rows), n_at_once):
         some = rows[start : start + n_at_once]
@@ -410,7 +410,7 @@ def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Ite
 
 
 def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | None) -> pa.Table:
-    """Columns: the row's number from 1, the class if there are several, the expected prediction, each contribution."""
+    """Return a table of row numbers from 1, classes if there are several, expected predictions and contributions."""
     n_rows, n_outputs, _ = parts.shape
     columns: dict[str, Any] = {_unlike("row", names): np.repeat(rows + 1, n_outputs)}
     if n_outputs > 1 and classes is not None:
@@ -421,7 +421,7 @@ def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | 
 
 
 def _unlike(name: str, names: list[str]) -> str:
-    """The name, changed as long as a column has it."""
+    """Return the name, with underscores appended until it differs from all columns."""
     while name in names:
         name += "_"
     return name

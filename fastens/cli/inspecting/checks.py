@@ -1,4 +1,4 @@
-"""Checks of a table that inspect, train, compare and tune share: leaks, identifiers, time, duplicates."""
+"""Checks of tables that are shared by inspect, train, compare and tune: leakage, identifiers, time, duplicates."""
 
 from __future__ import annotations
 
@@ -36,25 +36,27 @@ from fastens.table.training_data import shuffled_folds
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
-# Rows are drawn beyond this number; folds; bins of a column at most, with this many training rows each at least.
+# The maximum number of rows, which are sampled; the number of folds; the maximum number of bins of a column; the
+# minimum number of training rows per bin; and a small number of bins for noisy columns.
 MOST_ROWS, N_FOLDS, N_BINS, BIN_ROWS, FEW_BINS = 10_000, 3, 256, 5, 16
-# Rows of the prior in the mean of each bin: few, or they hide that a small bin is pure.
+# The weight of the prior in the mean of each bin in rows. It must be small so that small pure bins stay visible.
 PRIOR_ROWS = 0.01
-# Classes beyond the most frequent ones are one.
+# The number of classes; the least frequent classes beyond it are merged.
 MOST_CLASSES = 20
-# From here on a column gives the target away; a formula of several has to be better, as two good columns may be .99.
+# Scores that indicate leakage by a column and by a formula. The second is higher because two legitimate columns
+# together may reach 0.99.
 GIVES_AWAY, FORMULA_GIVES_AWAY = 0.99, 0.999
-# Formulas: rows, the columns looked at for linear ones, and for those of each pair, and the terms of a formula.
+# Limits of the search for formulas: rows, columns of linear formulas, columns that are paired, and terms of a formula.
 FORMULA_ROWS, MOST_LINEAR, MOST_PAIRED, MOST_TERMS = 1000, 60, 6, 6
 FEWEST_ROWS, PRESENT = 30, 0.8
 NUMERIC = (NUMBER, BOOLEAN, DATE, TIMESTAMP)
-# The factors of a linear combination, the columns, and how much of the target it is.
+# The factors of a linear combination, the columns, and its R².
 Linear = tuple[Array, list[str], float]
 
 
 @dataclass(frozen=True)
 class Formula:
-    """What several columns give together: how, of which columns, and how much of the target."""
+    """A formula of several columns that predicts the target, with its score."""
 
     text: str
     names: list[str]
@@ -62,19 +64,20 @@ class Formula:
 
 
 def sampled(n_rows: int, most: int = MOST_ROWS) -> NDArray[np.intp]:
-    """The rows to look at, in their order."""
+    """Return a sorted random sample of rows."""
     rows = np.random.default_rng(0).permutation(n_rows)[:most]
     return np.sort(rows)
 
 
-# Columns alone --------------------------------------------------
+# Individual columns --------------------------------------------------
 
 
 class Scorer:
-    """Scores of columns on rows that they were not fitted on: an AUC, or the R² of the target's ranks.
+    """Cross-validated scores of individual columns: an AUC, or the R² of the target's ranks.
 
-    Ranks, as a few rows of a long tail would else decide the score. The AUC is the mean over the classes, each against
-    the others, weighted by their rows, so that rare classes do not decide it. NaN where there is no score.
+    Ranks are used because a few rows in a long tail would otherwise dominate the score. The AUC is the mean of the
+    one-vs-rest AUCs, weighted by the number of rows, so that rare classes do not dominate it. Scores that cannot be
+    computed are NaN.
     """
 
     def __init__(self, y: NDArray, task: str) -> None:
@@ -85,7 +88,7 @@ class Scorer:
         self.n_bins = int(np.clip(n_training // BIN_ROWS, 2, N_BINS))
 
     def table(self, X: pa.Table) -> float:
-        """The best score of the features that were made of one column."""
+        """Return the best score of the features that were made from one column."""
         found = [self._column(X.column(place)) for place in range(X.num_columns)]
         return float(np.nanmax(found)) if found and np.isfinite(found).any() else float("nan")
 
@@ -96,11 +99,11 @@ class Scorer:
         return self.numbers(np.asarray(column.cast(type_).cast(pa.float64(), safe=False).to_numpy()))
 
     def numbers(self, values: Array) -> float:
-        """The score of numbers: of many bins, or of few where the others are mostly noise."""
+        """Return the score of numbers with many or few bins, whichever is better; many bins may fit noise."""
         return float(np.fmax(self.codes(binned(values, self.n_bins)), self.codes(binned(values, FEW_BINS))))
 
     def codes(self, codes: Codes) -> float:
-        """The score of bins."""
+        """Return the score of bin codes."""
         by_fold = [self._score(codes, train, test) for train, test in self._folds]
         known = [value for value in by_fold if np.isfinite(value)]
         return float(np.mean(known)) if known else float("nan")
@@ -121,7 +124,7 @@ class Scorer:
 
 
 def _class_codes(y: NDArray) -> Codes:
-    """Codes of classes, those beyond the most frequent ones taken together."""
+    """Return the codes of classes, where all but the most frequent classes are merged."""
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     if len(counts) <= MOST_CLASSES:
         return codes
@@ -131,7 +134,7 @@ def _class_codes(y: NDArray) -> Codes:
 
 
 def _folds(y: NDArray, is_classification: bool) -> list[tuple[Codes, Codes]]:
-    # One class at least must have a row in each fold.
+    # At least one class must have a row in each fold.
     most = int(np.bincount(y).max()) if is_classification and len(y) else len(y)
     n_folds = min(N_FOLDS, most)
     if n_folds < 2:
@@ -140,7 +143,7 @@ def _folds(y: NDArray, is_classification: bool) -> list[tuple[Codes, Codes]]:
 
 
 def category_codes(column: pa.ChunkedArray) -> Codes:
-    """The codes of categories; missing ones have a code of their own."""
+    """Return the codes of categories, with a separate code for missing values."""
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = column.unify_dictionaries().combine_chunks()
@@ -151,7 +154,7 @@ def category_codes(column: pa.ChunkedArray) -> Codes:
 
 
 def binned(values: Array, n_bins: int) -> Codes:
-    """Bins of numbers with about equally many rows; frequent numbers, and missing ones, have their own."""
+    """Bin numbers by quantiles; frequent numbers and missing values have separate bins."""
     is_known = np.isfinite(values)
     ordered = np.sort(values[is_known])
     if not len(ordered):
@@ -161,14 +164,14 @@ def binned(values: Array, n_bins: int) -> Codes:
     edges, n_times = np.unique(borders, return_counts=True)
     edges = np.union1d(edges, np.nextafter(edges[(n_times > 1)], np.inf))
     if ordered[0] < ordered[len(ordered) // n_bins // 2]:
-        edges = edges[1:]  # the first bin has the lowest numbers, not one of them
+        edges = edges[1:]  # the first bin holds all low numbers rather than a single one
     codes = 1 + np.searchsorted(edges, values, side="right")
     codes[~is_known] = 0
     return codes.astype(np.intp)
 
 
 def _mean_area(training: NDArray, test: NDArray) -> float:
-    """The mean AUC of classes, from the rows of each bin and class."""
+    """Return the mean AUC of classes from the counts of each bin and class."""
     n_training, prior = training.sum(axis=1, keepdims=True), training.sum(axis=0) / max(training.sum(), 1)
     chances = (training + PRIOR_ROWS * prior) / (n_training + PRIOR_ROWS)
     areas, weights = [], []
@@ -190,7 +193,7 @@ def _r_squared(predicted: Array, y: Array) -> float:
 
 
 def scores_alone(table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str) -> dict[str, float]:
-    """The score of each column alone."""
+    """Return the individual score of each column."""
     scorer = Scorer(y, task)
     return {name: scorer.table(features(table.select([name]), {name: kind})) for name, kind in kinds.items()}
 
@@ -201,7 +204,7 @@ def scores_alone(table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: st
 def formulas(
     table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str, alone: Mapping[str, float]
 ) -> list[Formula]:
-    """Sums, differences, products and ratios of columns that give the target away, though none does alone."""
+    """Find sums, differences, products and ratios of columns that leak the target although no single column does."""
     rows = sampled(len(table), FORMULA_ROWS)
     numbers = {
         name: values
@@ -228,7 +231,7 @@ def formulas(
 
 
 def _leak_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
-    """Numbers, truths and dates as numbers; None where most are missing, or all are the same."""
+    """Convert numbers, booleans or dates to numbers; return None if too many are missing or all are equal."""
     if kind in (DATE, TIMESTAMP):
         made = features(pa.table({"": column}), {"": kind})
         values = np.asarray(made.column(0).to_numpy()).astype(np.float64)
@@ -242,7 +245,7 @@ def _leak_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
 
 
 def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear | None:
-    """The fewest columns whose linear combination is the target, with their factors, the largest share first."""
+    """Fit the target by a linear combination and drop columns while it stays as good; largest terms come first."""
     X = np.column_stack([numbers[name] for name in names])
     rows = np.isfinite(X).all(axis=1) & np.isfinite(y)
     X, y = X[rows], y[rows]
@@ -258,7 +261,7 @@ def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear 
         return factors[:-1], _r_squared(Z[~half] @ factors, y[~half])
 
     factors, score = fitted(keep)
-    least = max(FORMULA_GIVES_AWAY, 1 - 2 * (1 - score) - 1e-9)  # no worse than with all columns
+    least = max(FORMULA_GIVES_AWAY, 1 - 2 * (1 - score) - 1e-9)  # not noticeably worse than with all columns
     while len(keep) > 1 and score >= FORMULA_GIVES_AWAY:
         fewer = np.delete(keep, np.abs(factors).argmin())
         of_fewer = fitted(fewer)
@@ -270,7 +273,7 @@ def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear 
 
 
 def _powers(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Formula]:
-    """A product of powers that is the target, such as price * number, or weight / height²."""
+    """Find a product of powers that equals the target, such as price * number or weight / height²."""
     logs = {name: np.where(numbers[name] > 0, np.log(np.maximum(numbers[name], 1e-300)), np.nan) for name in names}
     logs = {
         name: values
@@ -284,7 +287,7 @@ def _powers(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Fo
 
 
 def _as_formula(found: Linear | None, by_power: bool) -> list[Formula]:
-    """A linear combination, of numbers or of their logarithms, if a few columns are the target by it."""
+    """Return a linear combination of numbers or logarithms as a formula if few columns determine the target."""
     if found is None or found[2] < FORMULA_GIVES_AWAY or not 2 <= len(found[1]) <= MOST_TERMS:
         return []
     factors, names, score = found
@@ -292,7 +295,7 @@ def _as_formula(found: Linear | None, by_power: bool) -> list[Formula]:
 
 
 def _pairs(numbers: Mapping[str, Array], names: list[str], y: NDArray, task: str) -> list[Formula]:
-    """The sum, difference, product or ratio of two columns that says most about the target, if it says all."""
+    """Find the sum, difference, product or ratio of two columns with the best score, if it leaks the target."""
     scorer = Scorer(y, task)
     best: Formula | None = None
     for one, other in combinations(names, 2):
@@ -313,13 +316,13 @@ def _operations(one: str, other: str, numbers: Mapping[str, Array]) -> Iterator[
 
 
 def _written(factors: Array, names: list[str], by_power: bool) -> str:
-    """A formula as it would be typed; factors that are common to all terms are left out."""
+    """Format a formula without the factor that is common to all terms."""
     sizes = np.abs(factors)
     unit = 1.0 if by_power else sizes.max()
     is_plain = bool(np.all(np.abs(sizes / unit - np.round(sizes / unit)) < 0.02) and np.all(sizes > 0.5 * unit))
     if not is_plain:
         return ("a product of powers of " if by_power else "a sum of multiples of ") + ", ".join(map(repr, names))
-    order = np.argsort(factors < 0, kind="stable")  # what is subtracted, or divided by, comes last
+    order = np.argsort(factors < 0, kind="stable")  # subtracted terms and divisors come last
     text = ""
     for place in order:
         power = round(float(sizes[place] / unit))
@@ -330,27 +333,27 @@ def _written(factors: Array, names: list[str], by_power: bool) -> str:
 
 
 def perfect(scores: Mapping[str, float]) -> str | None:
-    """The name of a score that is perfect, or as good as that; None where none is."""
+    """Return the name of a score that is perfect or nearly perfect, or None."""
     least = {name: FORMULA_GIVES_AWAY for name in scores if name.startswith(("AUC", "R²"))} | {"accuracy": 1.0}
     return next((name for name, limit in least.items() if scores.get(name, 0.0) >= limit), None)
 
 
 LEAK, IDENTIFIER, TEXTS, TIME, GROUP = "likely leak", "likely identifier", "free text", "time", "groups"
 DUPLICATES, BALANCE, CELLS, WRITING = "duplicates", "target", "odd cells", "writing"
-# Rows that are looked at before a training; `inspect` looks at more.
+# The numbers of rows that are checked before training; `inspect` checks more.
 TRAINING_ROWS, COMPARED_ROWS = 5000, 20_000
-# The share of the gain of one column from which on it is named.
+# A column with at least this share of the gain is reported.
 ALL_GAIN = 0.99
-# Among classes that are texts, smaller numbers are seldom codes for missing.
+# Class labels that are smaller numbers are seldom missing-value codes.
 SMALLEST_CODE = 77
-# Words of the names of numbers that are times, if they never fall from row to row.
+# Words in names of numeric columns that mark times if the column never decreases.
 TIME_WORD = re.compile("date|datum|time|timestamp|zeit|year|jahr|annee|ano|day|tag|week|epoch")
 FEWEST_TIMES = 10
 
 
 @dataclass(frozen=True)
 class Target:
-    """The column to predict in the rows that have it."""
+    """The target column, restricted to rows that have a value."""
 
     name: str
     task: str
@@ -359,7 +362,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to look at: what kind it is of, and a sentence; a warning where scores mean nothing if it is true."""
+    """A finding with its kind and a sentence; it is a warning if it would invalidate the scores."""
 
     kind: str
     text: str
@@ -367,15 +370,15 @@ class Finding:
 
 
 def score_name(target: Target | None) -> str:
-    """What a column alone is measured by."""
+    """Return the name of the score of individual columns."""
     return "AUC" if target is not None and target.task == CLASSIFICATION else "rank R²"
 
 
-# Before a training --------------------------------------------------
+# Before training --------------------------------------------------
 
 
 def show_task(report: Report, task: Task, *, has_folds: bool = False) -> None:
-    """Print the facts about a task, and what the cheap checks find."""
+    """Print the facts about a task and the findings of fast checks."""
     findings = training_findings(task, holds_out=has_folds or bool(task.held_out.any()))
     report.facts(task.facts())
     report.warnings([finding.text for finding in findings if finding.is_warning])
@@ -383,7 +386,7 @@ def show_task(report: Report, task: Task, *, has_folds: bool = False) -> None:
 
 
 def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
-    """What the cheap checks find in the columns that a model is about to learn from."""
+    """Return the findings of fast checks of the columns to learn from."""
     card, table = task.card, task.columns
     name = str(card.target)
     target = Target(name, card.task, task.rows.y[: len(table)])
@@ -403,7 +406,7 @@ def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
 def leak_findings(
     table: pa.Table, kinds: Mapping[str, str], target: Target, most_rows: int
 ) -> tuple[dict[str, float], list[Finding]]:
-    """The score of each column alone, and the columns and formulas that give the target away."""
+    """Return the individual score of each column, and findings on columns and formulas that leak the target."""
     rows = sampled(len(table), most_rows)
     some, y = table.take(rows), target.y[rows]
     alone = scores_alone(some, kinds, y, target.task)
@@ -428,7 +431,7 @@ def _rounded(value: float) -> str:
 
 
 def code_findings(column: pa.ChunkedArray, target: Target) -> list[Finding]:
-    """Values of the target that look like codes for missing."""
+    """Return findings on values of the target that look like missing-value codes."""
     n_rows = len(column)
     if kind_of(column.type) == NUMBER:
         values = _numbers(column)
@@ -451,16 +454,16 @@ def code_findings(column: pa.ChunkedArray, target: Target) -> list[Finding]:
 
 
 def _is_code(label: str) -> bool:
-    """If a class is written as people write a missing value."""
+    """Return True if a class label looks like a missing-value code."""
     text = label.strip().lower()
     try:
         return is_usual_code(float(text)) and abs(float(text)) >= SMALLEST_CODE
     except ValueError:
-        return text in USUAL_CODES and not (len(text) == 1 and text.isalnum())  # "x" is a class of its own right
+        return text in USUAL_CODES and not (len(text) == 1 and text.isalnum())  # "x" may be a legitimate class
 
 
 def time_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
-    """Columns of dates, and what that means for held-out rows."""
+    """Return a finding on columns of times, with advice on held-out rows."""
     names = [name for name, kind in kinds.items() if kind in (DATE, TIMESTAMP)]
     rising = [name for name in names if _is_sorted(table[name])]
     numbers = [name for name, kind in kinds.items() if kind == NUMBER and any(map(TIME_WORD.fullmatch, words_of(name)))]
@@ -480,7 +483,7 @@ def _is_sorted(column: pa.ChunkedArray) -> bool:
 
 
 def group_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
-    """Identifiers of people or things that have several rows each."""
+    """Return a finding on identifiers of people or things with several rows each."""
     names = [name for name, kind in kinds.items() if is_group(table[name], kind, name)]
     if not names:
         return []
@@ -494,7 +497,7 @@ def group_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
 
 
 def _repeated_rows(table: pa.Table) -> list[Finding]:
-    """Rows that are there twice, of the columns that are learned from."""
+    """Return a finding on rows that are duplicates in the columns used."""
     rows = rows_to_compare(table.columns, COMPARED_ROWS)
     some = table if len(rows) == len(table) else table.take(rows)
     if not len(rows) or not (n := n_repeated(row_groups([column_codes(column) for column in some.columns]))):
@@ -506,7 +509,7 @@ def _repeated_rows(table: pa.Table) -> list[Finding]:
 
 
 def _codes_of_columns(table: pa.Table, kinds: Mapping[str, str], rows: NDArray[np.intp]) -> list[Finding]:
-    """Numbers that look like codes for missing, found in some rows and counted in all."""
+    """Return findings on missing-value codes in columns, which are detected in a sample and counted in all rows."""
     remarks = [
         (name, code_remark(code, int(np.count_nonzero(_numbers(table[name]) == code))))
         for name, kind in kinds.items()
@@ -517,16 +520,16 @@ def _codes_of_columns(table: pa.Table, kinds: Mapping[str, str], rows: NDArray[n
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """The finite numbers of a column."""
+    """Return the finite numbers of a column."""
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
     return values[np.isfinite(values)]
 
 
-# After a training --------------------------------------------------
+# After training --------------------------------------------------
 
 
 def score_warnings(scores: Scores, shares: Sequence[tuple[str, float]] = (), what: str = "The") -> list[str]:
-    """What to ask where a score is perfect, and where one column has nearly all of the gain."""
+    """Return warnings if a score is nearly perfect or if one column has nearly all of the gain."""
     found = []
     total = sum(share for _, share in shares)
     largest = max(shares, key=lambda pair: pair[1], default=("", 0.0))

@@ -1,4 +1,4 @@
-"""What is unusual in a column: codes for missing values, outliers, duplicates."""
+"""Unusual content of columns: missing-value codes, outliers and duplicates."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from fastens.table.columns.dates import elapsed_days, times_of
 Array = NDArray[np.float64]
 MIDNIGHT = " 00:00:00"
 N_FREQUENT = 8
-# Codes for missing: at least this many cells, and this far from the others, in units of their spread. Usual codes need
-# less, and so does the only negative number, in a share of the cells.
+# Missing-value codes occur in at least this many cells, at least this far from all other values in units of their
+# spread. Common codes need less, and so does a single negative number that occurs in this share of the cells.
 CODE_COUNT, CODE_DISTANCE = 5, 3.0
 USUAL_COUNT, USUAL_DISTANCE = 3, 0.5
 NEGATIVE_SHARE, NEGATIVE_DISTANCE = 0.01, 0.1
-# Usual codes that are not all sevens, eights or nines; beyond the last one any number is one.
+# Common codes other than repeated sevens, eights or nines. Numbers from FILL_VALUE on are always codes.
 USUAL_CODES = (96, 97, 98, 996, 997, 998, 9996, 9997, 9998, 32767, 32768, 65535, 2**31 - 1, 2**31, 2**32 - 1, 1e20)
 FILL_VALUE = 1e30
-# The most codes at one end; numbers are few below the second, and many beyond the third.
+# The maximum number of codes at one end, the minimum number of other values, and the limits below and above which
+# distinct values count as few and many.
 MOST_CODES, FEWEST_OTHERS, FEW_DISTINCT, MANY_DISTINCT = 4, 2, 8, 20
-# Cells so many times the width of the middle half away from it are far out.
+# Outliers are at least this many interquartile ranges beyond the quartiles.
 FAR = 10.0
 MOST_NAMED = 8
 MOSTLY_MISSING = 0.95
@@ -38,7 +39,7 @@ MOST_DISTINCT_FOR_SPELLINGS = 100_000
 
 @dataclass(frozen=True)
 class Remark:
-    """Something odd about a column: what it does, and what several columns do of which this is a detail of each."""
+    """A remark on a column, as a phrase for one column and for several, with a detail for each of several."""
 
     one: str
     many: str
@@ -47,7 +48,7 @@ class Remark:
 
 
 def remark_lines(remarks: Sequence[tuple[str, Remark]]) -> list[str]:
-    """A sentence for each remark on a column, one for all columns of which the same can be said."""
+    """Return remarks as sentences, with one sentence for all columns that share a remark."""
     alike: dict[str, list[tuple[str, Remark]]] = {}
     for name, remark in remarks:
         alike.setdefault(remark.many, []).append((name, remark))
@@ -63,7 +64,7 @@ def remark_lines(remarks: Sequence[tuple[str, Remark]]) -> list[str]:
 
 
 def share_text(n: float, n_rows: float, n_decimals: int = 1) -> str:
-    """A share in percent, which is neither 0 nor 100 % where it is not exactly that."""
+    """Format a share in percent; it is shown as 0 or 100 % only if it is exact."""
     share, least = n / n_rows, 10.0 ** -(n_decimals + 2)
     if 0 < share < least:
         return f"<{least:.{n_decimals}%}"
@@ -72,11 +73,11 @@ def share_text(n: float, n_rows: float, n_decimals: int = 1) -> str:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """One column: its kind, missing and different values; of numbers the quartiles, of others the frequent values.
+    """Facts about a column: its kind, missing and distinct values, and quartiles or frequent values.
 
-    `quartiles` are the least value, the three quartiles and the largest one; `frequent` pairs of a value and how often
-    it is there, most frequent first; `values` are numbers, and `days` dates as days since 1970, without the missing
-    ones.
+    `quartiles` are the minimum, the three quartiles and the maximum. `frequent` contains pairs of a value and its
+    count, most frequent first. `values` are numbers and `days` are dates as days since 1970, both without missing
+    values.
     """
 
     name: str
@@ -93,7 +94,7 @@ class ColumnFacts:
 
 
 def column_facts(table: pa.Table, name: str) -> ColumnFacts:
-    """The facts about one column."""
+    """Return the facts about one column."""
     column = table[name]
     kind = kind_of(column.type)
     is_nan = pa.types.is_floating(column.type)
@@ -129,7 +130,7 @@ def _is_countable(type_: pa.DataType) -> bool:
 
 
 def _frequent(present: pa.ChunkedArray) -> list[tuple[str, int]]:
-    """The most frequent values and how often they are there; of equally many the first in the table."""
+    """Return the most frequent values with their counts; ties are ordered by first occurrence."""
     counted = present.value_counts()
     if isinstance(counted, pa.ChunkedArray):
         counted = counted.combine_chunks()
@@ -140,7 +141,7 @@ def _frequent(present: pa.ChunkedArray) -> list[tuple[str, int]]:
 
 
 def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
-    """What the counts say."""
+    """Return remarks on columns that are empty, constant or mostly missing."""
     if n_missing == n_rows:
         return [Remark("holds nothing", "hold nothing")]
     if n_distinct == 1 and n_missing == 0:
@@ -154,7 +155,7 @@ def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
 
 
 def _odd_numbers(values: Array) -> list[Remark]:
-    """Values that stand for something else, and values far from the others."""
+    """Return remarks on infinite values, missing-value codes and outliers."""
     found = []
     if not np.isfinite(values).all():
         cells = f"{np.count_nonzero(~np.isfinite(values)):,} cells"
@@ -167,7 +168,7 @@ def _odd_numbers(values: Array) -> list[Remark]:
 
 
 def code_remark(code: float, n_cells: int) -> Remark:
-    """That a number is there again and again far from the others, and the option that reads it as missing."""
+    """Return a remark on a missing-value code, with the option that reads it as missing."""
     advice = f"far from all other values: a code for missing? --missing={code:.15g}"
     return Remark(
         f"is {code:.15g} in {n_cells:,} cells, {advice}",
@@ -178,7 +179,7 @@ def code_remark(code: float, n_cells: int) -> Remark:
 
 
 def _outliers(values: Array) -> list[Remark]:
-    """Few cells far from the others."""
+    """Return a remark on outliers, if there are few."""
     low, high = np.quantile(values, [0.25, 0.75]) if len(values) else (0.0, 0.0)
     far = (values < low - FAR * (high - low)) | (values > high + FAR * (high - low))
     if not (high > low and 0 < far.sum() <= max(1, 0.01 * len(values))):
@@ -190,7 +191,7 @@ def _outliers(values: Array) -> list[Remark]:
 
 
 def missing_codes(values: Array) -> list[float]:
-    """Numbers at the ends of a range that are there again and again, far from all others: codes for missing."""
+    """Return missing-value codes: repeated numbers at either end of the range, far from all others."""
     distinct, counts = np.unique(values, return_counts=True)
     found: list[float] = []
     while n := _n_codes(distinct, counts) or -_n_codes(distinct[::-1], counts[::-1]):
@@ -201,7 +202,7 @@ def missing_codes(values: Array) -> list[float]:
 
 
 def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
-    """How many of the first numbers, the lowest or the highest ones, are codes."""
+    """Return how many of the first numbers, which are the lowest or the highest, are codes."""
     n_usual = 0
     while n_usual < min(MOST_CODES, len(distinct)) and is_usual_code(distinct[n_usual]):
         n_usual += 1
@@ -219,19 +220,19 @@ def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
 
 
 def _apart(distinct: Array, n: int) -> tuple[float, float, int]:
-    """How far the first n numbers are from the others, how far these spread, and how many they are."""
+    """Return the gap between the first n numbers and the others, and the spread and the number of the others."""
     others = distinct[n:]
     return (abs(others[0] - distinct[n - 1]), float(np.ptp(others)), len(others)) if len(others) else (0.0, 0.0, 0)
 
 
 def _central_spread(distinct: Array, counts: NDArray[np.intp]) -> float:
-    """The spread of numbers without their outermost hundredths."""
+    """Return the spread of numbers without the extreme 1 % at each end."""
     places = np.searchsorted(np.cumsum(counts) / counts.sum(), [0.01, 0.99]).clip(max=len(distinct) - 1)
     return float(abs(distinct[places[1]] - distinct[places[0]]))
 
 
 def is_usual_code(value: float) -> bool:
-    """If a number is what people and instruments write for a missing value: 99, -77, 8888, -9, -32768, 1e20."""
+    """Return True if a number is a common missing-value code, such as 99, -77, 8888, -9, -32768 or 1e20."""
     size = abs(float(value))
     digits = f"{size:.12e}".partition("e")[0].replace(".", "").rstrip("0")
     is_repeated = len(digits) > 1 and digits in (digits[0] * len(digits)) and digits[0] in "789"
@@ -239,13 +240,13 @@ def is_usual_code(value: float) -> bool:
 
 
 def _odd_spellings(present: pa.ChunkedArray) -> list[Remark]:
-    """Categories that differ only by case or blanks."""
+    """Return a remark on categories that differ only by case or whitespace."""
     distinct = [str(value) for value in present.unique().to_pylist()]
     by_spelling: dict[str, list[str]] = {}
     for value in distinct:
         by_spelling.setdefault(" ".join(value.casefold().split()), []).append(value)
     same = [values for values in by_spelling.values() if len(values) > 1]
-    # Names may differ by case; of categories it is a mistake.
+    # Names may legitimately differ only by case, but for categories this is a mistake.
     if not same or len(distinct) > len(present) // 2:
         return []
     more = f", and {len(same) - 1:,} more such groups" if len(same) > 1 else ""
@@ -253,16 +254,16 @@ def _odd_spellings(present: pa.ChunkedArray) -> list[Remark]:
     return [Remark(f"has {text}: {listed(same[0])}{more}", f"have {text}", listed(same[0]))]
 
 
-# Beyond this the numbers of groups are numbered anew, long before they overflow.
+# Group numbers are compacted above this limit, before they can overflow.
 MOST_GROUPS = 2**62
-# So many different values are in the same order by chance less than once in ten thousand pairs of columns.
+# This many distinct values have the same order by chance in less than one of ten thousand pairs of columns.
 FEWEST_IN_ORDER = 8
-# The columns that rows are chosen by where not all are compared.
+# The number of columns whose hashes select rows if not all rows are compared.
 HASHED = 4
 
 
 def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """A number for each different value, 0 for a missing one; nested values by what they show."""
+    """Return a number for each distinct value and 0 for missing values; nested values are compared as text."""
     if pa.types.is_nested(column.type):
         column = pa.chunked_array([pa.array([str(value) for value in python_values(column)])])
     if pa.types.is_null(column.type):
@@ -276,7 +277,7 @@ def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The same number for rows that are equal in every column."""
+    """Return group numbers, which are equal for rows that are equal in all columns."""
     groups, n_groups = codes[0], int(codes[0].max(initial=0)) + 1
     for own in codes[1:]:
         n_values = int(own.max(initial=0)) + 1
@@ -288,9 +289,9 @@ def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def rows_to_compare(columns: Sequence[pa.ChunkedArray], most: int) -> NDArray[np.intp]:
-    """All rows, or about `most` of them, equal rows together: rows whose first values have certain hashes.
+    """Return all rows, or about `most` rows selected by a hash of the first columns, which keeps duplicates together.
 
-    None of them where the first columns have too few values to choose by.
+    The result is empty if the first columns have too few distinct values for such a selection.
     """
     n_rows = len(columns[0])
     if n_rows <= most:
@@ -304,22 +305,22 @@ def rows_to_compare(columns: Sequence[pa.ChunkedArray], most: int) -> NDArray[np
 
 
 def n_repeated(groups: NDArray[np.int64]) -> int:
-    """How many rows are equal to an earlier one."""
+    """Return the number of rows that are equal to an earlier row."""
     return len(groups) - len(np.unique(groups))
 
 
 def n_contradicting(groups: NDArray[np.int64], target: NDArray[np.int64]) -> int:
-    """How many rows are equal to others but for the target."""
+    """Return the number of rows that are equal to others except in the target."""
     pairs = np.unique(np.column_stack([groups, target]), axis=0)
     several = np.bincount(pairs[:, 0]) > 1
     return int(np.count_nonzero(several[groups]))
 
 
 def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple[str, str]]:
-    """Columns that say the same as an earlier one, in other words perhaps: pairs of names, the earlier one first.
+    """Return pairs of columns that are equal up to a renaming of values, the earlier column first.
 
-    `codes` are those of all columns. Where most values are different, any two columns have a value of the one for each
-    of the other; so these must also be in the same order, or in the reverse one.
+    `codes` are the codes of all columns. If most values are distinct, any two columns map to each other one to one, so
+    such columns must also have the same or the reverse order.
     """
     rows = np.unique(row_groups(codes), return_index=True)[1]
     found: dict[bytes, str] = {}
@@ -344,7 +345,7 @@ def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple
 
 
 def _order(column: pa.ChunkedArray, is_missing: NDArray[np.bool_]) -> NDArray[np.int32] | None:
-    """The ranks of different values, up or down; none of few values, whose order may be chance, or of lists."""
+    """Return the ranks of values, ascending or descending, or None for lists and for too few values."""
     if np.count_nonzero(~is_missing) < FEWEST_IN_ORDER:
         return None
     if pa.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""The inspection of a table, and its text."""
+"""Inspection of a table, and its output as text."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from fastens.cli.table.columns import DESCRIPTIONS, TEXT, UNUSABLE, column_kinds
 from fastens.cli.table.notes import identifier, range_text, text_notes
 from fastens.cli.table.target import CLASSIFICATION
 
-# A class is rare with fewer rows than this share of what it had were all classes equal, or than this number.
+# A class is rare if it has fewer rows than this share of the mean class size, or fewer than this number.
 RARE_SHARE, RARE_ROWS = 0.2, 10
 SKEWED = 5.0
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """All facts about a table, and what stands out; `alone` is the score of each column alone."""
+    """All facts about a table and all findings; `alone` contains the individual score of each column."""
 
     n_rows: int
     columns: list[ColumnFacts]
@@ -58,7 +58,7 @@ class Inspection:
 
 
 def inspected(table: pa.Table, target: Target | None, notes: list[str]) -> Inspection:
-    """Look at every column, and at all of them together; notes are those of the reading."""
+    """Inspect all columns, individually and together; `notes` are the notes from reading the table."""
     columns = [column_facts(table, name) for name in table.column_names]
     others = table if target is None else table.drop_columns([target.name])
     kinds = {name: kind for name, kind in column_kinds(others, []).items() if kind != UNUSABLE}
@@ -90,7 +90,7 @@ def _identifiers(table: pa.Table, kinds: dict[str, str]) -> list[Finding]:
 
 
 def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> list[Finding]:
-    """Rows that are there twice, rows that contradict each other, columns that say the same."""
+    """Return findings on duplicate rows, contradictory rows and equivalent columns."""
     codes = [column_codes(column) for column in others.columns]
     if not codes:
         return []
@@ -107,7 +107,7 @@ def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> lis
 
 
 def _balance(target: Target | None) -> list[Finding]:
-    """Rare classes, or a target with a long tail."""
+    """Return a finding on rare classes or on a target with a long tail."""
     if target is None:
         return []
     if target.task != CLASSIFICATION:
@@ -129,12 +129,12 @@ def _balance(target: Target | None) -> list[Finding]:
 
 MOST_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
 CONTENTS = "range, or what is frequent"
-WIDE = 62  # characters of a terminal with room for what a column holds
+WIDE = 62  # minimum terminal width for a column with the contents
 KINDS = {**DESCRIPTIONS, TEXT: "categories"}
 
 
 def print_inspection(report: Report, found: Inspection, title: str) -> None:
-    """Print all of it."""
+    """Print the inspection."""
     report.facts(table_facts(found, title))
     report.title("Columns")
     headers = ["holds", "missing", "different", *([f"{score_name(found.target)} alone"] if found.alone else [])]
@@ -164,13 +164,13 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
 
 
 def _cells(found: Inspection, facts: ColumnFacts) -> list[str]:
-    """What a column holds, how much of it is missing, how many values it has, and what it says alone."""
+    """Return the cells for a column: kind, missing share, number of values and individual score."""
     alone = [_alone(found, facts.name)] if found.alone else []
     return [KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}", *alone]
 
 
 def table_facts(found: Inspection, title: str) -> list[tuple[str, str]]:
-    """The size of the table and its target, each as a name and a text."""
+    """Return facts about the size of the table and its target as pairs of name and text."""
     kinds = [KINDS.get(facts.kind, facts.kind) for facts in found.columns]
     counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
     facts = [
@@ -187,14 +187,14 @@ def table_facts(found: Inspection, title: str) -> list[tuple[str, str]]:
 
 
 def missing_share(facts: ColumnFacts) -> str:
-    """The share of missing cells."""
+    """Format the share of missing cells."""
     if facts.n_missing == 0:
         return NO_VALUE
     return share_text(facts.n_missing, facts.n_rows)
 
 
 def contents(facts: ColumnFacts) -> str:
-    """The range of numbers and dates with the median, the most frequent ones of other values."""
+    """Describe the contents of a column: a range, with the median of numbers, or the most frequent values."""
     if facts.quartiles is not None:
         low, _, middle, _, high = facts.quartiles
         return range_text(low, high, "median", middle)

@@ -1,4 +1,4 @@
-"""Model files, and predictions for the rows of a table."""
+"""Loading of model files, and prediction for the rows of a table."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from fastens.cli.table.split import KEY, ModelCard, Split
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 from fastens.files import TableSchema
 
-# Kinds of columns that are not read where no tree splits on them.
+# Kinds of columns that are not read if no tree splits on them.
 _UNREAD = (NUMBER, TEXT, BOOLEAN)
 
 
 def load_model(path: str) -> tuple[Any, ModelCard]:
-    """The model in a file and its card; a model saved from Python has a card without a target."""
+    """Load a model and its card; a model that was saved from Python has a card without a target."""
     try:
         model = fastens.load(path)
     except FileNotFoundError as error:
@@ -49,12 +49,12 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
 
 
 def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
-    """The columns of a new table as the model was trained on them, whatever their order and whatever else there is."""
+    """Return the features of a new table; its columns may have any order, and extra columns are ignored."""
     return features(table, feature_kinds(model, card, table))
 
 
 def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, str]:
-    """The columns that a model needs of a table, and what they hold; CommandError where one is not there."""
+    """Return the kinds of the columns that a model needs; raise CommandError if the table lacks one."""
     kinds = card.kinds or _kinds_by_name(model, table)
     missing = [name for name in kinds if name not in table.column_names]
     if missing:
@@ -64,7 +64,7 @@ def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, 
 
 
 def read_columns(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[str]:
-    """The columns whose values predictions depend on, at least one: not those that no tree splits on."""
+    """Return the columns that predictions depend on, at least one; columns without splits are left out."""
     names = features(table, kinds).column_names
     split_on = _split_on(model)
     if split_on is None or len(names) != model.n_features_in_:
@@ -75,7 +75,7 @@ def read_columns(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[
 
 
 def _split_on(model: Any) -> list[int] | None:
-    """The features that trees split on; None for a model that depends on others besides."""
+    """Return the features that trees split on, or None if the model also depends on others."""
     if not hasattr(model, "_ensemble") or (hasattr(model, "_statistics_arrays") and model._statistics_arrays()):
         return None
     feature = model._ensemble.feature
@@ -84,14 +84,14 @@ def _split_on(model: Any) -> list[int] | None:
 
 @lru_cache(maxsize=16)
 def unread(type_: pa.DataType, n_rows: int) -> pa.Array:
-    """What stands for the values of a column that is not read."""
+    """Return placeholders for the values of a column that is not read."""
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return pa.array(np.zeros(n_rows, dtype=type_.to_pandas_dtype()))
     return pa.nulls(n_rows, type_)
 
 
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
-    """For a model that was saved from Python: its columns by name, or all of them in order."""
+    """Return the kinds of the columns of a model that was saved from Python, by name or in order."""
     if hasattr(model, "most_informative_terms"):
         return {_column_of_texts(model): WORDS}
     needed = ["predict", "n_features_in_", *(["classes_"] if is_classifier(model) else [])]
@@ -103,26 +103,26 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
 
 
 def _column_of_texts(model: Any) -> str:
-    """The column that a model of texts was fitted on."""
+    """Return the column that a text model was fitted on."""
     if model._column is None:
         raise CommandError("TextClassifier was fitted on texts without the name of a column; fit it on a table")
     return str(model._column)
 
 
 def table_schema(card: ModelCard) -> TableSchema:
-    """How the table of training was read, and so every later one is."""
+    """Return the schema of the training table, which is used for all later tables."""
     return TableSchema.from_dict(card.schema)
 
 
 def probabilities(model: Any, X: pa.Table) -> NDArray:
-    """Probabilities of the classes; all on the class predicted where a model, such as a hard vote, gives none."""
+    """Return class probabilities; models without them, such as hard voting, give 1 to the predicted class."""
     if hasattr(model, "predict_proba"):
         return model.predict_proba(X)
     return (np.asarray(model.predict(X))[:, None] == model.classes_).astype(np.float64)
 
 
 def predicted_values(model: Any, X: pa.Table) -> NDArray:
-    """Probabilities, one column per class, or values."""
+    """Return class probabilities, one column per class, or predicted values."""
     try:
         return probabilities(model, X) if is_classifier(model) else model.predict(X)
     except ValueError as error:
@@ -130,7 +130,7 @@ def predicted_values(model: Any, X: pa.Table) -> NDArray:
 
 
 def values_of_one_output(model: Any, X: pa.Table) -> NDArray:
-    """The same of a model of one output; CommandError for several quantiles or targets."""
+    """Return the predicted values; raise CommandError if the model has several quantiles or targets."""
     found = predicted_values(model, X)
     if isinstance(found, list) or (not is_classifier(model) and found.ndim > 1):
         raise CommandError(f"{type(model).__name__} has several outputs; only fastens predict is for such models")

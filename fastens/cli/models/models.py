@@ -1,4 +1,4 @@
-"""The models that commands offer, and their parameters as options."""
+"""Model families of the command line, and their parameters as options."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ TEXT = "text"
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of model."""
+    """A family of models."""
 
     title: str
     classifier: Callable[..., Any] | None
     regressor: Callable[..., Any] | None
-    unit: str = "rounds"  # what `n_estimators` counts
-    is_composed: bool = False  # made of other families, whose time it takes
-    is_special: bool = False  # compared with others only by name
+    unit: str = "rounds"  # the unit of `n_estimators`
+    is_composed: bool = False  # combines models of other families and costs the sum of their times
+    is_special: bool = False  # compared with other families only if it is named
 
     def estimator(self, task: str) -> Callable[..., Any] | None:
-        """The class for a task."""
+        """Return the class for a task."""
         return self.classifier if task == CLASSIFICATION else self.regressor
 
 
@@ -56,7 +56,7 @@ FAMILIES = {
     "network": Family("Bayesian network", partial(fastens.BayesianNetwork, max_bins=8), None),
     "voting": Family(
         "average of several models",
-        # Soft: the commands report probabilities.
+        # Soft voting is used because the commands report probabilities.
         partial(fastens.VotingClassifier, voting="soft"),
         fastens.VotingRegressor,
         is_composed=True,
@@ -89,7 +89,7 @@ FAMILIES = {
     ),
     "version-space": Family(
         "conjunctions of values, by their posterior",
-        # Without noise one wrong label leaves no conjunction.
+        # Without noise, a single wrong label would exclude all conjunctions.
         partial(fastens.VersionSpaceClassifier, noise=0.1),
         None,
         is_special=True,
@@ -102,7 +102,7 @@ FAMILIES = {
     TEXT: Family("naive Bayes on the words of a text", fastens.TextClassifier, None),
 }
 
-# The estimators that a table with a target is not enough for, by what they are asked for as, and what to do.
+# Estimators that the commands do not support, by the name a user may try, with the alternative.
 ELSEWHERE: dict[str, tuple[type, str]] = {
     "ranker": (
         fastens.GradientBoostingRanker,
@@ -129,7 +129,7 @@ ELSEWHERE: dict[str, tuple[type, str]] = {
 
 
 def known_family(name: str) -> str:
-    """The name, if it is that of a family; else a CommandError with what to do."""
+    """Return the name of a family; raise CommandError with advice if there is no such family."""
     if name in ELSEWHERE:
         raise CommandError(f"--model {name}: {ELSEWHERE[name][1]}")
     if name not in FAMILIES:
@@ -138,32 +138,32 @@ def known_family(name: str) -> str:
 
 
 def families(task: str) -> dict[str, Callable[..., Any]]:
-    """The classes that learn a task from the columns of a table, by the names of their families."""
+    """Return the classes that learn a task from the columns of a table, by family."""
     classes = {name: family.estimator(task) for name, family in FAMILIES.items() if name != TEXT}
     return {name: estimator for name, estimator in classes.items() if estimator is not None}
 
 
 def quick_families(task: str) -> list[str]:
-    """The names of those that do not take the time of several others."""
+    """Return the names of the families that do not combine several other models."""
     return [name for name in families(task) if not FAMILIES[name].is_composed and not FAMILIES[name].is_special]
 
 
 def estimator_class(name: str, task: str) -> Callable[..., Any]:
-    """The class of a family for a task."""
+    """Return the class of a family for a task."""
     estimator = FAMILIES[name].estimator(task)
     if estimator is None:
         raise CommandError(f"--model {name} does not do {task}; these do: {', '.join(families(task))}")
     return estimator
 
 
-# Where argparse keeps the parameters, apart from the other options.
+# Prefix of the parameters in the argparse namespace, which separates them from other options.
 _PLACE = "parameter "
 _DIRECTION = re.compile(r"(.+?):\s*([+-]?1|0)\s*(?:,|$)", re.DOTALL)
 
 
 @contextmanager
 def _rule(words: str, text: str) -> Iterator[None]:
-    """An error that says what the value of an option must be."""
+    """Return the error for an invalid value of an option."""
     try:
         yield
     except ValueError as error:
@@ -171,41 +171,41 @@ def _rule(words: str, text: str) -> Iterator[None]:
 
 
 def whole_or_none(text: str) -> int | None:
-    """A whole number, or None for "none"."""
+    """Parse an integer, or None from "none"."""
     with _rule("a whole number or none", text):
         return None if text.lower() == "none" else int(text)
 
 
 def count_or_share(text: str) -> int | float:
-    """A whole number is a count, a number with a point a share."""
+    """Parse a count from an integer, or a fraction from a number with a decimal point."""
     with _rule("a count or a share", text):
         return int(text) if text.isdecimal() else float(text)
 
 
 def amount(text: str) -> int | float | str | None:
-    """A count, a share, None for "none", or a word such as "sqrt"."""
+    """Parse a count, a fraction, None from "none", or a word such as "sqrt"."""
     if text.lower() == "none":
         return None
     return text if text[:1].isalpha() else count_or_share(text)
 
 
 def switch_or_word(text: str) -> bool | str:
-    """True for "yes", False for "no", or another word."""
+    """Parse True from "yes", False from "no", or another word."""
     return {"yes": True, "no": False}.get(text.lower(), text)
 
 
 def names(text: str) -> list[str]:
-    """Names separated by commas."""
+    """Parse names separated by commas."""
     return [name.strip() for name in text.split(",")]
 
 
 def stop_words(text: str) -> str | list[str]:
-    """The name of a list of words, or words separated by commas."""
+    """Parse the name of a list of stop words, or words separated by commas."""
     return names(text) if "," in text else text
 
 
 def directions(text: str) -> dict[str, int]:
-    """Columns and directions, as in "area:+1,age:-1"; a column may have commas and colons in its name."""
+    """Parse columns and directions, as in "area:+1,age:-1"; names may contain commas and colons."""
     found = _DIRECTION.findall(text)
     if not found or _DIRECTION.sub("", text).strip():
         raise argparse.ArgumentTypeError(f"must be COLUMN:+1 or COLUMN:-1, separated by commas; got {text!r}")
@@ -213,7 +213,7 @@ def directions(text: str) -> dict[str, int]:
 
 
 def word_range(text: str) -> tuple[int, int]:
-    """Fewest and most words, as in "1-2"; one number is both."""
+    """Parse the minimum and maximum number of words, as in "1-2"; a single number is both."""
     first, _, last = text.partition("-")
     with _rule("two whole numbers, as 1-2", text):
         return int(first), int(last or first)
@@ -221,10 +221,10 @@ def word_range(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of estimators that the command line offers, with their own defaults.
+    """A parameter of estimators that is available as an option, with the estimators' defaults.
 
-    A parameter without `parse` is a switch. The option has the parameter's name, unless another is given. A name with a
-    point is that of an option of a record, such as "categories.encoding".
+    A parameter without `parse` is a switch. The option has the name of the parameter unless another name is given. A
+    name with a dot belongs to a field of an options class, such as "categories.encoding".
     """
 
     name: str
@@ -235,11 +235,11 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """The option on the command line."""
+        """The name of the option on the command line."""
         return "--" + (self.option_name or self.name.replace("_", "-"))
 
 
-# By subject, as `fastens train --help` lists them.
+# The parameters by subject, in the order of `fastens train --help`.
 GROUPS = {
     "size of the model": (
         Parameter("n_estimators", int, "N", "rounds of boosting, trees of a forest, members of a bag"),
@@ -356,7 +356,7 @@ PARAMETERS = tuple(parameter for group in GROUPS.values() for parameter in group
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Add `--model` and an option for every parameter; those that are not given are left to the estimator."""
+    """Add `--model` and an option for each parameter; the estimator provides the defaults."""
     text = f"kind of model, one of those below (default: {DEFAULT})"
     parser.add_argument("--model", metavar="KIND", help=text)
     width = max(map(len, FAMILIES)) + 2
@@ -387,7 +387,7 @@ def _add(parameter: Parameter, group: argparse._ArgumentGroup) -> None:
 
 
 def chosen_model(options: argparse.Namespace) -> str:
-    """The family that is asked for: by name, or by a column of texts."""
+    """Return the requested family, given by name or by a column of texts."""
     if options.text is None:
         if options.model == TEXT:
             raise CommandError("--model text needs --text COL, the column with the texts")
@@ -398,7 +398,7 @@ def chosen_model(options: argparse.Namespace) -> str:
 
 
 def make_model(task: str, options: argparse.Namespace) -> Any:
-    """The estimator for the task, with the parameters given on the command line."""
+    """Return the estimator for the task with the parameters from the command line."""
     name = chosen_model(options)
     estimator = estimator_class(name, task)
     known = _signature(estimator)
@@ -425,7 +425,7 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
 
 
 def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Callable[..., Any]:
-    """What makes the estimator, by its quality where one is asked for."""
+    """Return the constructor of the estimator, or its `with_quality` if a quality is requested."""
     quality, seconds = getattr(options, "quality", None), getattr(options, "time_limit", None)
     if quality is None:
         if seconds is not None and "quality" in vars(options):
@@ -437,7 +437,7 @@ def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Calla
 
 
 def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Fit, with an error about a parameter, the table or a disk turned into a line for the user."""
+    """Fit the model; convert errors about parameters, the table or the disk to one-line errors."""
     try:
         return model.fit(*args, **kwargs)
     except OSError as error:
@@ -448,7 +448,7 @@ def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
-    """Members of a composed model, each with the defaults of its family."""
+    """Return the members of a composed model, each with the defaults of its family."""
     known = families(task)
     for name in wanted:
         if name not in known:
@@ -458,7 +458,7 @@ def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
 
 @cache
 def _signature(estimator: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters of an estimator and their defaults, with those of records."""
+    """Return the defaults of an estimator's parameters, including the fields of its options classes."""
     found = {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}
     return found | {
         f"{name}.{option}": value
@@ -474,7 +474,7 @@ def _rules(estimator: Any) -> Mapping[str, Rule]:
 
 
 def _shown_defaults(name: str) -> str:
-    """The default of a parameter: one, where all models that have the parameter agree, else one for each."""
+    """Describe the default of a parameter, by family if families differ."""
     found: dict[str, list[str]] = {}
     for family, kind in FAMILIES.items():
         known: list[str] = []
@@ -489,7 +489,7 @@ def _shown_defaults(name: str) -> str:
 
 
 def _shown(default: Any) -> str:
-    """A default as it would be typed on the command line."""
+    """Return a default in the form in which it is typed on the command line."""
     words = {None: "none", True: "yes", False: "no"}
     if default is None or isinstance(default, bool):
         return words[default]

@@ -1,1 +1,1 @@
-"""The report of `fastens explain`: one page of HTML that needs nothing else."""
+"""HTML reports as single self-contained pages."""

@@ -1,4 +1,4 @@
-"""Charts of the HTML report as SVG, and the markup around them."""
+"""SVG charts of the HTML report, and the markup around them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fastens.inspection.plotting import shortened
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that already is HTML and must not be escaped."""
 
     __slots__ = ()
 
 
 def element(name: str, *content: str | Iterable[str], **attributes: object) -> Html:
-    """An element with its content; an attribute's trailing underscore is dropped, other underscores become hyphens."""
+    """Return an element; trailing underscores of attributes are dropped, and others become hyphens."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
@@ -36,7 +36,7 @@ def element(name: str, *content: str | Iterable[str], **attributes: object) -> H
 
 
 def joined(*content: str | Iterable[str]) -> Html:
-    """Pieces one after the other, those that are plain text escaped."""
+    """Concatenate pieces of content and escape plain text."""
     parts: list[str] = []
     for piece in content:
         if isinstance(piece, Html):
@@ -49,7 +49,7 @@ def joined(*content: str | Iterable[str]) -> Html:
 
 
 def table(head: list[str], rows: Iterable[list[str]], class_: str | None = None) -> Html:
-    """A table; the first cell of every row is its heading."""
+    """Return a table; the first cell of each row is its heading."""
     top = element("tr", (element("th", cell, scope="col") for cell in head))
     lines = (
         element("tr", element("th", row[0], scope="row"), (element("td", cell) for cell in row[1:])) for row in rows
@@ -58,7 +58,7 @@ def table(head: list[str], rows: Iterable[list[str]], class_: str | None = None)
 
 
 def wide_table(head: Html, rows: Iterable[Html], class_: str | None = None) -> Html:
-    """A table of rows made already, that scrolls by itself where it is too wide for the page."""
+    """Return a table of given rows that scrolls horizontally if it is too wide for the page."""
     whole = element("table", element("thead", head), element("tbody", rows), class_=class_)
     return element("div", whole, class_="wide")
 
@@ -72,14 +72,14 @@ N_SHADES = 9
 
 @dataclass(frozen=True)
 class Range:
-    """The part of a number line that an axis shows."""
+    """The range of an axis."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, *values: ArrayLike, margin: float = 0.04) -> Range:
-        """All of these finite numbers, and some room beside them."""
+        """Return the range of all finite numbers plus a margin."""
         numbers = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in values])
         numbers = numbers[np.isfinite(numbers)]
         low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 1.0)
@@ -87,7 +87,7 @@ class Range:
         return cls(low - padding, high + padding)
 
     def ticks(self, most: int) -> list[float]:
-        """Round numbers inside, about so many."""
+        """Return about `most` round numbers within the range."""
         width = (self.high - self.low) / max(most, 1)
         power = 10.0 ** (math.floor(math.log10(width)) - 1)
         for step in (power * factor for factor in (5, 10, 20, 50, 100, 200)):
@@ -98,14 +98,14 @@ class Range:
 
 
 def short(value: float, digits: int = 4) -> str:
-    """A number of few characters: 12k, 3.5M, 0.25."""
+    """Format a number with few characters: 12k, 3.5M, 0.25."""
     value = float(f"{value:.{digits}g}")
     power, letter = _unit(value, min(1e4, 10.0**digits))
     return f"{value / power:.{digits}g}{letter}".replace("-", MINUS)
 
 
 def steps_text(values: ArrayLike) -> list[str]:
-    """Signed numbers in one unit, with the decimals that the largest of them is worth: +51.1k, −9.7k."""
+    """Format signed numbers in a common unit, with decimals that suit the largest: +51.1k, −9.7k."""
     numbers = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(numbers).max(initial=0)) or 1.0
     power, letter = _unit(largest, 1e3)
@@ -114,15 +114,15 @@ def steps_text(values: ArrayLike) -> list[str]:
 
 
 def _unit(value: float, first: float) -> tuple[float, str]:
-    """What a number is divided by, and the letter that says so; thousands from the first on."""
+    """Return the unit of a number and its letter; thousands are used from `first` on."""
     found = ((power, letter) for power, letter in ((1e9, "G"), (1e6, "M")) if abs(value) >= power)
     return next(found, (1e3, "k") if abs(value) >= first else (1.0, ""))
 
 
 class Chart:
-    """Axes to draw in, of `size` (width, height); coordinates are those of the data.
+    """Axes of `size` (width, height) for drawing in data coordinates.
 
-    `x_ticks` and `y_ticks` are pairs (position, text) of an axis that does not show numbers.
+    `x_ticks` and `y_ticks` are pairs (position, text) for an axis that does not show numbers.
     """
 
     def __init__(
@@ -152,43 +152,43 @@ class Chart:
             self._line(self._across(place), self.bottom, self._across(place), self.bottom + 4, "axis")
             self._text(self._across(place), self.bottom + 17, text, "tick middle")
         self._line(self.left, self.bottom, self.right, self.bottom, "axis")
-        # Below the axis, moved as far as a long label needs to stay inside.
+        # The label is below the axis, shifted if it is long so that it stays inside the drawing.
         half = min(CHARACTER * len(labels[0]) / 2, self.width / 2)
         centre = min(max((self.left + self.right) / 2, half), self.width - half)
         self._text(centre, self.height - 5, labels[0], "label middle")
         self._text(2, 13, labels[1], "label")
 
     def line(self, x: ArrayLike, y: ArrayLike, style: str) -> None:
-        """A line through points."""
+        """Draw a line through points."""
         self._path(x, y, f"line {style}", "L")
 
     def dots(self, x: ArrayLike, y: ArrayLike, style: str) -> None:
-        """Dots, as one path of strokes without length whose round caps are seen: a few bytes each."""
+        """Draw dots as one path of zero-length strokes with round caps, which takes a few bytes per dot."""
         self._path(x, y, f"dots {style}", "")
 
     def dot(self, x: float, y: float, style: str, title: str, radius: float = 4.0) -> None:
-        """A single dot with a tooltip."""
+        """Draw a single dot with a tooltip."""
         circle = {"cx": _n(self._across(x)), "cy": _n(self._down(y)), "r": _n(radius), "class_": f"dot {style}"}
         self._parts.append(element("circle", element("title", title), **circle))
 
     def area(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, style: str) -> None:
-        """What lies between two lines."""
+        """Fill the area between two lines."""
         x = np.asarray(x, dtype=np.float64)
         self._path(np.append(x, x[::-1]), np.append(low, np.asarray(high)[::-1]), f"area {style}", "L")
 
     def bar(self, x: tuple[float, float], y: tuple[float, float], style: str, title: str) -> None:
-        """A rectangle between two corners."""
+        """Draw a rectangle between two corners."""
         across, down = sorted(map(self._across, x)), sorted(map(self._down, y))
         corner = {"x": _n(across[0]), "y": _n(down[0]), "rx": "1.5"}
         size = {"width": _n(max(across[1] - across[0], 0.5)), "height": _n(max(down[1] - down[0], 0.5))}
         self._parts.append(element("rect", element("title", title), **corner, **size, class_=f"bar {style}"))
 
     def text(self, x: float, y: float, text: str, style: str = "note") -> None:
-        """A text at a point."""
+        """Draw text at a point."""
         self._text(self._across(x), self._down(y), text, style)
 
     def html(self) -> Html:
-        """The drawing."""
+        """Return the chart as HTML."""
         box = f"0 0 {_n(self.width)} {_n(self.height)}"
         return element("svg", joined(self._parts), viewBox=box, role="img", aria_label=self._title)
 
@@ -219,22 +219,22 @@ class Chart:
 
 
 def _n(value: float) -> str:
-    """A coordinate with a tenth of a unit."""
+    """Format a coordinate with one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 
-# Widths of drawings: across the page, one of two columns, and across a phone.
+# Widths of charts: full page, one of two columns, and phone.
 WIDE, NARROW, PHONE = 900.0, 380.0, 330.0
 DEPENDENCE_HEIGHT = 260.0
 STEP_ROOM = 52.0
 N_BINS = 10
 N_BARS = 24
-N_DATES = 3  # ticks of a chart, about
+N_DATES = 3  # approximate number of ticks
 N_DOTS = 1500
 
 
 def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
-    """How often that came true which was predicted with a probability, by tenths of the rows, with its error."""
+    """Return a calibration chart: observed frequencies by tenths of the rows, with confidence intervals."""
     chart = Chart(Range(0, 1), Range(0, 1), (NARROW, 300), ("predicted probability", "came true"))
     chart.line([0, 1], [0, 1], "reference")
     order = np.argsort(probability, kind="stable")
@@ -251,7 +251,7 @@ def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
 
 
 def _wilson(share: Array, count: NDArray) -> tuple[Array, Array]:
-    """The interval of a share that covers the true one 19 times in 20 (Wilson 1927)."""
+    """Return the 95 % confidence interval of a proportion (Wilson 1927)."""
     z = 1.96
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
@@ -259,7 +259,7 @@ def _wilson(share: Array, count: NDArray) -> tuple[Array, Array]:
 
 
 def probabilities(probability: Array, happened: NDArray[np.bool_], names: tuple[str, str]) -> Html:
-    """How many rows are predicted with each probability, those for which it came true on top of the others."""
+    """Return a stacked histogram of predicted probabilities by outcome."""
     edges = np.linspace(0, 1, N_BINS * 2 + 1)
     others, true = (np.histogram(probability[rows], edges)[0] for rows in (~happened, happened))
     chart = Chart(
@@ -278,7 +278,7 @@ def probabilities(probability: Array, happened: NDArray[np.bool_], names: tuple[
 
 
 def true_against_predicted(predicted: Array, y: Array) -> Html:
-    """A dot for each row; on the line were all predictions right."""
+    """Return a scatter plot of true against predicted values, with the diagonal of perfect predictions."""
     at = _spaced(len(y), N_DOTS)
     both = _central(np.concatenate([predicted, y]))
     chart = Chart(both, both, (NARROW, 300), ("predicted", "true value"))
@@ -288,7 +288,7 @@ def true_against_predicted(predicted: Array, y: Array) -> Html:
 
 
 def residuals(predicted: Array, y: Array) -> Html:
-    """The residual of each row, with the mean over twentieths of the rows."""
+    """Return a scatter plot of residuals with their mean over twentieths of the rows."""
     at = _spaced(len(y), N_DOTS)
     left = y - predicted
     x, y_range = _central(predicted), _central(left)
@@ -302,7 +302,7 @@ def residuals(predicted: Array, y: Array) -> Html:
 
 
 def histogram(values: Array, label: str) -> Html:
-    """How many rows have each value."""
+    """Return a histogram of values."""
     x = _central(values, margin=0.0)
     counts, edges = np.histogram(_clipped(values, x), N_BARS, range=(x.low, x.high))
     chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), (label, "rows"))
@@ -313,7 +313,7 @@ def histogram(values: Array, label: str) -> Html:
 
 
 def dates(days: Array) -> Html:
-    """How many rows have each date, of days since 1970 with their fraction."""
+    """Return a histogram of dates, which are given as fractional days since 1970."""
     x = Range.of(days, margin=0.0) if np.ptp(days) else Range(days[0] - N_DATES, days[0] + N_DATES)
     counts, edges = np.histogram(days, N_BARS, range=(x.low, x.high))
     has_time = not _is_long(x)
@@ -325,12 +325,12 @@ def dates(days: Array) -> Html:
 
 
 def _is_long(x: Range) -> bool:
-    """Whether an axis of days shows so many that their hours do not matter."""
+    """Return True if an axis shows so many days that hours do not matter."""
     return x.high - x.low >= 2 * N_DATES
 
 
 def _date_ticks(x: Range) -> list[tuple[float, str]]:
-    """Round days of an axis, with hours where few days are shown."""
+    """Return ticks of an axis of dates, with hours if few days are shown."""
     width, is_long = x.high - x.low, _is_long(x)
     inner = Range(x.low + 0.12 * width, x.high - 0.12 * width).ticks(N_DATES if is_long else N_DATES - 1)
     places = sorted({float(round(tick)) for tick in inner}) if is_long else inner
@@ -338,7 +338,7 @@ def _date_ticks(x: Range) -> list[tuple[float, str]]:
 
 
 def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
-    """A bar for each of the frequent values."""
+    """Return a bar chart of the frequent values."""
     ticks = [
         (-float(place), f"{shortened(name, 18)} · {_share(n, n_rows)}") for place, (name, n) in enumerate(frequent)
     ]
@@ -351,7 +351,7 @@ def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
 
 
 def dependence_chart(found: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    """The mean prediction for each value of a column, above how many rows have it."""
+    """Return a chart of the mean prediction for each value of a column, above a histogram of the column."""
     return _of_numbers(found, y, label) if found.is_numeric else _of_categories(found, y, label, names)
 
 
@@ -398,7 +398,7 @@ def _of_categories(found: Dependence, y: Range, label: str, names: Sequence[str]
 
 
 def training(curves: Mapping[str, Array], best: int | None, width: float) -> Html:
-    """The loss after each round; styles are in the order of the curves."""
+    """Return a chart of the loss after each round; styles follow the order of the curves."""
     longest = max(len(curve) for curve in curves.values())
     chart = Chart(Range.of([1, longest], margin=0.01), Range.of(*curves.values()), (width, 260), ("round", "loss"))
     for place, values in enumerate(curves.values()):
@@ -411,7 +411,7 @@ def training(curves: Mapping[str, Array], best: int | None, width: float) -> Htm
 
 
 def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: str, width: float) -> Html:
-    """A dot for each row and column at its contribution; shades are the ranks of the column's values."""
+    """Return a chart with a dot for the contribution of each row and column, shaded by the rank of the value."""
     ticks = [(-float(place), shortened(name, _name_length(width))) for place, name in enumerate(names)]
     y = Range(-len(names) + 0.4, 0.6)
     chart = Chart(Range.of(parts, [0]), y, (width, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)
@@ -428,7 +428,7 @@ def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: st
 
 
 def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], width: float) -> Html:
-    """Mean absolute contributions (n_classes, n_columns), the classes one beside the other."""
+    """Return stacked bars of the mean absolute contributions, which have shape (n_classes, n_columns)."""
     ticks = [(-float(place), shortened(name, _name_length(width))) for place, name in enumerate(names)]
     x = Range(0, 1.04 * float(sizes.sum(axis=0).max(initial=0)) or 1.0)
     label = "mean absolute contribution, the classes added up"
@@ -443,21 +443,21 @@ def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], widt
 
 
 def _name_length(width: float) -> int:
-    """How many letters of a name there is room for."""
+    """Return the maximum number of characters of a name."""
     return 24 if width == WIDE else 14
 
 
 def waterfall(start: float | None, steps: Array, names: Sequence[str], label: str) -> Html:
-    """Bars one after the other from a start to the sum; each from zero where there is no start.
+    """Return a waterfall chart from a start to the sum; if there is no start, each bar begins at zero.
 
-    Of a name with a value, as ``name = value``, the name is shortened first.
+    If a label is of the form ``name = value``, the name is shortened first.
     """
     ends = np.cumsum(steps) + start if start is not None else steps
     starts = ends - steps
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     bottom, top = (-len(names) - 0.4, 1.2) if start is not None else (-len(names) + 0.4, 0.6)
     ticks = [(-float(place), _short_step(name)) for place, name in enumerate(names)]
-    # Beside the outermost bars there is room for what they add, in figures.
+    # The padding leaves space for the numbers next to the outermost bars.
     inner = NARROW - 24 - CHARACTER * max(len(name) for _, name in ticks)
     padding = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
     size = (NARROW, 40 + 24 * (top - bottom))
@@ -480,7 +480,7 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
 
 
 def _short_step(text: str, limit: int = 22) -> str:
-    """A name, or one with its value, of at most so many characters."""
+    """Shorten a name, or a name with a value, to at most `limit` characters."""
     name, sign, value = text.rpartition(" = ")
     if not sign:
         return shortened(text, limit)
@@ -497,7 +497,7 @@ def _spaced(n: int, most: int) -> NDArray[np.intp]:
 
 
 def _central(values: Array, margin: float = 0.04) -> Range:
-    """The middle of a distribution with long tails: beyond five times its central nine tenths nothing is shown."""
+    """Return the range of a long-tailed distribution, limited to five times the width of its central 90 %."""
     low, high = np.quantile(values, [0.05, 0.95])
     reach = 2.0 * (high - low) or np.inf
     return Range.of(np.clip(values, low - reach, high + reach), margin=margin)
@@ -508,7 +508,7 @@ def _clipped(values: Array, shown: Range) -> Array:
 
 
 def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Html], *, kicker: str) -> str:
-    """A whole page in one file: nothing is loaded from anywhere."""
+    """Return a self-contained page that loads no other resources."""
     head = element(
         "head",
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -528,6 +528,6 @@ def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Htm
 
 
 def _contents(sections: Sequence[Html]) -> Html:
-    """Links to the sections, by their headings."""
+    """Return links to the sections, with their headings."""
     found = [re.match(r'<section id="(\w+)"><h2>(.*?)</h2>', part) for part in sections]
     return element("nav", (element("a", Html(match[2]), href=f"#{match[1]}") for match in found if match))

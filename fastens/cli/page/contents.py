@@ -1,4 +1,4 @@
-"""Contents of the HTML report of a model and of a table."""
+"""Contents of the HTML reports on models and tables."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity
 
 Array = NDArray[np.float64]
-# Rows for everything but the scores.
+# The maximum number of rows for everything except the scores.
 MOST_ROWS = 20_000
 N_SWARM_ROWS, FEWEST_SWARM_ROWS, SWARM_SECONDS = 800, 20, 3.0
 N_CONTRIBUTING = 12
 N_DEPENDENCES = 6
-# Longer values of parameters are left out.
+# Longer parameter values are left out.
 LONGEST_VALUE = 100
 
 
 def report_page(everything: Subject, model_file: str, table_file: str) -> str:
-    """The page about a model and a whole table; rows that the model was trained on are left out if there are others."""
+    """Return the report on a model and a table; training rows are left out if there are other rows."""
     trained_on = everything.trained_on
     subject, notes = everything, []
     n_rows = f"{len(everything.predicted):,}"
@@ -66,7 +66,7 @@ def report_page(everything: Subject, model_file: str, table_file: str) -> str:
 
 
 def _quality(subject: Subject, rows: str) -> list[Html]:
-    """Scores, and calibration or errors."""
+    """Return the sections on scores and on calibration or errors."""
     truth = subject.truth
     if truth is None:
         return []
@@ -76,7 +76,7 @@ def _quality(subject: Subject, rows: str) -> list[Html]:
 
 
 def _columns(subject: Subject) -> list[Html]:
-    """Importances, contributions and dependence of the columns; for a text its words."""
+    """Return the sections on importance, contributions and dependence of columns, or on the words of a text."""
     model, X = subject.model, subject.X
     found = []
     if hasattr(model, "most_informative_terms"):
@@ -99,7 +99,7 @@ def _columns(subject: Subject) -> list[Html]:
 
 
 def _shares(model: Any) -> dict[str, Array]:
-    """Each column's share in what splits gain, and in their number, where the model has splits."""
+    """Return the gain and the number of splits of each column, if the model has splits."""
     if hasattr(model, "importances"):
         return {"gain": model.importances("gain"), "splits": model.importances("split")}
     gain = getattr(model, "feature_importances_", None)
@@ -108,14 +108,14 @@ def _shares(model: Any) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Contributions of some rows, (n_rows, n_outputs, n_columns + 1); the first rows are those to be shown singly."""
+    """Contributions (n_rows, n_outputs, n_columns + 1) of some rows, starting with those shown individually."""
 
     rows: NDArray[np.intp]
     of: Array
 
 
 def _contributions(subject: Subject, first: list[int]) -> Parts | None:
-    """Contributions of rows to be shown singly, and of as many others as can be had in a few seconds."""
+    """Return the contributions of the individual rows, and of other rows that take a few seconds."""
     if not explains(subject.model):
         return None
     n_rows = min(N_SWARM_ROWS, max(FEWEST_SWARM_ROWS, affordable_rows(subject.model, subject.X, SWARM_SECONDS)))
@@ -125,7 +125,7 @@ def _contributions(subject: Subject, first: list[int]) -> Parts | None:
 
 
 def _swarm(subject: Subject, explained: Parts) -> Html:
-    """Contributions over many rows: a swarm, or with several classes their sizes."""
+    """Return the section on contributions: a swarm plot, or mean sizes if there are several classes."""
     subject, parts = subject.take(explained.rows), explained.of
     sizes = np.abs(parts[..., :-1]).mean(axis=0)
     top = np.argsort(-sizes.sum(axis=0), kind="stable")[:N_CONTRIBUTING]
@@ -138,12 +138,12 @@ def _swarm(subject: Subject, explained: Parts) -> Html:
 
 
 def _heights(column: pa.ChunkedArray) -> Array:
-    """How high the values of a column are: neither categories nor missing values are high or low."""
+    """Return the values of a column as numbers for shading; categories and missing values are NaN."""
     return as_numbers(column) if is_ordered(column) else np.full(len(column), np.nan)
 
 
 def _dependences(subject: Subject, columns: list[int]) -> Html:
-    """Dependence on the top columns; of many classes on the most frequent ones."""
+    """Return the section on dependence on the top columns, for the most frequent classes if there are many."""
     features = [subject.X.column_names[column] for column in columns]
     found = [
         (name, replace(dependence(subject, column), is_day=subject.is_day(name)))
@@ -162,7 +162,7 @@ def _dependences(subject: Subject, columns: list[int]) -> Html:
 
 
 def _training(model: Any) -> list[Html]:
-    """The training curve, if the model has kept one."""
+    """Return the section with the training curve, if the model has one."""
     kept = {
         "training rows": getattr(model, "train_score_", None),
         "validation rows": getattr(model, "validation_score_", None),
@@ -174,7 +174,7 @@ def _training(model: Any) -> list[Html]:
 
 
 def _about(subject: Subject) -> Html:
-    """The parameters that were given, and what the model is."""
+    """Return the section on the model and its non-default parameters."""
     model = subject.model
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
     given = []
@@ -195,7 +195,7 @@ MOST_PICTURES = 200
 
 
 def table_page(found: Inspection, table_file: str) -> str:
-    """The whole page."""
+    """Return the report on a table."""
     name = os.path.basename(table_file)
     lead = f"{found.n_rows:,} rows and {len(found.columns):,} columns of {name}"
     parts = [
@@ -216,7 +216,7 @@ def _findings(found: Inspection) -> Html:
 
 
 def _alone(found: Inspection) -> Html:
-    """A bar for each column's score alone."""
+    """Return the section with a bar for the individual score of each column."""
     measure = score_name(found.target)
     nothing = 0.5 if measure == "AUC" else 0.0
     lines = []

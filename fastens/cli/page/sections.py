@@ -1,4 +1,4 @@
-"""The sections of a report."""
+"""Sections of reports."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from fastens.cli.page.charts import N_COLOURS, Html, Range, element, joined, sho
 from fastens.cli.report.report import Scores, shown, with_error
 
 Array = NDArray[np.float64]
-# Beyond so many classes, the most frequent mistakes are listed instead of the whole table of them.
+# With more classes than this, the most frequent mistakes are listed instead of the whole confusion matrix.
 MOST_CLASSES = 12
 N_MISTAKES = 12
 N_IMPORTANT = 20
 
 
 def section(name: str, title: str, hint: str, *content: Html) -> Html:
-    """A part of the page with a heading and a sentence on how to read it."""
+    """Return a section with a heading and a sentence on how to read it."""
     return element("section", element("h2", title), element("p", hint, class_="hint"), *content, id=name)
 
 
 def card(*content: str, title: str | None = None) -> Html:
-    """A box."""
+    """Return a box."""
     heading = () if title is None else (element("h3", title),)
     return element("div", *heading, *content, class_="card")
 
 
 def grid(cards: Sequence[Html]) -> Html:
-    """Boxes side by side where there is room."""
+    """Return boxes in a grid, next to each other if there is space."""
     return element("div", cards, class_="grid")
 
 
 def both_widths(draw: Callable[[float], Html]) -> Html:
-    """A drawing across the page, and one across a phone; the style sheet shows one of them."""
+    """Return a chart in page width and one in phone width; the style sheet shows one of them."""
     widths = (("on-desk", charts.WIDE), ("on-phone", charts.PHONE))
     return joined(element("div", draw(width), class_=where) for where, width in widths)
 
 
 def legend(names: Sequence[str]) -> Html:
-    """Which colour stands for what."""
+    """Return a legend of colours."""
     return element("ul", (element("li", name, class_=f"c{k}") for k, name in enumerate(names)), class_="legend")
 
 
 def scores(found: Scores, constant: Scores | None, rows: str) -> Html:
-    """Each score in large figures, beside that of a constant prediction."""
+    """Return each score in large figures, next to the score of a constant prediction."""
     tiles = []
     for name, value in found.items():
         other = (constant or {}).get(name)
@@ -59,7 +59,7 @@ def scores(found: Scores, constant: Scores | None, rows: str) -> Html:
 
 
 def probabilities(subject: Subject) -> Html:
-    """Calibration, the distribution of probabilities, and the confusion matrix."""
+    """Return the section on calibration, the distribution of probabilities and the confusion matrix."""
     truth, classes = subject.truth, subject.classes
     assert truth is not None
     assert classes is not None
@@ -109,7 +109,7 @@ def _mistakes(subject: Subject) -> Html:
 
 
 def errors(subject: Subject) -> Html:
-    """Errors of predictions."""
+    """Return the section on errors of predictions."""
     truth, predicted = subject.truth, subject.predicted
     assert truth is not None
     y = truth.y.astype(np.float64)
@@ -129,7 +129,7 @@ def errors(subject: Subject) -> Html:
 
 
 def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Importance | None) -> Html:
-    """A table of columns with bars, from the most important."""
+    """Return the section on column importance: a table with bars, most important first."""
     if shuffled is not None:
         order, main = np.argsort(-shuffled.mean, kind="stable"), shuffled.mean
         hint = (
@@ -158,7 +158,7 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
 
 
 def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str) -> Html:
-    """A swarm of dots for each column."""
+    """Return the section on contributions, with a swarm plot for each column."""
     hint = (
         f"A dot for each row and column, at what the column's value adds to the {label} of the row. Grey dots are "
         f"categories and missing values. Drawn: {len(parts):,} rows."
@@ -170,7 +170,7 @@ def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str
 
 
 def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[str], n_rows: int) -> Html:
-    """Bars of mean sizes, cut by class."""
+    """Return the section on contributions by class, with stacked bars of mean sizes."""
     hint = (
         "How far each column moves the predictions for each class, whatever the direction: the mean over "
         f"{n_rows:,} rows."
@@ -181,7 +181,7 @@ def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[st
 
 
 def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str], label: str) -> Html:
-    """How the mean prediction depends on columns, all on one scale."""
+    """Return the section on partial dependence, with all charts on one scale."""
     absent = [one.missing for _, one in found if one.missing is not None]
     y = Range.of(*(one.means for _, one in found), *absent, margin=0.08)
     hint = (
@@ -194,14 +194,14 @@ def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str],
 
 
 def training(curves: Mapping[str, Array], best: int | None) -> Html:
-    """The loss after each round."""
+    """Return the section on the loss after each round."""
     hint = "The loss after each round. The training loss always falls; the validation loss shows when to stop."
     drawn = both_widths(lambda width: charts.training(curves, best, width))
     return section("training", "How did training go?", hint, card(legend(list(curves)), drawn))
 
 
 def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
-    """The most characteristic words of each class."""
+    """Return the section on the most characteristic words of each class."""
     cards = []
     for label, best in words.items():
         largest = max((score for _, score in best), default=1.0) or 1.0
@@ -217,7 +217,7 @@ def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
 
 
 def single_rows(subject: Subject, found: Sequence[Reasons]) -> Html:
-    """Some rows, their predictions, and explanations."""
+    """Return the section on individual rows with their predictions and explanations."""
     cards = []
     for one in found:
         names = [f"{name} = {value}" if value else name for name, value, _ in one.steps]
@@ -250,6 +250,6 @@ def _outcome(subject: Subject, row: int) -> Html:
 
 
 def about(facts: Sequence[tuple[str, str]]) -> Html:
-    """Names and values."""
+    """Return a section of names and values."""
     rows = (element("tr", element("th", name, scope="row"), element("td", value)) for name, value in facts)
     return card(element("table", element("tbody", rows), class_="facts"))

@@ -1,4 +1,4 @@
-"""A bar that shows, while a model trains, its loss and the time left."""
+"""Progress bars for training and other long operations."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ OnRound = Callable[[int, int, float | None, float | None], None]
 
 @contextmanager
 def training_progress(console: Console, batches: Batches | None = None) -> Iterator[OnRound]:
-    """Show the bar; the value of the context is what the model calls after every round. Silent without a terminal.
+    """Show the progress of training if there is a terminal; yield a function to call after each round.
 
-    Above it, for a table that is read in batches, is a bar of the rows that were read in the pass.
+    If the table is read in batches, another bar shows the rows that were read in the current pass.
     """
     with _bar(console, "loss") as progress:
         if batches is not None:
@@ -49,7 +49,7 @@ def training_progress(console: Console, batches: Batches | None = None) -> Itera
 
 @contextmanager
 def cluster_progress(console: Console) -> Iterator[Callable[[FitProgress], None]]:
-    """Show the rounds, workers and bytes of a fit on a cluster; the value of the context is called after a round."""
+    """Show rounds, workers and bytes of a fit on a cluster; yield a function to call after each round."""
     with _bar(console, "loss") as progress:
         bar = progress.add_task("training", total=None, loss="")
 
@@ -62,7 +62,7 @@ def cluster_progress(console: Console) -> Iterator[Callable[[FitProgress], None]
 
 
 def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
-    """Show the time of something that does not report its progress. Silent without a terminal."""
+    """Show the elapsed time of an operation without progress reports, if there is a terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     progress = Progress(*columns, console=_terminal(console), disable=not console.is_terminal, transient=True)
     progress.add_task(text, total=None)
@@ -71,7 +71,7 @@ def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
 
 @contextmanager
 def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str], None]]:
-    """Show how many fits are done; the value of the context is called with the model's name after each."""
+    """Show the number of completed fits; yield a function to call with the name of the model after each fit."""
     with _bar(console, "model") as progress:
         bar = progress.add_task("comparing", total=n_fits, model="")
         yield lambda model: progress.update(bar, advance=1, model=model)
@@ -79,7 +79,7 @@ def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str
 
 @contextmanager
 def rows_progress(console: Console, text: str, n_rows: int) -> Iterator[OnRows]:
-    """Show how many rows are done; the value of the context is called with the number of further ones."""
+    """Show the number of completed rows; yield a function to call with the number of additional rows."""
     with _bar(console, "what") as progress:
         bar = progress.add_task(text, total=n_rows, what="rows")
         yield lambda n_more: progress.update(bar, advance=n_more)
@@ -91,12 +91,12 @@ def _losses(train_loss: float | None, validation_loss: float | None) -> str:
 
 
 def _terminal(console: Console) -> Console:
-    """The console where it is a terminal, or a silent one: older rich ends a bar that is off with a line."""
+    """Return the console if it is a terminal, or a silent one because older rich ends disabled bars with a newline."""
     return console if console.is_terminal else Console(quiet=True)
 
 
 def _bar(console: Console, field: str) -> Progress:
-    """A bar that counts, with one field of text behind it and the time that is left."""
+    """Return a progress bar with a count, one text field and the remaining time."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

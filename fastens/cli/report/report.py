@@ -1,4 +1,4 @@
-"""What commands print: facts, scores, leaderboards and pictures."""
+"""Output of commands: facts, scores, leaderboards and pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastens.cli.table.task import Rows, Task
 from fastens.inspection.plotting import axes
 from fastens.table.training_data import shuffled_folds
 
-MOST_DIGITS = 6  # equal scores of all folds may have an error of rounding
+MOST_DIGITS = 6  # the standard error of equal scores may be a rounding error
 NO_VALUE = "-"
 N_IMPORTANT = 10
 PIPED_WIDTH = 120
@@ -37,9 +37,9 @@ NARROW_NAME = 16
 
 
 class Report:
-    """Results on standard output, messages on standard error; plain text where the output is not a terminal.
+    """Printer of results to standard output and messages to standard error, as plain text without a terminal.
 
-    With `out`, results are written there.
+    If `out` is given, results are written there instead.
     """
 
     def __init__(self, out: IO[str] | None = None) -> None:
@@ -47,19 +47,19 @@ class Report:
         self.err = _console(sys.stderr)
 
     def title(self, text: str) -> None:
-        """A heading, after an empty line."""
+        """Print a heading after an empty line."""
         self.out.print()
         self.out.print(text, style="bold")
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Names and values in two columns."""
+        """Print names and values in two columns."""
         grid = _grid(2)
         for name, value in rows:
             grid.add_row(name, value)
         self.out.print(grid)
 
     def notes(self, notes: Sequence[str]) -> None:
-        """Remarks, one below the other."""
+        """Print notes, one per line."""
         if not notes:
             return
         self.title("Notes")
@@ -69,7 +69,7 @@ class Report:
         self.out.print(grid)
 
     def warnings(self, warnings: Sequence[str]) -> None:
-        """What may make the results worthless, one below the other, not to be overlooked."""
+        """Print prominent warnings of problems that may invalidate the results."""
         if not warnings:
             return
         self.out.print()
@@ -80,7 +80,7 @@ class Report:
         self.out.print(grid)
 
     def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
-        """The scores of the model beside those of a constant prediction."""
+        """Print the scores of the model next to the scores of a constant prediction."""
         self.title(title)
         table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
         table.add_column("")
@@ -95,7 +95,7 @@ class Report:
         self.out.print(table)
 
     def scores_of_parts(self, title: str, parts: Sequence[tuple[str, int, Scores]]) -> None:
-        """The scores of several parts of the rows, one below the other."""
+        """Print the scores of several parts of the rows, one part per line."""
         self.title(title)
         table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
         table.add_column("")
@@ -108,9 +108,9 @@ class Report:
         self.out.print(table)
 
     def leaderboard(self, title: str, entries: Sequence[Entry]) -> None:
-        """Models from best to worst; below them those that failed, and why.
+        """Print models from best to worst, followed by failed models with the reasons.
 
-        A terminal that is too narrow shows fewer columns, and none of their numbers in part.
+        A narrow terminal shows fewer columns, and numbers are never cut.
         """
         self.title(title)
         done = [entry for entry in entries if entry.scores]
@@ -130,7 +130,7 @@ class Report:
         self.notes([f"{entry.name}: {entry.failure}" for entry in entries if entry.failure])
 
     def importances(self, shares: Iterable[tuple[str, float]]) -> None:
-        """The columns that gained most, each with a bar."""
+        """Print the most important columns, each with a bar."""
         largest = sorted(shares, key=lambda pair: -pair[1])[:N_IMPORTANT]
         largest = [(name, share) for name, share in largest if share > 0]
         if not largest:
@@ -145,7 +145,7 @@ class Report:
         self.out.print(grid)
 
     def informative_terms(self, words: Mapping[Any, Sequence[tuple[str, float]]]) -> None:
-        """The most characteristic words of each class."""
+        """Print the most characteristic words of each class."""
         self.title("Most informative words")
         grid = _grid(2)
         for label, best in words.items():
@@ -153,7 +153,7 @@ class Report:
         self.out.print(grid)
 
     def line(self, text: str) -> None:
-        """A line that is not part of the results."""
+        """Print a line that is not part of the results."""
         self.err.print(text)
 
 
@@ -167,10 +167,10 @@ def _costs(entry: Entry) -> tuple[str, str, str]:
 
 
 class _PlainConsole(Console):
-    """A console whose texts may break lines, and send no other control character."""
+    """Console that escapes all control characters in texts except newlines."""
 
     def on_broken_pipe(self) -> None:
-        # rich would end the process here; the entry of the command line knows whether the command goes on.
+        # rich would end the process here, but the entry point decides whether the command continues.
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -178,24 +178,24 @@ class _PlainConsole(Console):
 
 
 def _console(stream: IO[str]) -> Console:
-    """A console for which names of columns are data: never markup, never coloured by what they look like."""
+    """Return a console that treats texts as data, without markup or highlighting of column names."""
     width = None if stream.isatty() else PIPED_WIDTH
     return _PlainConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def shown(name: str, value: float) -> str:
-    """A score with as many digits as it is worth."""
+    """Format a score with a suitable number of digits."""
     if math.isnan(value):
         return NO_VALUE
     if name == "accuracy":
         return f"{value:.2%}"
     if name.startswith("AUC") or name.endswith("R²"):
-        return f"{round(value, 4) + 0.0:.4f}"  # adding 0 takes the sign off -0
+        return f"{round(value, 4) + 0.0:.4f}"  # adding 0 turns -0 into 0
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
 
 
 def n_columns_shown(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> int:
-    """How many columns fit into a width, the first at least."""
+    """Return the number of columns that fit into a width, at least 1."""
     widths = [3 + max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     n_shown = len(headers)
     while n_shown > 1 and sum(widths[:n_shown]) > width:
@@ -204,23 +204,23 @@ def n_columns_shown(headers: Sequence[str], rows: Iterable[Sequence[str]], width
 
 
 def one_line(text: str) -> Text:
-    """A cell that is cut where its column is narrow; its column gives way before those that may not wrap."""
+    """Return a cell that is truncated if space is short; its column shrinks before columns that must not wrap."""
     return Text(visible(text), no_wrap=True, overflow="ellipsis")
 
 
 def with_error(name: str, value: float, error: float) -> str:
-    """A score and its standard error, with as many digits as the error allows."""
+    """Format a score and its standard error with the digits that the error justifies."""
     if math.isnan(value):
         return NO_VALUE
     if name == "accuracy":
         return f"{value:.1%} ± {error:.1%}"
     n_digits = min(max(0, 1 - math.floor(math.log10(error))), MOST_DIGITS) if error > 0 else 4
-    shown = f"{round(value, n_digits) + 0.0:,.{n_digits}f}"  # -0 is 0
+    shown = f"{round(value, n_digits) + 0.0:,.{n_digits}f}"  # turns -0 into 0
     return shown if math.isnan(error) else f"{shown} ± {error:,.{n_digits}f}"
 
 
 def _grid(n_columns: int) -> Table:
-    """Columns without a frame; the first holds names, cut where they are long."""
+    """Return a table without borders, whose first column holds names that may be truncated."""
     grid = Table.grid(padding=(0, 2, 0, 2))
     grid.add_column(no_wrap=True, overflow="ellipsis", max_width=36)
     for _ in range(n_columns - 1):
@@ -233,13 +233,13 @@ DEVIANCES: dict[str, Callable[..., float]] = {
     "poisson": metrics.mean_poisson_deviance,
     "gamma": metrics.mean_gamma_deviance,
 }
-# Losses that are about the middle of what may come, not its mean.
+# Losses for quantiles such as the median rather than for the mean.
 MEDIAN_LOSSES = ("absolute_error", "quantile", "pinball")
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The true values of some rows; for classes also all classes in order, for numbers also the loss minimised."""
+    """The true values of some rows, with all classes in order for classification or the loss for regression."""
 
     y: NDArray
     weight: NDArray | None
@@ -248,38 +248,38 @@ class Truth:
 
     @property
     def codes(self) -> NDArray[np.intp]:
-        """Where the true classes stand among all classes."""
+        """The positions of the true classes among all classes."""
         assert self.classes is not None
         return np.searchsorted(self.classes, self.y)
 
     @property
     def loss_name(self) -> str:
-        """The score that a model of this loss is judged by; lower is better."""
+        """The name of the score by which a model with this loss is judged; lower is better."""
         if self.classes is not None:
             return "log loss"
         return "MAE" if self.loss in MEDIAN_LOSSES else "RMSE"
 
     def take(self, rows: NDArray) -> Truth:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Truth(self.y[rows], None if self.weight is None else self.weight[rows], self.classes, self.loss)
 
 
 def constant_prediction(y: NDArray, weight: NDArray | None, classes: NDArray | None) -> NDArray[np.float64]:
-    """The best prediction that knows no column: the share of each class, or the mean."""
+    """Return the best constant prediction: the proportion of each class, or the mean."""
     if classes is None:
         return np.array([np.average(y, weights=weight)])
     return np.array([np.average(y == label, weights=weight) for label in classes])
 
 
 def score(predicted: NDArray, truth: Truth) -> Scores:
-    """Scores by name: of probabilities, one column per class, where there are classes; else of predicted values."""
+    """Return scores by name, for class probabilities with one column per class or for predicted values."""
     if truth.classes is None:
         return _regression_scores(predicted, truth)
     return _classification_scores(predicted, truth.codes, truth.weight)
 
 
 def row_losses(predicted: NDArray, truth: Truth) -> NDArray[np.float64]:
-    """Each row's part in the score that `Truth.loss_name` names; that of the RMSE is squared."""
+    """Return the contribution of each row to the score `Truth.loss_name`; for RMSE, the squared error."""
     if truth.classes is not None:
         return _log_losses(predicted, truth.codes)
     error = np.abs(predicted - truth.y)
@@ -287,13 +287,13 @@ def row_losses(predicted: NDArray, truth: Truth) -> NDArray[np.float64]:
 
 
 def mean_loss(predicted: NDArray, truth: Truth) -> float:
-    """The score that `Truth.loss_name` names."""
+    """Return the score `Truth.loss_name`."""
     mean = float(np.average(row_losses(predicted, truth), weights=truth.weight))
     return mean**0.5 if truth.loss_name == "RMSE" else mean
 
 
 def score_constant(constant: NDArray, truth: Truth) -> Scores:
-    """The scores of the same prediction for every row."""
+    """Return the scores of a constant prediction."""
     n_rows = len(truth.y)
     return score(np.full(n_rows, constant[0]) if truth.classes is None else np.tile(constant, (n_rows, 1)), truth)
 
@@ -313,7 +313,7 @@ def _log_losses(probabilities: NDArray, codes: NDArray) -> NDArray[np.float64]:
 
 
 def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> float:
-    """The mean area under the curves of the classes that have rows; not a number where only one has any."""
+    """Return the mean AUC of the classes that have rows, or NaN if only one class has any."""
     n_classes = probabilities.shape[1]
     present = np.unique(codes)
     if len(present) < 2:
@@ -324,7 +324,7 @@ def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | 
 
 
 def area_notes(truth: Truth) -> list[str]:
-    """Why there is no AUC, or which classes it leaves out."""
+    """Return a note if there is no AUC or if it leaves out classes."""
     if truth.classes is None:
         return []
     present = np.unique(truth.codes)
@@ -360,7 +360,7 @@ HIGHER_IS_BETTER = ("AUC", "accuracy", "R²")
 
 @dataclass
 class Entry:
-    """One model of the leaderboard: what each fold gave."""
+    """A model of the leaderboard with its results in each fold."""
 
     name: str
     scores: list[Scores] = field(default_factory=list)
@@ -371,7 +371,7 @@ class Entry:
     failure: str | None = None
 
     def mean(self, name: str) -> float:
-        """The mean of a score over the folds that have it."""
+        """Return the mean of a score over the folds that have it."""
         return float(np.mean(values)) if len(values := self._known(name)) else math.nan
 
     def _known(self, name: str) -> NDArray[np.float64]:
@@ -379,33 +379,33 @@ class Entry:
         return values[np.isfinite(values)] if np.isfinite(values).any() else values
 
     def error(self, name: str) -> float:
-        """The standard error of that mean."""
+        """Return the standard error of the mean score."""
         values = self._known(name)
         return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
     @property
     def fit_time(self) -> float:
-        """Median seconds of a fit."""
+        """The median time of a fit in seconds."""
         return float(np.median(self.fit_seconds)) if self.fit_seconds else math.nan
 
     @property
     def microseconds_per_row(self) -> float:
-        """Mean time of a prediction."""
+        """The mean time of a prediction in microseconds per row."""
         return 1e6 * sum(self.predict_seconds) / self.n_predicted if self.n_predicted else math.nan
 
 
 def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray, NDArray]]:
-    """Rows to train on and to test on: by time or group, or shuffled, every class in the same share."""
+    """Return training and test rows of each fold: by time or group, or shuffled and stratified by class."""
     if task.order is not None:
         return task.order.folds(n_folds, random_state)
-    # Classes of fewer rows than folds are absent from some folds, which the scores allow for.
+    # Classes with fewer rows than folds are absent from some folds; the scores handle this.
     return shuffled_folds(task.rows.y, n_folds, random_state, stratified=task.is_classification)
 
 
 def cross_validate(
     name: str, model: Any, task: Task, folds: list[tuple[NDArray, NDArray]], on_fold: Callable[[], None]
 ) -> Entry:
-    """Fit and score a model on every fold; a model that fails is an entry with the error."""
+    """Fit and score a model on each fold; if it fails, the entry contains the error."""
     entry = Entry(name)
     for train, test in folds:
         try:
@@ -418,7 +418,7 @@ def cross_validate(
 
 
 def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
-    """What the best constant prediction of each fold gives."""
+    """Return the entry of the best constant prediction of each fold."""
     entry = Entry(CONSTANT)
     classes = np.unique(task.rows.y) if task.is_classification else None
     for train, test in folds:
@@ -429,14 +429,14 @@ def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
 
 
 def best_scores(entries: list[Entry]) -> Scores:
-    """The best mean of each score over all models."""
+    """Return the best mean of each score over all models."""
     done = [entry for entry in entries if entry.scores]
     best = {name: max if name.startswith(HIGHER_IS_BETTER) else min for name in (done[0].scores[0] if done else {})}
     return {name: choose(entry.mean(name) for entry in done) for name, choose in best.items()}
 
 
 def ranked(entries: list[Entry]) -> list[Entry]:
-    """Best first, by the first score; failures last."""
+    """Sort entries by the first score, best first and failures last."""
     done = [entry for entry in entries if entry.scores]
     name = next(iter(done[0].scores[0])) if done else ""
     sign = -1 if name.startswith(HIGHER_IS_BETTER) else 1
@@ -460,7 +460,7 @@ def _one_fold(entry: Entry, model: Any, rows: Rows, held_out: Rows, task: Task) 
 
 
 def _all_classes(probabilities: NDArray, known: NDArray, classes: NDArray) -> NDArray:
-    """Columns for all classes, also those that a fold lacked."""
+    """Return probabilities with columns for all classes, including classes that a training fold lacks."""
     out = np.zeros((len(probabilities), len(classes)))
     out[:, np.searchsorted(classes, known)] = probabilities
     return out
@@ -475,7 +475,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def check_picture(path: str) -> None:
-    """Fail early where the picture could not be drawn later."""
+    """Raise CommandError early if the picture cannot be drawn."""
     if Path(path).suffix.lower() not in FORMATS:
         raise CommandError(f"--picture must end in {', '.join(FORMATS)}; got {path}")
     try:
@@ -486,7 +486,7 @@ def check_picture(path: str) -> None:
 
 
 def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
-    """Draw each model's score with its standard error, and beside it what a fit costs."""
+    """Draw each model's score with its standard error next to its fit time."""
     done = [entry for entry in entries if entry.scores]
     score_name = next(iter(done[0].scores[0]))
     left = axes(figsize=(9, 1.2 + 0.4 * len(done)))
@@ -520,7 +520,7 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
 
 
 def _limit(done: list[Entry], score_name: str) -> float:
-    """Where to cut the axis off, so that one much worse than the constant does not press the others together."""
+    """Return the upper limit of the axis, so that a very bad model does not compress the others."""
     means = [entry.mean(score_name) for entry in done]
     constant = next((entry.mean(score_name) for entry in done if entry.name == CONSTANT), means[-1])
     limit = constant + max(constant - means[0], 0.0)

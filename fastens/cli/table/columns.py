@@ -1,4 +1,4 @@
-"""Kinds of columns, the features that they become, and errors of the command line."""
+"""Kinds of columns, their conversion to features, and errors of the command line."""
 
 from __future__ import annotations
 
@@ -18,39 +18,40 @@ _CONTROL = re.compile("[\\0-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028\\u2029\
 
 
 class CommandError(Exception):
-    """A request that cannot be carried out; its message is one line with the reason and what to do."""
+    """Error of a command; its message is one line with the reason and the remedy."""
 
 
 def first_line(error: BaseException, limit: int = 300) -> str:
-    """The first line of an error's message, shortened: messages of libraries may quote whole rows of a file."""
+    """Return the first line of an error message, shortened because libraries may quote whole rows of a file."""
     lines = str(error).strip().splitlines()
     line = lines[0] if lines else type(error).__name__
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def visible(text: str, but: str = "") -> str:
-    """A text with its control characters as Python writes them, but some: names in a file do not steer a terminal.
+    """Escape control characters except those in `but`, so that names in a file cannot control the terminal.
 
-    Those that turn the direction of writing, and other ends of lines, are among them.
+    Characters that change the text direction and other line separators are escaped, too.
     """
     return _CONTROL.sub(lambda found: found[0] if found[0] in but else repr(found[0])[1:-1], str(text))
 
 
 def listed(names: list[str], limit: int = 8) -> str:
-    """Quoted names separated by commas; beyond `limit` of them, how many more there are."""
+    """Return quoted names separated by commas, at most `limit` of them, and the number of further names."""
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
-# Texts as bags of words; TEXT is a category.
+# WORDS is free text for bags of words, whereas TEXT is categorical.
 WORDS = "words"
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
-# Texts of several items, as surveys have them: the kind goes on with the sign between items, and the items of training.
+# Lists of items, as in surveys. The kind continues with the separator and the items of the training set.
 ITEMS = "items:"
 _SIGNS = ";|,"
-# The maximum number of items, the minimum mean number of cells with an item, the minimum share of cells of several.
+# The maximum number of items, the minimum mean number of cells per item, and the minimum share of cells with several
+# items.
 _MOST_ITEMS, _CELLS_OF_ITEM, _SEVERAL = 60, 5, 0.1
 TESTS_OF_KIND = {
     NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
@@ -60,7 +61,7 @@ TESTS_OF_KIND = {
     TIMESTAMP: (pa.types.is_timestamp,),
     TIME: (pa.types.is_time, pa.types.is_duration),
 }
-# What each kind is called in a summary and in messages, and the kinds that a later table may hold in its place.
+# The names of kinds in summaries and messages, and the kinds that a later table may have instead.
 KIND_NAMES = {
     NUMBER: "numbers",
     TEXT: "categories",
@@ -81,17 +82,17 @@ CONVERTIBLE = {
 
 
 def kind_of(type_: pa.DataType) -> str:
-    """What a column of this Arrow type holds."""
+    """Return the kind of a column of this Arrow type."""
     return next((kind for kind, tests in TESTS_OF_KIND.items() if any(test(type_) for test in tests)), UNUSABLE)
 
 
 def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
-    """The kind of every column of a training table; those in `categorical` hold categories whatever their type."""
+    """Return the kinds of all columns of a training table; columns in `categorical` are always categorical."""
     return {field.name: TEXT if field.name in categorical else kind_of(field.type) for field in table.schema}
 
 
 def items_kind(column: pa.ChunkedArray) -> str | None:
-    """The kind of a column whose cells have several of a few items, such as Python;SQL; None for other texts."""
+    """Return the kind of a column of item lists, such as Python;SQL, or None for other texts."""
     cells = pc.utf8_trim_whitespace(column.cast(pa.string())).drop_null()
     for sign in _SIGNS if len(cells) else ():
         is_several = pc.match_substring(cells, sign)
@@ -104,7 +105,7 @@ def items_kind(column: pa.ChunkedArray) -> str | None:
         items = sorted({item for own in parts for item in own if item})
         n_items = pc.sum(pc.count_substring(cells, sign)).as_py() + len(cells)
         is_set = all(len(set(own)) == len(own) for own in parts)
-        # Pairs such as "Rome, Italy" have more parts than cells; sentences have other words in each.
+        # Pairs such as "Rome, Italy" have too many distinct parts for their cells, and so have sentences.
         if (
             2 < len(items) <= _MOST_ITEMS
             and is_set
@@ -116,13 +117,13 @@ def items_kind(column: pa.ChunkedArray) -> str | None:
 
 
 def _joined_items(cells: pa.ChunkedArray | pa.Array, sign: str) -> Any:
-    """Cells with the bare sign between items, and none at the end."""
+    """Return cells without spaces around separators and without separators at the ends."""
     joined = pc.replace_substring_regex(cells, pattern=rf"\s*{re.escape(sign)}\s*", replacement=sign)
     return pc.utf8_trim(joined, characters=sign)
 
 
 def _item_columns(column: pa.ChunkedArray, name: str, kind: str) -> dict[str, pa.ChunkedArray]:
-    """For each item of training if a cell has it."""
+    """Return a boolean column for each item of the training set."""
     sign, items = kind[len(ITEMS)], kind[len(ITEMS) + 1 :]
     joined = _joined_items(column, sign)
     edged = pc.binary_join_element_wise(sign, joined, sign, "")
@@ -130,12 +131,12 @@ def _item_columns(column: pa.ChunkedArray, name: str, kind: str) -> dict[str, pa
 
 
 def described(kind: str) -> str:
-    """What a kind is called in a summary."""
+    """Return the name of a kind in a summary."""
     return "lists of items" if kind.startswith(ITEMS) else KIND_NAMES[kind]
 
 
 def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
-    """The table a model learns from: numbers, booleans, categories, texts, dates."""
+    """Return the table of features: numbers, booleans, categories, texts and dates."""
     made: dict[str, pa.ChunkedArray] = {}
     for name, kind in kinds.items():
         if kind.startswith(ITEMS):
@@ -149,7 +150,7 @@ def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
 
 
 def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
-    """The column converted to its kind, or an error that names the column, its kind and what it holds."""
+    """Convert a column to its kind; the error names the column, its kind and its content."""
     found = kind_of(column.type)
     if not pa.types.is_null(column.type) and found not in CONVERTIBLE.get(kind, (kind,)):
         example = example_of(column)
@@ -180,12 +181,12 @@ def _numbers(values: NDArray[np.floating]) -> pa.ChunkedArray:
 
 
 def n_distinct(column: pa.ChunkedArray) -> int:
-    """How many values a column has, missing ones apart."""
+    """Return the number of distinct values of a column, not counting missing values."""
     return len(column.drop_null().unique())
 
 
 def missing_cells(n_missing: Sequence[int]) -> str:
-    """How many cells are missing, and in how many columns, from the number of each column."""
+    """Summarise the number of missing cells and of columns with missing cells."""
     n_columns = sum(n > 0 for n in n_missing)
     if n_columns == 0:
         return "nothing"

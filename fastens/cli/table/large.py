@@ -1,4 +1,4 @@
-"""Tables that are larger than memory, and several tables of one data set."""
+"""Tables that are larger than memory, and data sets of several files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from fastens.files.formats import CSV, PARQUET, format_of
 from fastens.files.read import files_of
 from fastens.table.sources import Batches, Reader
 
-# Files of more bytes than this are read in batches: some four times as many in memory.
+# Files with more bytes than this are read in batches; a table needs about four times its file size in memory.
 LARGE_BYTES = 1 << 27
 _ROW = "\0row"
 
 
 class FeatureReader:
-    """What reads the features of a table in parts, batch by batch."""
+    """A reader of the features of a table, batch by batch."""
 
     def __init__(self, parts: TableParts, kinds: dict[str, str]) -> None:
         self._parts, self._kinds = parts, kinds
@@ -40,16 +40,16 @@ class FeatureReader:
         self._made = {name: features(parts.empty, {name: kind}).column_names for name, kind in kinds.items()}
 
     def __call__(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Read some of the features."""
+        """Yield the batches of some features."""
         needed = {name: self._kinds[name] for name, made in self._made.items() if not set(made).isdisjoint(columns)}
         for part in self._parts.read(list(needed)):
             yield from features(part, needed).select(list(columns)).combine_chunks().to_batches()
 
 
 def large_task(options: argparse.Namespace) -> Task | None:
-    """The task of files that are large together, or read by a cluster or within --max-memory; None for others.
+    """Return the task if files are large, read by a cluster or subject to --max-memory, and None otherwise.
 
-    Others are read as a whole.
+    All other files are loaded completely.
     """
     paths = [options.table] if isinstance(options.table, str) else options.table or []
     size = 0 if options.text is not None else _bytes_in_batches(paths)
@@ -78,18 +78,18 @@ def large_task(options: argparse.Namespace) -> Task | None:
 
 
 def _bytes_in_batches(paths: Sequence[str]) -> int:
-    """The size of files that are read in batches, 0 where one is not."""
+    """Return the total size of files that can be read in batches, or 0 if one of them cannot."""
     try:
         files = [file for path in paths for file in files_of(path)]
         if not set(map(format_of, files)) <= {CSV, PARQUET}:
             return 0
     except TableFileError:
-        return 0  # reading it says what is wrong
+        return 0  # the error is raised when the file is read
     return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
 def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
-    """The columns of targets, weights, times and groups, and the number of each row."""
+    """Return the columns of targets, weights, times and groups, with the row numbers."""
     given = {name: getattr(options, name) for name in ("target", "weight", "time_column", "group")}
     needed = {name: column for name, column in given.items() if column is not None}
     for option, name in needed.items():
@@ -99,7 +99,7 @@ def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
 
 
 def _head(parts: TableParts, rows: NDArray[np.int64]) -> pa.Table:
-    """The first of the rows that have a target, with all columns."""
+    """Return the rows of the first part that have a target, with all columns."""
     head = next(parts.read(parts.empty.column_names))
     return head.take(pa.array(rows[: np.searchsorted(rows, head.num_rows)]))
 
@@ -110,7 +110,7 @@ _SECONDS = 30
 
 @contextmanager
 def cluster_at(address: str) -> Iterator[Any]:
-    """A client of the cluster at an address, or of so many processes on this machine: "local:4"."""
+    """Connect to the cluster at an address, or start local processes: 4 for "local:4"."""
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ def cluster_at(address: str) -> Iterator[Any]:
     if not given.isdecimal() or int(given) == 0:
         raise CommandError(f"--dask: local:N must have a number of processes from 1; got {address!r}")
     threads = max(1, resolve_n_jobs(None) // int(given))
-    options = {"dashboard_address": ":0", "silence_logs": logging.ERROR}  # any port that is free
+    options = {"dashboard_address": ":0", "silence_logs": logging.ERROR}  # any free port
     with (
         LocalCluster(n_workers=int(given), threads_per_worker=threads, **options) as cluster,
         Client(cluster, set_as_default=False) as client,
@@ -137,7 +137,7 @@ def cluster_at(address: str) -> Iterator[Any]:
 
 
 def partitions(files: FileRows, chosen: NDArray[np.bool_], *columns: NDArray[Any] | None) -> list[Any]:
-    """Return the chosen rows as delayed tables, one for each file, and columns of these rows divided alike."""
+    """Return the chosen rows as delayed tables, one per file, and the given columns in matching partitions."""
     from dask import delayed
 
     numbers, paths = files.numbers[chosen], [file for path in files.paths for file in files_of(path)]
@@ -154,7 +154,7 @@ def partitions(files: FileRows, chosen: NDArray[np.bool_], *columns: NDArray[Any
 
 
 def _read(path: str, files: FileRows, rows: NDArray[np.int64]) -> pa.Table:
-    """The features of some of a file's rows."""
+    """Read the features of some rows of a file."""
     parts = open_parts([path], files.schema)
     read = FeatureReader(parts, files.kinds)
     batches = Batches(Reader(read.schema, read, parts.n_rows))[rows]

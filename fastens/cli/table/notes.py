@@ -1,4 +1,4 @@
-"""Notes on columns, and identifiers that are left out."""
+"""Notes on columns, and detection of identifiers, which are left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastens.cli.table.columns import DATE, ITEMS, NUMBER, TEXT, TIMESTAMP, UNUS
 from fastens.cli.table.target import CLASSIFICATION
 from fastens.files.numbers import number_format, whole_numbers
 
-# A text column is an identifier when at least this share of its values is distinct, of this many or more.
+# A text column is an identifier if at least this share of its values is distinct and it has at least this many values.
 IDENTIFIER_SHARE = 0.95
 IDENTIFIER_MINIMUM = 50
 NAMES, COUNTER, DRAWN = "a value of its own in nearly every row", "it counts the rows", "numbers drawn at random"
@@ -24,7 +24,7 @@ INDEX, NAMED = (
     "a running index without a name",
     "a number of its own in each row, and the name of an identifier",
 )
-# Names that programs give to the index of a table, or to a column without a name; and words of names of identifiers.
+# Names that programs give to the index of a table or to unnamed columns, and words that mark names of identifiers.
 INDEX_NAME = re.compile(
     r"|X|(?i:unnamed: ?\d+(_level_\d+)?|column ?1|index|level_0|\.\.\.1|_c0|row[ _.]?(names?|index|num|number))"
 )
@@ -35,15 +35,15 @@ ID_WORD = re.compile(
 )
 GROUP_WORD = re.compile("id|uid|uuid|respondent|subject|patient|customer|client|user|member|household|person")
 GROUP_MINIMUM = 20
-# Free text has so many words in a cell on average, and at least this share of its cells is distinct.
+# Free text has at least this many words per cell on average, and at least this share of its cells is distinct.
 TEXT_WORDS, TEXT_SHARE = 6.0, 0.5
 SAMPLE = 1000
-# The level of the tests below: what is drawn at random looks otherwise once in a hundred tables.
+# The significance level of the tests below, which misjudge random values once in a hundred tables.
 LEVEL, KOLMOGOROV = 0.01, 1.63
 
 
 def identifier(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
-    """Why a column seems to do nothing but tell rows apart; None where it does not."""
+    """Return the reason why a column appears to be an identifier, or None if it does not."""
     n_values = len(column) - column.null_count
     if kind == NUMBER and kind_of(column.type) == NUMBER:
         has_index_name = n_values >= INDEX_MINIMUM and INDEX_NAME.fullmatch(name.strip())
@@ -57,7 +57,7 @@ def identifier(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
 
 
 def _number_identifier(column: pa.ChunkedArray, name: str) -> str | None:
-    """The same of numbers: all whole, and each there once."""
+    """Return the reason why a numeric column appears to be an identifier; it has distinct integers."""
     n_values = len(column) - column.null_count
     is_whole = pa.types.is_integer(column.type) or whole_numbers(column.drop_null().cast(pa.float64()).chunks)
     if n_distinct(column) < n_values or not is_whole:
@@ -70,25 +70,25 @@ def _number_identifier(column: pa.ChunkedArray, name: str) -> str | None:
     if limits["max"] - limits["min"] == n_values - 1:
         return COUNTER
     values = np.asarray(column.to_numpy())
-    # Differences of numbers beyond 2^53 are as good as those of others.
+    # Integers beyond 2^53 are subtracted before the conversion, so the differences stay exact.
     return DRAWN if _drawn_at_random((values - values.min()).astype(np.float64)) else named
 
 
 def _is_running(column: pa.ChunkedArray) -> bool:
-    """If whole numbers mostly rise by one from row to row, as an index does of which rows were left out, or joined."""
+    """Return True if integers mostly increase by one per row, like the index of filtered or concatenated tables."""
     values = np.asarray(column.drop_null().cast(pa.float64(), safe=False).to_numpy())
     steps = np.diff(values)
     return bool(np.all(values == np.floor(values)) and np.mean(steps == 1) >= INDEX_STEPS and np.mean(steps > 0) > 0.9)
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name, written with blanks, underscores or capitals."""
+    """Split a name into words at spaces, underscores or capitals."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", " ", name)
     return re.sub(r"(?<=[A-Z])(?=[A-Z][a-z])", " ", spaced).lower().split()
 
 
 def is_group(column: pa.ChunkedArray, kind: str, name: str) -> bool:
-    """If a column has the name of an identifier, and several rows for most of its values."""
+    """Return True if a column has the name of an identifier, and several rows for most of its values."""
     if (
         kind not in (TEXT, NUMBER)
         or not any(map(GROUP_WORD.fullmatch, words_of(name)))
@@ -99,18 +99,18 @@ def is_group(column: pa.ChunkedArray, kind: str, name: str) -> bool:
 
 
 def _is_spoilt_number(texts: pa.ChunkedArray) -> bool:
-    """Whether texts are numbers but for some odd cells: what is to be mended, not left out."""
+    """Return True if most texts are numbers, because such a column should be repaired and not left out."""
     share = number_format(texts.slice(0, SAMPLE).unique().drop_null())[1]
     return 0.5 <= share < 1
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts as they are, or numbers that stand for categories, as text."""
+    """Convert categories, which may be numbers, to text."""
     return column.cast(pa.string())
 
 
 def _drawn_at_random(values: NDArray[np.float64]) -> bool:
-    """Whether different numbers spread evenly (by Kolmogorov and Smirnov), and neither rise nor fall with the rows."""
+    """Return True if distinct numbers are uniform by a Kolmogorov-Smirnov test and not sorted."""
     steps = np.diff(values)
     if (steps > 0).all() or (steps < 0).all():
         return False
@@ -121,9 +121,10 @@ def _drawn_at_random(values: NDArray[np.float64]) -> bool:
 
 
 def is_unrelated(column: pa.ChunkedArray, y: NDArray, task: str) -> bool:
-    """Whether numbers have nothing to do with a target, by their ranks (Kruskal & Wallis; Spearman).
+    """Return True if numbers are unrelated to the target by a rank test (Kruskal-Wallis or Spearman).
 
-    Of one target alone, such as the first rows of a table may have that is sorted by it, it is not known: False.
+    If all targets are equal, as in the first rows of a table that is sorted by the target, the result is False because
+    the relation is unknown.
     """
     if np.all(y == y[:1]):
         return False
@@ -137,23 +138,23 @@ def is_unrelated(column: pa.ChunkedArray, y: NDArray, task: str) -> bool:
 
 
 def words_per_cell(column: pa.ChunkedArray) -> float:
-    """The mean number of words of free text; 0 where a column of texts holds categories or names."""
+    """Return the mean number of words per cell of free text, or 0 if a text column holds categories or names."""
     present = _texts(column.drop_null())
     if not len(present) or n_distinct(present) < TEXT_SHARE * len(present):
         return 0.0
-    # Between blanks, so that an address of the web is one word.
+    # Words are separated by whitespace only, so a URL is one word.
     n_words = pc.mean(pc.count_substring_regex(present.slice(0, SAMPLE), pattern=r"\S*\w\S*")).as_py()
     return float(n_words) if n_words >= TEXT_WORDS else 0.0
 
 
 def range_text(low: float, high: float, name: str, middle: float) -> str:
-    """The ends and the middle of numbers, by six digits, or where the ends do not differ in these by all of them."""
+    """Return the limits and the middle of a range, with six digits or with all if six do not separate the limits."""
     digits = 6 if low == high or f"{low:.6g}" != f"{high:.6g}" else 15
     return f"{low:.{digits}g} to {high:.{digits}g}, {name} {middle:.{digits}g}"
 
 
 def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
-    """Notes on what was left out or converted."""
+    """Return notes on columns that were left out or converted."""
     found = []
     left_out = [name for name, kind in all_kinds.items() if kind == UNUSABLE]
     if left_out:
@@ -169,7 +170,7 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
 
 
 def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
-    """A hint at `--text` for each column of free text."""
+    """Return a hint at `--text` for each column of free text."""
     found = []
     for name, kind in kinds.items():
         n_words = words_per_cell(table[name]) if kind == TEXT else 0.0
@@ -180,7 +181,7 @@ def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
 
 
 def identifier_notes(left_out: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
-    """Notes on columns that only tell rows apart, by the reason: those left out, and those that are not."""
+    """Return notes on identifiers by reason, both on those left out and on those kept."""
     found = []
     for reason in dict.fromkeys(left_out.values()):
         names = [name for name, own in left_out.items() if own == reason]

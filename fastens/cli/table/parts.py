@@ -1,4 +1,4 @@
-"""Tables in files that are read part by part, so that they may be larger than memory."""
+"""Files that are read part by part, so that tables may be larger than memory."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from fastens.table.sources import BATCH_ROWS, open_batches
 
 @dataclass(frozen=True)
 class FileRows:
-    """Which rows and columns of files a task has, for those who read them elsewhere.
+    """The rows and columns of a task in files, for processes that read them elsewhere.
 
     Attributes
     ----------
     paths : list of str
-        The files, by their names or patterns.
+        The names or patterns of the files.
     schema : TableSchema
-        What is known of their columns.
+        The schema of the files.
     kinds : dict
-        What the columns to learn from hold.
+        The kinds of the columns to learn from.
     numbers : int array
-        The rows, ascending, as the files have them one after another.
+        The row numbers across all files, in ascending order.
     """
 
     paths: Sequence[str]
@@ -46,9 +46,9 @@ class FileRows:
     numbers: NDArray[np.int64]
 
 
-# The column that says of each row why it does not fit; files cannot have a name with this in it.
+# The column with the reason why a row does not fit; column names in files cannot contain NUL.
 UNFIT = "\0unfit"
-# What cells of a type have to be.
+# The requirement for cells of each type, as it is named in messages.
 RULES = {NUMBER: "a number", DATE: "a date", BOOLEAN: "true or false"}
 
 
@@ -59,15 +59,15 @@ class TableParts:
     Attributes
     ----------
     empty : pyarrow.Table
-        Its columns, without rows.
+        The columns of the table, without rows.
     n_rows : int
-        Its rows.
+        The number of rows.
     schema : TableSchema
-        What is known of its columns.
+        The schema of the table.
     notes : list of str
-        For the person who reads the table.
+        Notes for the user.
     is_lenient : bool
-        Whether cells may not fit the schema. They are read as missing then, and the column UNFIT says why.
+        If True, cells that do not fit the schema are read as missing, and the column UNFIT contains the reasons.
     """
 
     empty: pa.Table
@@ -94,7 +94,7 @@ class TableParts:
                 first += part.num_rows
 
     def written(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield some of the columns with their cells as they are written in the files."""
+        """Yield some of the columns with the original text of their cells."""
         with _faults():
             yield from self._read_written(columns)
 
@@ -107,10 +107,10 @@ def open_parts(
     *,
     is_lenient: bool = False,
 ) -> TableParts:
-    """Open files of one kind, by their names or patterns; formats other than CSV and Parquet are read as a whole.
+    """Open files of one format by names or patterns; formats other than CSV and Parquet are loaded completely.
 
-    With `given`, types by the name of their columns, the files are those of training: texts of a Parquet file that are
-    numbers or dates become such. Else columns that the schema lacks stay as they are there.
+    `given` maps columns of a training table to types. If it is not None, strings in Parquet files that look like
+    numbers or dates are converted. If it is None, columns that are not in the schema are read unchanged.
     """
     with _faults():
         files = [file for path in paths for file in files_of(path)]
@@ -143,7 +143,7 @@ def open_parts(
 
 
 def open_fitting(paths: Sequence[str], schema: TableSchema, sheet: str | None = None) -> TableParts:
-    """Open files so that rows whose cells do not fit the schema are marked, if there are any."""
+    """Open files and, if they do not fit the schema, mark the rows that do not."""
     try:
         return open_parts(paths, schema, sheet=sheet)
     except CommandError:
@@ -153,7 +153,7 @@ def open_fitting(paths: Sequence[str], schema: TableSchema, sheet: str | None = 
 
 
 def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tuple[pa.Table, list[str]]:
-    """Read a table without the rows whose cells do not fit the schema, and a note that names these."""
+    """Read a table without the rows that do not fit the schema; return it with a note that names these rows."""
     try:
         return read_table(path, schema, sheet=sheet).table, []
     except CommandError:
@@ -170,7 +170,7 @@ def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tu
 
 
 def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
-    """The rows that do not fit, counted from 1, and why; CommandError for a column of which not one cell fits."""
+    """Return the numbers of the rows that do not fit, from 1, with reasons; raise CommandError if no cell fits."""
     found: dict[int, str] = {}
     n_fitting: Counter[str] = Counter()
     first = 1
@@ -189,18 +189,18 @@ def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
 
 
 def unfit_text(unfit: Mapping[int, str], most: int = 5) -> str:
-    """The first of the rows that do not fit, each with the reason."""
+    """Describe the first rows that do not fit, each with the reason."""
     shown = "; ".join(f"row {row}, {reason}" for row, reason in list(unfit.items())[:most])
     return f"{shown}; and {len(unfit) - most:,} more" if len(unfit) > most else shown
 
 
 def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column], is_lenient: bool) -> TableParts:
-    """Parts of CSV files; of a lenient reading, all cells are texts first."""
+    """Return the parts of CSV files; if `is_lenient` is True, all cells are read as text first."""
     known = replace(schema, columns={}) if is_lenient else schema
     stream = CsvStream(files, known, given=given, as_text=is_lenient)
     empty, found = stream.arrow_schema.empty_table(), stream.schema
     if is_lenient:
-        # Numbers with a plain point were read with the decimal sign of the file.
+        # Numbers with a decimal point in the schema use the decimal separator of this file.
         commas = {name: replace(column, decimal=",") for name, column in schema.columns.items() if _is_plain(column)}
         found = replace(schema, columns={**schema.columns, **commas}) if stream.prefers_comma else schema
         empty = _typed_empty(empty, found)
@@ -212,7 +212,7 @@ def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column
 
 
 def _without_blanks(part: pa.Table) -> pa.Table:
-    """The texts, those that are empty as missing ones, which are written without quotes."""
+    """Replace empty texts by missing values, which are written without quotes."""
     return pa.table(
         [pc.if_else(pc.equal(column, ""), None, column) for column in part.columns], names=part.column_names
     )
@@ -223,7 +223,7 @@ def _is_plain(column: Column) -> bool:
 
 
 def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:
-    """The columns without rows, in the types of the schema."""
+    """Return the columns without rows, with the types of the schema."""
     none = pa.nulls(0, pa.string())
     return pa.table(
         {
@@ -234,7 +234,7 @@ def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:
 
 
 def _fitting(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Array) -> tuple[pa.ChunkedArray, pa.Array]:
-    """The values as the schema has them, those that do not fit as missing, and why rows do not fit."""
+    """Convert values to the schema, with missing values for cells that do not fit, and add the reasons."""
     if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
         return _as_known(name, values, column, 0), reasons
     distinct = values.unique().drop_null()
@@ -254,13 +254,13 @@ def _fitting(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Arr
 
 
 def _times(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts as times of day, the only kind of CSV files that schemas do not know."""
+    """Convert texts to times of day, the only type in CSV files without a type in schemas."""
     moments = pc.binary_join_element_wise("1970-01-01", values, " ")
     return moments.cast(pa.timestamp("s")).cast(pa.time32("s"))
 
 
 def _fits(name: str, value: pa.Scalar, column: Column) -> bool:
-    """If one text fits a column; numbers are judged all at once."""
+    """Return True if one text fits a column; numbers are checked all at once elsewhere."""
     if column.type in (NUMBER, TEXT):
         return True
     values = pa.chunked_array([pa.array([value.as_py()])])
@@ -278,7 +278,7 @@ def _example(column: Column) -> str:
 
 
 def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column] | None) -> TableParts:
-    """Parts of Parquet files, with the names and types of columns as they are read."""
+    """Return the parts of Parquet files, with unique column names and the types of the schema."""
     names, notes = unique_names(batches.columns)
     places = dict(zip(names, batches.columns, strict=True))
     empty = _plain(batches.typed(), names)
@@ -301,7 +301,7 @@ def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column
 
 
 def _plain(part: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The columns by other names, and texts in the form that has all functions."""
+    """Rename columns, and convert strings to the Arrow type that all functions support."""
     return pa.Table.from_arrays([plain_text(column) for column in part.columns], names=list(names))
 
 
@@ -324,6 +324,6 @@ def _slices(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _as_known(name: str, values: pa.ChunkedArray, column: Column, first: int) -> pa.ChunkedArray:
-    """The values as the schema has them; numbers that were texts are floats in every part."""
+    """Convert values to the schema; numbers that were texts become floats in every part."""
     found = as_known(name, values, column, first)
     return found.cast(pa.float64()) if column.type == NUMBER and found.type != values.type else found

@@ -1,4 +1,4 @@
-"""Options of how a table is written, and the reading of the table of training with them."""
+"""Options that describe the format of a table, and reading of the training table with them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fastens.files.read import ReadTable, files_of
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, READING_OPTIONS, TEXT, Column
 
 CATEGORY = "category"
-# Options that count lines.
+# Options that are numbers of lines.
 _LINES = ("skip_lines", "header_rows", "skip_footer")
 COLUMN_TYPES = {NUMBER: NUMBER, TEXT: TEXT, CATEGORY: TEXT, DATE: DATE, BOOLEAN: BOOLEAN}
 
 
 def add_reading_options(parser: argparse.ArgumentParser, default: str = "found out unless given") -> None:
-    """Add the options of how the table is written."""
+    """Add the options that describe the format of the table."""
     group = parser.add_argument_group(f"how the table is written ({default})")
     add = group.add_argument
     many: dict[str, Any] = {"action": "append", "default": []}
@@ -37,20 +37,20 @@ def add_reading_options(parser: argparse.ArgumentParser, default: str = "found o
 
 
 def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
-    """Return how a later table is read: like the table of training, except for what options say."""
+    """Return the schema for reading a later table: the training schema, changed by the options."""
     _check_formats(_of_formats(options), paths)
     given = _known_schema(options)
     changed = {name: value for name in READING_OPTIONS if (value := getattr(given, name)) not in (None, ())}
     columns = {**saved.columns, **given.columns}
     for name, type_ in _column_option(options).items():
-        # What does not fit is missing, as in training with this option.
+        # Cells that do not fit are missing, as in training with this option.
         is_alike = name in columns and columns[name].type == type_
         columns[name] = replace(columns[name], lenient=True) if is_alike else Column.given(type_)
     return replace(saved, **changed, columns=columns)
 
 
 def read_with_options(options: argparse.Namespace) -> ReadTable:
-    """Read the table of training."""
+    """Read the training table."""
     _check_formats(_of_formats(options), options.table)
     found = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
     check_given_columns(options, found.table.column_names)
@@ -59,7 +59,7 @@ def read_with_options(options: argparse.Namespace) -> ReadTable:
 
 
 def check_target_column(options: argparse.Namespace, names: list[str], notes: Sequence[str]) -> None:
-    """Refuse a target that the table lacks, and say so where its encoding was guessed."""
+    """Raise CommandError if the table lacks the target and its encoding was guessed."""
     target = options.target
     guessed = [note for note in notes if "--encoding" in note]
     if target is not None and target not in names and guessed:
@@ -67,29 +67,29 @@ def check_target_column(options: argparse.Namespace, names: list[str], notes: Se
 
 
 def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
-    """What options say of a table that is read in parts: of all of it, and of its columns.
+    """Return the schema and the column types that options give for a table that is read in parts.
 
-    `check_given_columns` is for columns that it lacks.
+    Use `check_given_columns` to check for columns that the table lacks.
     """
     _check_formats(_of_formats(options), options.table)
     return _known_schema(options), {name: Column.given(type_) for name, type_ in given_types(options).items()}
 
 
 def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
-    """Refuse types of columns that the table lacks."""
+    """Raise CommandError if options give types of columns that the table lacks."""
     for name in _column_option(options):
         if name not in names:
             raise CommandError(f"--column: the table has no column {name!r}; it has {names}")
 
 
 def _of_formats(options: argparse.Namespace) -> dict[str, Any]:
-    """The options that are for files of some formats alone."""
+    """Return the options that apply only to some file formats."""
     names = ("separator", "encoding", "sheet", *_LINES)
     return {"--" + name.replace("_", "-"): getattr(options, name) for name in names}
 
 
 def _check_formats(given: Mapping[str, Any], paths: str | Sequence[str]) -> None:
-    """Refuse options that say nothing of files in the formats of these."""
+    """Raise CommandError if an option does not apply to the formats of the files."""
     try:
         formats = {format_of(file) for file in files_of(paths)}
     except TableFileError as error:
@@ -121,7 +121,7 @@ def _known_schema(options: argparse.Namespace) -> TableSchema:
 
 
 def given_types(options: argparse.Namespace) -> Mapping[str, str]:
-    """The types of columns that options name."""
+    """Return the column types that options give."""
     as_text = [name for value in options.categorical for name in (value, *value.split(","))]
     if options.text is not None:
         as_text.append(options.text)

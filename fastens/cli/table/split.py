@@ -1,4 +1,4 @@
-"""Held-out rows: at random, by time or by group, as the model's card records them."""
+"""Held-out rows, chosen at random, by time or by group, and the model card that records them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Codes = NDArray[np.int64]
 
 
 def add_holdout(parser: argparse.ArgumentParser) -> None:
-    """Add the options of rows that are held out by time or by group."""
+    """Add the options for rows that are held out by time or by group."""
     text = "hold out the last rows by this column of dates or numbers, not random ones"
     parser.add_argument("--time-column", metavar="COL", help=text)
     text = "hold out whole groups, the rows of one value of this column, which is not learned from"
@@ -30,7 +30,7 @@ def add_holdout(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Order:
-    """By what column rows are held out: their places in time, or the numbers of their groups, missing ones first."""
+    """The column by which rows are held out: ranks in time or group numbers, with missing values first."""
 
     name: str
     is_time: bool
@@ -39,7 +39,7 @@ class Order:
 
     @classmethod
     def of(cls, table: pa.Table, options: Any) -> Order | None:
-        """The column that `--time-column` or `--group` names; None where neither is given."""
+        """Return the order of `--time-column` or `--group`, or None if neither is given."""
         time, group = options.time_column, options.group
         if time is not None and group is not None:
             raise CommandError("--time-column and --group exclude each other: rows are held out by one of them")
@@ -49,7 +49,7 @@ class Order:
 
     @classmethod
     def by_time(cls, column: pa.ChunkedArray, name: str) -> Order:
-        """The places of rows in time; rows of one moment share a place."""
+        """Order rows by time; rows with equal times have equal ranks."""
         if kind_of(column.type) not in (DATE, TIMESTAMP, TIME, NUMBER):
             raise CommandError(f"--time-column must name a column of dates or numbers; {name!r} holds {_shown(column)}")
         present = pc.fill_null(pc.invert(pc.is_null(column, nan_is_null=True)), False)
@@ -60,7 +60,7 @@ class Order:
 
     @classmethod
     def by_group(cls, column: pa.ChunkedArray, name: str) -> Order:
-        """The numbers of groups; the rows without one are a group too."""
+        """Number the groups; rows without a group form one group."""
         if pa.types.is_nested(column.type):
             raise CommandError(f"--group must name a column of plain values; {name!r} holds {_shown(column)}")
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -78,13 +78,13 @@ class Order:
         return cls(name, is_time, codes, column)
 
     def take(self, mask: NDArray[np.bool_]) -> Order:
-        """The column in the marked rows."""
+        """Return the order of the marked rows."""
         return Order(self.name, self.is_time, self.codes[mask], self.column.filter(pa.array(mask)))
 
     def held_out(self, fraction: float, random_state: int) -> NDArray[np.bool_]:
-        """Mark about this share of the rows: the last ones, or whole groups drawn at random; never all of them.
+        """Mark about this share of the rows, but never all: the last rows, or whole groups drawn at random.
 
-        Rows of one moment, or of one group, are on the same side.
+        Rows with the same time or in the same group are always on the same side.
         """
         if fraction == 0:
             return np.zeros(len(self.codes), dtype=bool)
@@ -99,7 +99,7 @@ class Order:
         return is_taken[places]
 
     def folds(self, n_folds: int, random_state: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Rows to train on and to test on: each test is later than all of its training, or has groups of its own."""
+        """Return training and test rows: test rows are later than their training rows, or in other groups."""
         values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         n_parts = n_folds + self.is_time
         if len(values) < n_parts:
@@ -114,7 +114,7 @@ class Order:
         ]
 
     def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
-        """Rows by time, in at most this number of consecutive parts, or of the largest groups, with names."""
+        """Return named parts of the rows: at most this number of consecutive periods or largest groups."""
         values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         if self.is_time:
             part = _consecutive(counts, min(most, len(values)))
@@ -129,7 +129,7 @@ class Order:
         return found
 
     def text(self, held_out: NDArray[np.bool_]) -> str:
-        """Which rows are held out, in words."""
+        """Describe which rows are held out."""
         if not self.is_time:
             n_groups, n_held_out = len(np.unique(self.codes)), len(np.unique(self.codes[held_out]))
             return f"{n_held_out:,} of {n_groups:,} groups of {self.name!r}"
@@ -138,8 +138,8 @@ class Order:
 
 
 def _consecutive(counts: Codes, n_parts: int) -> Codes:
-    """The part of each moment, with about equally many rows in each part; there are at least as many moments."""
-    # The middle of a moment's rows says where it is; no part is empty.
+    """Assign distinct times to parts with about equal numbers of rows; there are at least as many times as parts."""
+    # A time belongs to the part that contains the middle of its rows; the clipping keeps all parts non-empty.
     middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
     places = np.arange(len(counts))
     part = np.clip(middles.astype(np.int64), 0, n_parts - 1)
@@ -152,9 +152,9 @@ def _shown(column: pa.ChunkedArray) -> str:
 
 @dataclass(frozen=True)
 class Split:
-    """How rows were held out, and of which target: enough to hold out the same rows of the same table again.
+    """The settings of a holdout split and a fingerprint of the target, to reproduce the split on the same table.
 
-    `time` or `group` is the column by which they were; at random where both are None.
+    `time` or `group` is the column by which rows were held out. If both are None, rows were held out at random.
     """
 
     fraction: float
@@ -165,22 +165,22 @@ class Split:
 
     @classmethod
     def of(cls, y: NDArray, fraction: float, random_state: int, order: Order | None = None) -> Split:
-        """The split of a table with this target."""
+        """Return the split of a table with this target."""
         time, group = (None, None) if order is None else (order.name, None) if order.is_time else (None, order.name)
         return cls(fraction, random_state, _fingerprint(y), time, group)
 
     def is_of(self, y: NDArray) -> bool:
-        """Whether this is the target of the table that was split."""
+        """Return True if this is the target of the table that was split."""
         return _fingerprint(y) == self.fingerprint
 
     def order(self, table: pa.Table) -> Order | None:
-        """The column by which rows were held out, in the table that was split; None for random rows."""
+        """Return the order by which rows of this table were held out, or None for random rows."""
         if self.time is not None:
             return Order.by_time(table[self.time], self.time)
         return None if self.group is None else Order.by_group(table[self.group], self.group)
 
     def held_out(self, y: NDArray, task: str, order: Order | None = None) -> NDArray[np.bool_]:
-        """The rows held out: by time, by group, or a share of every class, or of all rows."""
+        """Mark the held-out rows, by time, by group, or at random and stratified by class."""
         if order is not None:
             return order.held_out(self.fraction, self.random_state)
         strata = np.unique(y, return_inverse=True)[1] if task == CLASSIFICATION else np.zeros(len(y), dtype=int)
@@ -188,15 +188,15 @@ class Split:
 
 
 def _fingerprint(y: NDArray) -> int:
-    """A number that equal targets have in common, whatever type a file stores them in."""
+    """Return a checksum of the target values that does not depend on the numeric type in a file."""
     return zlib.crc32("\0".join(y).encode() if y.dtype == object else (y.astype(np.float64) + 0.0).tobytes())
 
 
 def held_out_rows(strata: NDArray, fraction: float, random_state: int) -> NDArray[np.bool_]:
-    """Mark a random share of the rows, the same share of every stratum, at least one row of each left unmarked.
+    """Mark a random share of the rows in each stratum and leave at least one row of each stratum unmarked.
 
-    The rows, shuffled inside each stratum, are laid out stratum by stratum; every (1/fraction)-th is taken. So strata
-    of any size work, and the number of rows taken is right.
+    The rows are shuffled within strata and concatenated, and every (1/fraction)-th row is taken. This works for strata
+    of any size and takes the right total number of rows.
     """
     generator = np.random.default_rng(random_state)
     n_rows = len(strata)
@@ -214,7 +214,7 @@ KEY = "table"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Target and task, the columns, what they hold and how they are written, the best constant, the rows held out."""
+    """Card of a model: the target, the task, the columns and their schema, the best constant and the split."""
 
     target: str | None
     target_kind: str | None
@@ -225,7 +225,7 @@ class ModelCard:
     schema: dict[str, Any] = field(default_factory=dict)
 
     def trained_on(self, y: NDArray, table: pa.Table) -> NDArray[np.bool_] | None:
-        """Which rows the model was trained on, if this is the target of the table of training; else None."""
+        """Mark the rows that the model was trained on, or return None if this is not the training table."""
         split = self.split
         if split is None or not split.is_of(y):
             return None
@@ -234,5 +234,5 @@ class ModelCard:
         return ~split.held_out(y, self.task, split.order(table))
 
     def to_metadata(self) -> dict[str, Any]:
-        """The card as plain values, for `model.save(path, metadata=...)`."""
+        """Return the card as plain values for `model.save(path, metadata=...)`."""
         return {KEY: asdict(self)}

@@ -1,4 +1,4 @@
-"""Reading and writing tables, and the output files of a command."""
+"""Reading and writing of tables, and checks of the output files of commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fastens.files.read import ReadTable, read
 from fastens.modelfile.storage import ENDING, MAGIC, replacing
 from fastens.table.sources import ahead
 
-# How files begin that are no text, and what they are.
+# The first bytes of binary files, and the kinds of these files.
 BEGINNINGS = {
     MAGIC: "a model",
     b"PAR1": "a Parquet table",
@@ -53,18 +53,18 @@ MARKUP = {
     b"<html": "a web page",
     b"<svg": "an SVG picture",
 }
-# Of texts that are tables by their names, and no models or code.
+# Suffixes of text files that are tables rather than models or code.
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 TEXT, OTHER = "text", "binary data"
-# The output that is standard output.
+# The path that means standard output.
 STANDARD = "-"
 HEAD_BYTES = 4096
-# A file that is not yet whole, as messages of libraries name it.
+# The name of an unfinished file, as it appears in error messages of libraries.
 HIDDEN = re.compile(rf"\.[0-9a-f]{{16}}\.[^/'\"\s]{{0,{ENDING}}}")
 
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
-    """Add the option that lets outputs replace inputs and files of other kinds."""
+    """Add the option that allows outputs to replace inputs and files of other kinds."""
     text = "let an output replace an input, or a file of another kind"
     parser.add_argument("--overwrite", action="store_true", help=text)
 
@@ -72,20 +72,20 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
 def check_output(
     path: str, kind: str | None, inputs: Sequence[str | None], overwrite: bool, *, may_be_standard: bool = False
 ) -> None:
-    """Refuse a file that cannot be written, or that would be lost, before the work is done whose result it is to hold.
+    """Raise CommandError early if an output file cannot be written, or if writing it would lose another file.
 
     Parameters
     ----------
     path : str
         The file to write.
     kind : str or None
-        What it will hold; None: what its suffix says, else text.
+        The kind of the output. If None, the suffix determines the kind, or it is text.
     inputs : sequence of str or None
-        The files that are read.
+        The input files.
     overwrite : bool
-        Whether it may replace an input or a file of another kind.
+        If True, the output may replace an input or a file of another kind.
     may_be_standard : bool
-        Whether "-" may stand for standard output.
+        If True, "-" means standard output.
     """
     if path == STANDARD:
         if may_be_standard:
@@ -97,19 +97,19 @@ def check_output(
 
 
 def _check_place(path: str) -> None:
-    """Refuse a file in a folder that is not there, or that must not be written."""
+    """Raise CommandError if the folder does not exist, or the file or folder is not writable."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise CommandError(f"cannot write {path}: it is a folder")
     if not os.path.isdir(folder):
         raise CommandError(f"cannot write {path}: there is no folder {folder}")
-    # The new file is written beside the old one: its folder must be writable, and a file that is protected stays.
+    # The new file is written next to the old one, so the folder must be writable; read-only files are kept.
     if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         raise CommandError(f"cannot write {path}: permission denied")
 
 
 def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> None:
-    """Refuse to replace a file that is read, or one of another kind."""
+    """Raise CommandError if an input or a file of another kind would be replaced."""
     for given in inputs:
         if given is not None and os.path.exists(given) and os.path.samefile(path, given):
             raise CommandError(f"will not write over {path}, which is read; choose another file, or add --overwrite")
@@ -127,7 +127,7 @@ def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> No
 
 
 def check_different(outputs: Mapping[str, str | None]) -> None:
-    """Refuse outputs, by the names of their options, that would be written over each other."""
+    """Raise CommandError if two outputs, given by option, are the same file."""
     options: dict[str, str] = {}
     for option, path in outputs.items():
         if path is not None and (other := options.setdefault(os.path.realpath(path), option)) != option:
@@ -136,7 +136,7 @@ def check_different(outputs: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def writing(path: str) -> Iterator[str]:
-    """Yield the name of a file to write, which takes the place of `path` once it is whole."""
+    """Yield the name of a temporary file, which replaces `path` after it was written completely."""
     try:
         with replacing(path) as unfinished:
             yield unfinished
@@ -146,7 +146,7 @@ def writing(path: str) -> Iterator[str]:
 
 
 def _kind_of_file(path: str) -> str | None:
-    """What a file holds, by how it begins; None for an empty one."""
+    """Return the kind of a file from its first bytes, or None if it is empty."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if not head:
@@ -169,7 +169,7 @@ def _named(kind: str) -> str:
 
 
 UNWRITTEN_COMPRESSIONS = (".xz", ".zip")
-# How texts begin that a spreadsheet runs, and those of them that are numbers, dates or a lone sign.
+# The beginnings of texts that a spreadsheet would run as formulas, and the exceptions: numbers, dates and single signs.
 FORMULA = r"^\s*[=+\-@\t\r\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]|^[\t\r]"
 SIGNED = r"^\s*[-+](?:[\s\d.,'_:/()%$€£¥]*(?:[eE][-+]?\d+)?)\s*(?:%|[A-Z]{3}|[$€£¥])?\s*$"
 
@@ -180,7 +180,7 @@ def read_table(
     types: Mapping[str, str] | None = None,
     sheet: str | None = None,
 ) -> ReadTable:
-    """Read a table, with the schema of the table of training, or types that were given."""
+    """Read a table with the schema of the training table or with given types."""
     try:
         return read(path, schema or TableSchema(), types or {}, sheet)
     except TableFileError as error:
@@ -188,13 +188,13 @@ def read_table(
 
 
 def add_escape(parser: argparse.ArgumentParser) -> None:
-    """Add the option of cells that a spreadsheet would run."""
+    """Add the option to escape cells that a spreadsheet would run as formulas."""
     text = "in CSV files, put ' before texts and names that a spreadsheet would run, such as =1+1 (default: yes)"
     parser.add_argument("--escape-formulas", action=argparse.BooleanOptionalAction, default=True, help=text)
 
 
 def escape_note(n_cells: int) -> str:
-    """How many cells were escaped, and how to have them as they are."""
+    """Return a note on the number of escaped cells and on the option to disable escaping."""
     cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
     return f"{cells} that a spreadsheet would run are written with ' before them; --no-escape-formulas leaves it out"
 
@@ -205,9 +205,9 @@ def write_table(table: pa.Table, path: str) -> None:
 
 
 def write_tables(tables: Iterable[pa.Table], path: str, *, escape: bool = True) -> int:
-    """Write tables of the same columns, one below the other, each while the next is made.
+    """Concatenate tables with the same columns in one file, and compute each while the previous one is written.
 
-    Return the number of texts and names that were escaped for spreadsheets, which may be those of CSV files.
+    Return the number of texts and names that were escaped for spreadsheets, which happens only in CSV files.
     """
     coming = ahead(tables)
     first = next(coming)
@@ -233,7 +233,7 @@ def write_tables(tables: Iterable[pa.Table], path: str, *, escape: bool = True) 
 
 
 def _without_formulas(values: pa.ChunkedArray, is_escaped: bool) -> tuple[pa.ChunkedArray, int]:
-    """Texts with ' before those that a spreadsheet would run, and their number; numbers with a sign stay."""
+    """Put ' before texts that a spreadsheet would run, except signed numbers; return texts and number of changes."""
     if not is_escaped or not _is_text(values.type):
         return values, 0
     if pa.types.is_dictionary(values.type):
@@ -254,7 +254,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 @contextmanager
 def _written(path: str) -> Iterator[Any]:
-    """What is written to: a file that takes the place of the one there, or standard output."""
+    """Yield the target of writing: a temporary file that replaces `path`, or standard output."""
     if path != STANDARD:
         with writing(path) as unfinished:
             yield unfinished
@@ -267,7 +267,7 @@ def _written(path: str) -> Iterator[Any]:
 @contextmanager
 def _writer(path: str, sink: Any, schema: pa.Schema) -> Iterator[pa.csv.CSVWriter | pa.parquet.ParquetWriter]:
     if output_format(path) == PARQUET:
-        # Numbers with fractions seldom repeat, and looking for it takes longer than all else.
+        # Floats seldom repeat, and dictionary encoding would take most of the time.
         repeated = [field.name for field in schema if not pa.types.is_floating(field.type)]
         with pa.parquet.ParquetWriter(sink, schema, use_dictionary=repeated) as writer:
             yield writer
@@ -279,7 +279,7 @@ def _writer(path: str, sink: Any, schema: pa.Schema) -> Iterator[pa.csv.CSVWrite
 
 
 def output_format(path: str) -> str:
-    """CSV or Parquet, by the suffix of a file to write."""
+    """Return CSV or Parquet from the suffix of a file to write."""
     try:
         format_ = format_of(path)
     except TableFileError as error:

@@ -1,4 +1,4 @@
-"""The target column: its task, values and checks, and the bundled example table."""
+"""The target column: its task, values and checks, and the bundled example tables."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from fastens.files.formats import example_of
 from fastens.files.numbers import NumberFormat, mixed_units, number_format, whole_numbers
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
-# Whole numbers with no more distinct values than this are classes; --task overrides it.
+# Integers with at most this number of distinct values are classes; --task overrides it.
 CLASSES_MAXIMUM = 10
-# Numbers of which each has fewer rows on average than this are no classes.
+# Numbers with fewer rows per distinct value than this are not classes.
 FEWEST_OF_CLASS = 4
 
-# Texts of which this share looks like numbers are hardly classes; nor are more than `MANY_CLASSES` with few rows each.
+# Texts are unlikely to be classes if this share looks like numbers, or if more than `MANY_CLASSES` have few rows each.
 LOOKS_LIKE_NUMBERS = 0.5
 MANY_CLASSES, FEW_ROWS = 50, 10
 
 
 def recognised_task(column: pa.ChunkedArray) -> str:
-    """Classification for text, booleans, two distinct numbers and few whole ones; regression for all other numbers."""
+    """Return classification for text, booleans, two numbers or few integers, and regression for other numbers."""
     kind = kind_of(column.type)
     if kind in (TEXT, BOOLEAN):
         return CLASSIFICATION
@@ -45,7 +45,7 @@ def recognised_task(column: pa.ChunkedArray) -> str:
 
 
 def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool = False) -> None:
-    """Refuse a target that cannot be learned, or holds what are hardly classes unless a person says that it does."""
+    """Raise CommandError if the target cannot be learned, or has unlikely classes and its type was not given."""
     kind = kind_of(column.type)
     if kind not in (NUMBER, TEXT, BOOLEAN):
         raise CommandError(f"the target {name!r} holds neither classes nor numbers but {column.type}")
@@ -74,11 +74,11 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool =
 
 
 def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
-    """Refuse many classes that look like numbers, or have few rows each."""
+    """Raise CommandError if there are many classes that look like numbers or have few rows each."""
     option = f"--column {shlex.quote(name)}:category"
     distinct = column.cast(pa.string()).unique().drop_null()
     style, share = number_format(distinct)
-    is_plain = style == NumberFormat() and share == 1  # codes with leading zeros, and digits that are texts on purpose
+    is_plain = style == NumberFormat() and share == 1  # deliberate text, such as codes with leading zeros
     is_like_numbers = share >= LOOKS_LIKE_NUMBERS or mixed_units(distinct)
     if n_classes > CLASSES_MAXIMUM and is_like_numbers and not is_plain:
         odd = distinct.filter(pc.invert(style.fits(distinct)))
@@ -96,7 +96,7 @@ def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
 
 
 def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> NDArray:
-    """The target as a NumPy array: float64 for regression; strings, booleans or numbers for classes."""
+    """Return the target as an array: float64 for regression; strings, booleans or numbers for classification."""
     values = converted(column, name, kind)
     if task == REGRESSION:
         y = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
@@ -107,7 +107,7 @@ def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> N
 
 
 def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
-    """Sample weights from a column: numbers of zero or more."""
+    """Return the sample weights from a column of non-negative numbers."""
     if name is None:
         return None
     column = required(table, name, "--weight")
@@ -120,7 +120,7 @@ def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
 
 
 def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
-    """The column of that name, or an error that lists the columns there are."""
+    """Return the column with this name; raise CommandError with suggestions if it does not exist."""
     if name not in table.column_names:
         close = difflib.get_close_matches(name, table.column_names)
         hint = f"did you mean {listed(close)}?" if close else f"it has {listed(table.column_names)}"
@@ -130,7 +130,7 @@ def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class BundledTable:
-    """A table, the column to predict, and what it is."""
+    """An example table with the name of its target and a title."""
 
     table: pa.Table
     target: str
@@ -138,7 +138,7 @@ class BundledTable:
 
 
 def bundled_table(task: str) -> BundledTable:
-    """Tumours for classification (and by default), diabetes for regression."""
+    """Return the diabetes table for regression and the breast cancer table for all other tasks."""
     from sklearn.datasets import load_breast_cancer, load_diabetes
 
     if task == REGRESSION:

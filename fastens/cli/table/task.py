@@ -1,4 +1,4 @@
-"""The task: a table, its target and features, and the rows held out."""
+"""The task: a table, its target and features, and the held-out rows."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ from fastens.table.sources import Batches
 from fastens.table.training_data import AUTO, WEIGHT_TYPES
 
 LABELS_SHOWN = 4
-# What is done with rows without a target.
+# The ways to handle rows without a target.
 DROP, ERROR = "drop", "error"
-# Whole numbers with more distinct values than this are never classes.
+# A note on the recognised task is shown for integers with at most this number of distinct values.
 DOUBTFUL_MAXIMUM = 100
 
 
@@ -75,11 +75,11 @@ class Rows:
 
     @property
     def names(self) -> list[str]:
-        """The features."""
+        """The names of the features."""
         return self.X.columns if isinstance(self.X, Batches) else self.X.column_names
 
     def take(self, mask: NDArray[np.bool_]) -> Rows:
-        """The marked rows."""
+        """Return the marked rows."""
         weight = None if self.weight is None else self.weight[mask]
         X = self.X[mask] if isinstance(self.X, Batches) else self.X.filter(pa.array(mask))
         return Rows(X, self.y[mask], weight)
@@ -87,7 +87,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Targets:
-    """Rows that have a target and a weight: a table of these rows, and what is to be learned."""
+    """The rows that have a target and a positive weight, as a table, with the values to learn."""
 
     table: pa.Table
     name: str
@@ -100,7 +100,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class Features:
-    """What a model learns from: the columns made of a table, and the columns as they were read."""
+    """The features of a table, and the columns from which they were made."""
 
     title: str
     X: Any  # a table, or batches of one
@@ -116,9 +116,9 @@ class Task:
     Attributes
     ----------
     columns : pyarrow.Table
-        The columns to learn from, and the target, as they were read; of a table in batches its first rows.
+        The original columns to learn from and the target; for a table in batches, only the first rows.
     order : Order or None
-        The column by whose time or groups rows are held out.
+        The order by time or group by which rows are held out.
     """
 
     title: str
@@ -128,15 +128,15 @@ class Task:
     notes: list[str]
     columns: pa.Table
     order: Order | None = None
-    files: FileRows | None = None  # where the rows come from, if they are read in batches
+    files: FileRows | None = None  # the source of the rows if they are read in batches
 
     @property
     def is_classification(self) -> bool:
-        """Whether the target holds classes."""
+        """True if the target contains classes."""
         return self.card.task == CLASSIFICATION
 
     def facts(self) -> list[tuple[str, str]]:
-        """Rows, columns, missing cells and target, each as a name and a text."""
+        """Return facts about rows, columns, missing cells and target as pairs of name and text."""
         n_rows, n_test = len(self.held_out), int(self.held_out.sum())
         how = "" if self.order is None else f", {self.order.text(self.held_out)}"
         split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out{how})" if n_test else ""
@@ -152,7 +152,7 @@ class Task:
 
     def _missing_facts(self) -> list[tuple[str, str]]:
         if isinstance(self.rows.X, Batches):
-            return []  # not worth another pass
+            return []  # counting would need another pass over the data
         X = self.rows.X
         own = [_first_feature(name, kind) for name, kind in self.card.kinds.items()]
         counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in own]
@@ -170,21 +170,21 @@ class Task:
 
 
 def _first_feature(name: str, kind: str) -> str:
-    """The first of the features that a column becomes."""
+    """Return the first feature that is made from a column."""
     if kind.startswith(ITEMS):
         return f"{name}: {kind[len(ITEMS) + 1 :].split(kind[len(ITEMS)], maxsplit=1)[0]}"
     return name
 
 
 class _Tables(argparse.Action):
-    """One file by its name, several as a list, none as None."""
+    """Argparse action that stores one file as a string, several as a list, and none as None."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         setattr(namespace, self.dest, values if len(values) > 1 else values[0] if values else None)
 
 
 def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = False) -> None:
-    """Add the options of table, target and columns."""
+    """Add the options for the table, the target and the columns."""
     add = parser.add_argument
     if takes_several:
         text = "CSV or Parquet files, by name or pattern; left out: a real table of scikit-learn's"
@@ -208,13 +208,13 @@ def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = F
 
 
 def add_test_fraction(parser: argparse.ArgumentParser) -> None:
-    """Add the option of the share of rows to hold out."""
+    """Add the option for the share of rows to hold out."""
     text = "share of rows to hold out (default: 0.2)"
     parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help=text)
 
 
 def read_task(options: argparse.Namespace) -> Task:
-    """The table with its columns, target and weights sorted out."""
+    """Read the table and determine its features, target and weights."""
     check_task_options(options)
     found, target, title = _read(options)
     targets = targets_of(found.table, target, options)
@@ -226,7 +226,7 @@ def read_task(options: argparse.Namespace) -> Task:
 
 
 def check_task_options(options: argparse.Namespace) -> None:
-    """Refuse options of no meaning before anything is read."""
+    """Raise CommandError for invalid options before any file is read."""
     if not 0 <= options.test_fraction < 1:
         raise CommandError(f"--test-fraction must be at least 0 and less than 1, got {options.test_fraction:g}")
     if not 0 <= options.random_state < 2**32:
@@ -234,7 +234,7 @@ def check_task_options(options: argparse.Namespace) -> None:
 
 
 def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Targets:
-    """The rows that have a target and a weight, and these."""
+    """Return the rows that have a target and a positive weight, with both."""
     table, notes = without_missing_targets(table, target, options.missing_target)
     table, weight = of_some_weight(table, options.weight)
     column = table[target]
@@ -247,13 +247,13 @@ def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Tar
 
 
 def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray | None]:
-    """The rows whose weight is not 0, and these weights; all where no column of weights is named."""
+    """Return the rows with positive weights and these weights, or all rows if there is no weight column."""
     weight = weight_values(table, name)
     return (table, None) if weight is None else (table.filter(pa.array(weight > 0)), weight[weight > 0])
 
 
 def usable_kinds(table: pa.Table, targets: Targets, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
-    """The columns of the rows of targets that can be learned from, and what they hold; notes on those and others."""
+    """Return the kinds of the columns that can be learned from, and notes on these and other columns."""
     candidates, all_kinds = _columns(table, targets.name, options)
     kinds, notes = _without_identifiers(candidates, all_kinds, targets.y, targets.task, given_types(options))
     if not kinds:
@@ -263,7 +263,7 @@ def usable_kinds(table: pa.Table, targets: Targets, options: argparse.Namespace)
 
 
 def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Task:
-    """The task of features, with the rows to hold out, and its card."""
+    """Return the task for features, with the held-out rows and the model card."""
     split = Split.of(targets.y, options.test_fraction, options.random_state, targets.order)
     kind = kind_of(targets.table[targets.name].type)
     known = _schema_of(made.schema, [*made.kinds, targets.name])
@@ -274,7 +274,7 @@ def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Ta
 
 
 def add_text(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names a column of texts."""
+    """Add the option for a column of free text."""
     text = "learn from the words of this column alone (--model text)"
     parser.add_argument("--text", metavar="COL", help=text)
 
@@ -282,7 +282,7 @@ def add_text(parser: argparse.ArgumentParser) -> None:
 def _without_identifiers(
     table: pa.Table, all_kinds: dict[str, str], y: NDArray, task: str, given: Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """The columns that can be learned from, and notes; those that were given a type are what they were said to be."""
+    """Return the kinds of columns without identifiers, and notes; columns with a given type are always kept."""
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
     found = {name: identifier(table[name], kind, name) for name, kind in kinds.items() if name not in given}
     left_out = {
@@ -295,7 +295,7 @@ def _without_identifiers(
 
 
 def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
-    """The columns to learn from, and what they hold."""
+    """Return the columns to learn from and their kinds."""
     dropped = {target, options.weight, options.group, *named_columns(options.drop, table, "--drop")}
     if options.text is not None:
         found = kind_of(required(table, options.text, "--text").type)
@@ -310,7 +310,7 @@ def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple
 
 
 def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
-    """The table, its target and its title."""
+    """Read the table; return it with its target and title."""
     if options.table is None:
         bundled = bundled_table(options.task)
         return ReadTable(bundled.table, TableSchema(), []), options.target or bundled.target, bundled.title
@@ -322,7 +322,7 @@ def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
 
 
 def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
-    """The rows that have a target, and a note of how many have none."""
+    """Return the rows that have a target, and a note on the number of rows without one."""
     column = required(table, target, "--target")
     is_missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     n_missing = pc.sum(is_missing).as_py() or 0
@@ -337,7 +337,7 @@ def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[
 
 
 def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
-    """The columns that an option names; a column may have a comma in its own name."""
+    """Return the columns that an option names; names of columns may contain commas."""
     names = []
     for value in values:
         names += [value] if value in table.column_names else value.split(",")
@@ -347,7 +347,7 @@ def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
 
 
 def _held_out(targets: Targets, split: Split) -> NDArray[np.bool_]:
-    """The rows to hold out."""
+    """Mark the rows to hold out."""
     y = targets.y
     held_out = split.held_out(y, targets.task, targets.order)
     if targets.task == CLASSIFICATION and targets.order is not None and np.all(y[~held_out] == y[~held_out][:1]):
@@ -358,7 +358,7 @@ def _held_out(targets: Targets, split: Split) -> NDArray[np.bool_]:
 
 
 def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) -> list[str]:
-    """How the task was recognised, where it could have been the other one."""
+    """Return a note on the recognised task if the other task was possible."""
     n_values = n_distinct(column)
     if option != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
         return []
@@ -367,6 +367,6 @@ def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) ->
 
 
 def _schema_of(schema: TableSchema, names: list[str]) -> dict[str, Any]:
-    """How the columns that a model uses were read."""
+    """Return the schema of the columns that a model uses."""
     columns = {name: column for name, column in schema.columns.items() if name in names}
     return replace(schema, columns=columns).to_dict()

@@ -1,4 +1,4 @@
-"""CatBoost models from JSON."""
+"""Reader of CatBoost models in JSON format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastens.exchange.reading.records import (
 from fastens.exchange.reading.xgboost_json import parse_json
 from fastens.params.options import TweedieLoss
 
-# Those without a counterpart predict raw values, by a loss of the same kind of prediction.
+# A loss without a counterpart is replaced by one with the same kind of prediction, which returns the raw values.
 _NUMBERS = {
     "RMSE": "squared_error",
     "MultiRMSE": "squared_error",
@@ -41,7 +41,7 @@ _NUMBERS = {
     "LogLinQuantile": "squared_error",
     "Poisson": "poisson",
     "RMSPE": "squared_error",
-    "RMSEWithUncertainty": "squared_error",  # the mean, and the logarithm of the standard deviation
+    "RMSEWithUncertainty": "squared_error",  # predicts the mean and the log of the standard deviation
     "MultiCrossEntropy": "cross_entropy",
     "PythonUserDefinedPerObject": "squared_error",
 }
@@ -63,7 +63,7 @@ _RANKING = (
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss function: the class of the estimator, its parameters, targets, classes and further attributes."""
+    """A loss function: the estimator's class, parameters, targets, classes and other fitted attributes."""
 
     estimator: str
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -73,14 +73,14 @@ class Objective:
 
 
 def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
-    """Return what the loss function of a model is here.
+    """Return the counterpart of a model's loss function in fastens.
 
     Parameters
     ----------
     info : dict
-        The file's `model_info`.
+        The `model_info` of the file.
     n_outputs : int
-        Raw predictions of a row.
+        The number of raw predictions per row.
     """
     parameters = info.get("params") or {}
     function = parameters.get("loss_function") if isinstance(parameters, dict) else None
@@ -96,7 +96,7 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
 
 
 def _numbers(kind: str, options: dict[str, Any], n_outputs: int) -> Objective | None:
-    """Objectives of numbers, survival and ranking."""
+    """Return the objective of a regression, survival or ranking model."""
     if kind in _LEVELS:
         levels = [number(level, "alpha") for level in str(options.get("alpha", "0.5")).split(",")]
         return Objective(REGRESSOR, {"loss": _LEVELS[kind], "quantile": levels[0] if len(levels) == 1 else levels})
@@ -132,12 +132,12 @@ _ADVICE = (
 
 
 def read_catboost(model: dict[str, Any]) -> ForeignModel:
-    """Read what ``save_model(..., format="json")`` writes.
+    """Read the output of ``save_model(..., format="json")``.
 
     Parameters
     ----------
     model : dict
-        The content of the file.
+        The parsed content of the file.
     """
     features = _Features(part(model, "features_info", dict))
     scale_and_bias = part(model, "scale_and_bias", list)
@@ -183,7 +183,7 @@ def _model(parts: list[dict[str, Any]], columns: Columns, bias: Any, objective: 
 
 
 class _Features:
-    """The columns, and the tests of splits on them."""
+    """The columns of a model, and the conversion of its splits."""
 
     def __init__(self, info: dict[str, Any]) -> None:
         numbers, categories = (info.get(f"{kind}_features") or [] for kind in ("float", "categorical"))
@@ -223,7 +223,7 @@ class _Features:
             self.position[column] = {value: place for place, value in enumerate(hashes)}
 
     def test(self, split: Any) -> tuple[int, float, bool, Any]:
-        """The column of a split, its threshold, the side of missing values, and the categories to the left."""
+        """Return a split's column, its threshold, True if missing values go left, and the categories that go left."""
         kind = part(split, "split_type", str)
         if kind == "FloatFeature":
             column = self._column("float", split)
@@ -249,7 +249,7 @@ def _signed(value: int) -> int:
 
 
 def _arrays(tests: list[tuple[int, float, bool, Any]], n_leaves: int) -> dict[str, Any]:
-    """The arrays of splits, and room for leaves after them."""
+    """Return the arrays of splits, padded with entries for the leaves."""
     feature, threshold, missing_left, sets = zip(*tests, strict=True) if tests else ((), (), (), ())
     return {
         "feature": np.append(np.array(feature, dtype=np.int64), np.zeros(n_leaves, dtype=np.int64)),
@@ -260,7 +260,7 @@ def _arrays(tests: list[tuple[int, float, bool, Any]], n_leaves: int) -> dict[st
 
 
 def _symmetric(tree: Any, features: _Features, width: int) -> dict[str, Any]:
-    """A tree with one test for each level, of which the first is the lowest bit of a leaf's number."""
+    """Read an oblivious tree: one split per level, where the first is the lowest bit of a leaf's index."""
     splits = part(tree, "splits", list) if tree.get("splits") is not None else []
     depth = len(splits)
     if depth > _DEEPEST:
@@ -281,7 +281,7 @@ def _symmetric(tree: Any, features: _Features, width: int) -> dict[str, Any]:
 
 
 def _nested(tree: Any, features: _Features, width: int) -> dict[str, Any]:
-    """A tree of records within records."""
+    """Read a non-symmetric tree, which is stored as nested records."""
     splits: list[tuple[int, float, bool, Any]] = []
     children: list[list[tuple[bool, int]]] = []
     values: list[np.ndarray] = []

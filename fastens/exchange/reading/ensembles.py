@@ -1,4 +1,4 @@
-"""From flat trees to the engine's ensemble: nodes renumbered, thresholds and categories as codes."""
+"""Conversion of flat trees to the engine's ensemble, with renumbered nodes and with splits on bin codes."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
 from fastens.exchange.reading.records import Columns, FlatTrees, refuse, single
 
 Ints = NDArray[np.int64]
-# Codes 0 and the largest are not below a threshold.
+# Code 0 and the largest code are not available for thresholds.
 _MOST_THRESHOLDS = MAX_CODES - 2
-# A damaged file may tell of any number of columns.
+# A damaged file may claim any number of columns.
 _MOST_FEATURES = 1 << 21
-# The share of a leaf without rows, which explanations cannot do without.
+# The relative weight of a leaf without rows; explanations need positive weights.
 _NO_WEIGHT = 1e-15
 
 
 def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemble:
-    """Return trees as the engine predicts them.
+    """Convert trees to an ensemble of the engine.
 
     Parameters
     ----------
     trees : FlatTrees
         The trees.
     columns : Columns
-        The columns they split.
+        The columns of the model.
     baseline : sequence of float
         Raw predictions before the first tree.
 
     Raises
     ------
     ModelFileError
-        If nodes do not form trees, or split on what is no column.
+        If the nodes do not form trees, or a node splits on a column that does not exist.
     """
     if columns.n_features > _MOST_FEATURES:
         raise refuse(f"the model has {columns.n_features} columns, and {_MOST_FEATURES} can be read")
@@ -86,7 +86,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
 
 
 def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
-    """From raw predictions of two classes to the log odds of the second, which is their difference."""
+    """Convert raw predictions of two classes to the log odds of the second class, which are their difference."""
     arrays = {name: getattr(ensemble, name) for name in ENSEMBLE_DTYPES}
     sign = np.repeat(np.where(ensemble.tree_output == 0, -1.0, 1.0), np.diff(ensemble.node_offsets))
     value = ensemble.value
@@ -98,23 +98,23 @@ def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
 
 
 def in_single_precision(ensemble: TreeEnsemble) -> TreeEnsemble:
-    """The same with values in float32, if those of the leaves are."""
+    """Return the ensemble with values in float32 if this leaves all leaf values unchanged."""
     value = single(ensemble.value)
     is_leaf = ensemble.left_child == 0
     return ensemble.with_values(value) if (value[is_leaf] == ensemble.value[is_leaf]).all() else ensemble
 
 
 class _Order:
-    """The nodes of trees by level, children side by side; those that no root leads to are dropped.
+    """The nodes of trees in level order with siblings next to each other; unreachable nodes are dropped.
 
     Attributes
     ----------
     source : int64 array of shape (n_nodes,)
-        The node that stands at each place.
+        The original index of the node at each position.
     left_child : int64 array of shape (n_nodes,)
-        Inside the tree, 0 at a leaf.
+        The index of the left child within its tree; 0 at a leaf.
     offsets : int64 array of shape (n_trees + 1,)
-        Where the trees begin.
+        The position of the first node of each tree.
     """
 
     def __init__(self, trees: FlatTrees) -> None:
@@ -130,7 +130,7 @@ class _Order:
         found, n_seen = [], n_trees
         while len(nodes):
             is_inner = left[nodes] >= 0
-            # Within each tree the children of a level stand after all nodes before.
+            # Within each tree, the children of a level follow all nodes of earlier levels.
             inner_tree = tree[is_inner]
             counts = np.bincount(inner_tree, minlength=n_trees)
             rank = np.arange(len(inner_tree)) - (np.cumsum(counts) - counts)[inner_tree]
@@ -156,14 +156,14 @@ class _Order:
             raise refuse("a node is the child of two")
 
     def _by_level(self) -> Any:
-        """Yield inner nodes and their left children, the deepest first."""
+        """Yield the inner nodes of each level and their left children, deepest level first."""
         for tree, place in reversed(self._levels):
             root = self.offsets[tree]
             child = self.left_child[root + place]
             yield (root + place)[child > 0], (root + child)[child > 0]
 
     def sums(self, given: NDArray[Any] | None) -> NDArray[np.float64]:
-        """Weights of nodes from those of leaves: next to nothing for none, and one each where no leaf has any."""
+        """Sum leaf weights up to the root: leaves without rows get a tiny weight, and 1 if no leaf has rows."""
         is_leaf = self.left_child == 0
         weight = is_leaf.astype(np.float64)
         if given is not None:
@@ -175,7 +175,7 @@ class _Order:
         return weight
 
     def with_means(self, value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values with those of inner nodes set to the mean of the leaves below."""
+        """Return the values, where each inner node has the weighted mean of the leaves below."""
         value = value.copy()
         for inner, child in self._by_level():
             left, right = weight[child, None], weight[child + 1, None]
@@ -191,7 +191,7 @@ def _nodes_with_sets(trees: FlatTrees, source: Ints, inner: NDArray[np.bool_]) -
 
 
 def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> NDArray[np.bool_]:
-    """Which columns are categorical."""
+    """Return True for each categorical column, after a check against the splits."""
     is_categorical = np.zeros(columns.n_features, dtype=bool)
     is_categorical[[*columns.categories, *columns.n_codes]] = True
     if not is_categorical[in_sets].all():
@@ -204,7 +204,7 @@ def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> NDArray[np.b
 def _thresholds(
     feature: Ints, threshold: NDArray[np.float64], chosen: NDArray[np.bool_], columns: Columns
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.uint16]]:
-    """The thresholds of each column, and the code that each node compares with; `feature` may change to a copy."""
+    """Return the thresholds of each column and the code of each node; `feature` may change to a copied column."""
     code = np.zeros(len(feature), dtype=np.uint16)
     found = [np.zeros(0)] * columns.n_features
     nodes = np.flatnonzero(chosen)
@@ -212,13 +212,13 @@ def _thresholds(
     bounds = np.searchsorted(feature[nodes], np.arange(columns.n_features + 1))
     for column in np.unique(feature[nodes]).tolist():
         own = nodes[bounds[column] : bounds[column + 1]]
-        # -0.0 and 0.0 are the same; nothing finite is at or below -inf.
+        # -0.0 becomes 0.0. A threshold of -inf becomes the lowest finite number.
         values = np.maximum(threshold[own], -np.finfo(np.float64).max) + 0.0
         distinct = np.unique(values)
         finite = distinct[np.isfinite(distinct)]
         place = np.searchsorted(finite, values)
         found[column] = finite[:_MOST_THRESHOLDS]
-        # What does not fit is compared with a copy of the column, in parts.
+        # Thresholds beyond the maximum number are moved to copies of the column.
         for first in range(_MOST_THRESHOLDS, len(finite), _MOST_THRESHOLDS):
             part = (place >= first) & (place < first + _MOST_THRESHOLDS) & np.isfinite(values)
             feature[own[part]] = len(found)
@@ -248,7 +248,7 @@ def _binning(thresholds: list[NDArray[np.float64]], columns: Columns, is_categor
 def _words(
     trees: FlatTrees, source: Ints, nodes: Ints, binning: Binning, missing_left: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
-    """The sets of codes that go left: where each node's begin, and all of them."""
+    """Return the offset of each node's set of codes that go left, and the words of all sets."""
     first_word = np.full(len(source), -1, dtype=np.int32)
     parts, at = [np.zeros(0, np.uint32)], 0
     for node in nodes.tolist():
@@ -264,7 +264,7 @@ def _words(
 
 
 def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> LinearEnsemble:
-    """The same with linear models in leaves."""
+    """Return the ensemble with linear models in its leaves."""
     starts = np.zeros(len(source) + 1, dtype=np.int64)
     features: list[int] = []
     slopes: list[float] = []

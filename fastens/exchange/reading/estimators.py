@@ -1,4 +1,4 @@
-"""From the record of a foreign model to a fitted estimator: the one place where they are made."""
+"""Construction of fitted estimators from the records of models of other libraries."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ KINDS: dict[str, type[BaseFastens]] = {
 
 
 def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]] | None = None) -> Any:
-    """Return a fitted estimator that predicts as a foreign model does.
+    """Return a fitted estimator with the predictions of another library's model.
 
     Parameters
     ----------
     found : ForeignModel
         The model.
     categories : mapping of column names or indices to lists, optional
-        The categories of columns of which the model knows only the codes 0, 1, ..., in the order of the codes.
+        Categories of columns for which the model stores only the codes 0, 1, ..., in the order of the codes.
     """
     set_noted(found)
     _name_categories(found.columns, found.trees, categories or {})
@@ -95,7 +95,7 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
 
 
 def _are_two_of_softmax(found: ForeignModel, ensemble: TreeEnsemble) -> bool:
-    """Whether two classes have a raw prediction each, where here the second has one."""
+    """Return True if a binary classifier has one raw prediction per class, where fastens has a single one."""
     is_log_loss = found.parameters.get("loss", "log_loss") == "log_loss"
     if found.estimator != "GradientBoostingClassifier" or not is_log_loss or found.classes is None:
         return False
@@ -103,7 +103,7 @@ def _are_two_of_softmax(found: ForeignModel, ensemble: TreeEnsemble) -> bool:
 
 
 def without_fit(kind: type, n_rounds: int) -> dict[str, Any]:
-    """What else `fit` leaves in a model that was made otherwise: no scores, and no draws."""
+    """Return the other attributes that `fit` sets, for a model that was not fitted: no scores and no samples."""
     if issubclass(kind, BaseForest):
         no_rows = {"_seed": 0, "_kept_rows": np.zeros(0, dtype=np.intp)}
         return no_rows | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
@@ -124,7 +124,7 @@ def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
 
 
 def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Sequence[Any]]) -> None:
-    """Give codes the names of categories."""
+    """Replace category codes by the given categories."""
     codes = [columns.names[c] if columns.names else c for c in sorted(columns.n_codes)]
     for key, values in given.items():
         known = columns.names or []
@@ -146,7 +146,7 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
         columns.categories[column] = found
         if not any(isinstance(value, int | float) for value in found):
             columns.coded.append(column)
-        # Categories beyond those in sets go the way of all others.
+        # Categories that no set can contain take the direction of all other values.
         for node in [node for node in trees.sets if trees.feature[node] == column]:
             own = trees.sets[node]
             if (n in own) if has_others else trees.missing_left[node]:
@@ -156,7 +156,7 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
 def _encoder_of_table(
     table: dict[str, Any], kinds: list[list[Any] | None], *, missing_is_category: bool
 ) -> InputEncoder:
-    """The encoder of a model whose columns, as other libraries see them, are parts of those of its table."""
+    """Return the encoder of an exported model whose file has columns derived from the training table."""
     try:
         own = kinds[: len(kinds) - len(table["date_parts"])]
         if any(kind is not None for kind in kinds[len(own) :]):
@@ -167,7 +167,7 @@ def _encoder_of_table(
 
 
 def _set_table(model: Any, found: ForeignModel) -> None:
-    """What `fit` would have learned of the columns and classes."""
+    """Set the attributes that `fit` learns about columns and classes."""
     columns = found.columns
     names = columns.names
     if names is not None and len(names) != columns.n_features:
@@ -178,7 +178,7 @@ def _set_table(model: Any, found: ForeignModel) -> None:
     encoder = InputEncoder(names, kinds, missing_is_category=columns.missing_is_category)
     if columns.table is not None and not columns.repeated:
         encoder = _encoder_of_table(columns.table, kinds, missing_is_category=columns.missing_is_category)
-    is_noted = found.note is not None and bool(found.note.get("categories"))  # a model of our own, by value everywhere
+    is_noted = found.note is not None and bool(found.note.get("categories"))  # knows all categories by value
     columns.coded = [] if is_noted else sorted(set(columns.coded).intersection(columns.categories))
     columns.absent_is_missing &= found.note is None
     for name in FOREIGN:

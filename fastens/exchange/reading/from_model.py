@@ -1,4 +1,4 @@
-"""`from_model`: which library a model is of, and the fitted estimator that predicts as it does."""
+"""`from_model`: detection of a model's library and format, and conversion to a fitted estimator."""
 
 from __future__ import annotations
 
@@ -23,32 +23,38 @@ _EXPECTED = (
 def from_model(
     model: Any, *, categories: Mapping[Any, Sequence[Any]] | None = None, missing: float | None = None
 ) -> Any:
-    """Return a fitted estimator that predicts as a model of another library does.
+    """Convert a model of another library to a fitted estimator with the same predictions.
 
     Parameters
     ----------
     model : path, bytes or object
-        A file: LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX with a TreeEnsemble, or the serialised bytes
-        of treelite; or its content, as bytes or text; or a fitted object of LightGBM, XGBoost, CatBoost or
-        scikit-learn. Reading runs no code from a file, and needs none of these libraries.
+        The model: a file in one of the formats LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX with a
+        TreeEnsemble, or treelite's serialised bytes; the content of such a file as bytes or text; or a fitted object
+        of LightGBM, XGBoost, CatBoost or scikit-learn. Reading a file executes no code from it and does not require
+        the other library.
     categories : mapping of column names or indices to lists, optional
-        The categories of columns of which a model knows only the codes 0, 1, ..., in the order of the codes; without
-        it such columns hold the codes.
+        Categories of columns for which the model stores only the codes 0, 1, ..., in the order of the codes. If None,
+        these columns must contain the codes.
     missing : float, optional
-        A number that stands for missing values, in addition to NaN: the `missing` of the ``DMatrix`` that a Booster of
-        XGBoost was trained on, which models do not hold. If None, it is the `missing` of an estimator of XGBoost.
+        A number that marks missing values, in addition to NaN: the `missing` of the ``DMatrix`` that an XGBoost Booster
+        was trained on, which its model does not store. If None, the `missing` parameter of an XGBoost estimator is
+        used; for all other models, only NaN is missing.
 
     Returns
     -------
     A fitted estimator
+        The corresponding estimator of fastens, with the predictions of the model.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, of another kind or version, or holds what no estimator here can be.
+        If the file is damaged, has an unsupported format or version, or contains a model that has no counterpart in
+        fastens.
+    TypeError
+        If `categories` is not a mapping, or `missing` is not a number.
     ValueError
-        If `categories` are no lists of texts, numbers, booleans or days, too few, or of columns that the model does not
-        know by codes.
+        If `categories` contains anything but lists of strings, numbers, booleans or dates, has too few categories for
+        a column, or names a column that the model does not store as codes.
 
     Examples
     --------
@@ -101,13 +107,13 @@ def _reader(name: str) -> Any:
 
 
 def _is_content(text: str) -> bool:
-    """Whether a text is what a file holds, and no path."""
+    """Return True if a text is the content of a file rather than a path."""
     text = text.strip()
     return "\n" in text or (text.startswith("{") and text.endswith("}"))
 
 
 def _read_content(content: bytes) -> ForeignModel:
-    """Read a file by what it begins with."""
+    """Read the content of a file, whose format is detected by its first bytes."""
     if content.startswith(MAGIC):
         raise ModelFileError("the file is one of fastens itself; read it with fastens.load")
     start = content[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -127,14 +133,14 @@ def _read_content(content: bytes) -> ForeignModel:
         raise ModelFileError("the file is of CatBoost's binary format; save it with format='json'")
     if start.startswith(b"binf"):
         raise ModelFileError("the file is of XGBoost's old binary format; load it with XGBoost and save it as JSON")
-    # An ONNX file begins with the number of its format, a varint of field 1.
+    # An ONNX file begins with its IR version, a varint in field 1.
     if content[:1] == b"\x08":
         return _reader("onnx_trees.read_onnx")(content)
     raise ModelFileError(f"the file must be {_EXPECTED}; it begins with {content[:16]!r}")
 
 
 def _read_json(content: Any) -> ForeignModel:
-    """Read JSON by the parts that it has."""
+    """Read a JSON model, whose library is detected by its top-level keys."""
     if isinstance(content, dict) and "learner" in content:
         return _reader("xgboost_json.read_xgboost")(content)
     if isinstance(content, dict) and "features_info" in content:
@@ -143,7 +149,7 @@ def _read_json(content: Any) -> ForeignModel:
 
 
 def _read_object(model: Any) -> ForeignModel:
-    """Read a fitted object by the library it is of."""
+    """Read a fitted object, whose library is detected by the modules of its classes."""
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     if "fastens" in packages:
         raise ModelFileError(f"the {type(model).__name__} is one of fastens already")

@@ -1,4 +1,4 @@
-"""LightGBM models from text."""
+"""Reader of LightGBM models in text format."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from fastens.params.options import TweedieLoss
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective.
+    """The counterpart of a LightGBM objective.
 
     Attributes
     ----------
     estimator : str
         The class of the estimator.
     parameters : dict
-        Its parameters.
+        The parameters of the estimator.
     classes : array or None
-        Its classes.
+        The classes of the estimator; None for regressors.
     n_outputs : int
-        Raw predictions of a row.
+        The number of raw predictions per row.
     scale : float
-        What leaf values are multiplied by.
+        The factor of the leaf values.
     """
 
     estimator: str
@@ -53,7 +53,7 @@ class Objective:
     scale: float = 1.0
 
 
-# Losses of the same kind of prediction. What is not here has no counterpart, and predicts raw values by another loss.
+# Losses with the same kind of prediction. Other objectives have no counterpart and predict raw values by another loss.
 _NUMBERS: dict[str, Any] = {
     "regression": "squared_error",
     "regression_l2": "squared_error",
@@ -69,18 +69,18 @@ _NUMBERS: dict[str, Any] = {
 
 
 def objective_of(text: str, per_round: int) -> Objective:
-    """Return what an objective, as a model's header has it, is here.
+    """Return the counterpart of an objective from a model's header.
 
     Parameters
     ----------
     text : str
-        Such as ``"binary sigmoid:1"``; "" for an objective of the user's own.
+        The objective, such as ``"binary sigmoid:1"``, or "" for a custom objective.
     per_round : int
-        Trees in a round.
+        The number of trees per round.
     """
     name, *given = text.split(" ")
     options = dict(word.partition(":")[::2] for word in given)
-    if "sqrt" in options:  # reg_sqrt of any objective of the kind of "regression"
+    if "sqrt" in options:  # reg_sqrt applies to all variants of "regression"
         return Objective(REGRESSOR, {"loss": "squared_error_of_root"})
     if name in _NUMBERS:
         return Objective(REGRESSOR, {"loss": _NUMBERS[name]})
@@ -127,14 +127,14 @@ def _number(text: str) -> float:
 _VERSIONS = ("v2", "v3", "v4")
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NONE, _ZERO, _NAN = range(3)
-# Numbers no larger than this are 0 when LightGBM predicts.
+# LightGBM treats inputs with an absolute value up to this as 0 in prediction.
 _TINY = float(np.float32(1e-35))
 _DEFAULT_NAME = re.compile(r"Column_\d+")
-_MAX_CODE = 60_000  # larger codes are not positions in sets
+_MAX_CODE = 60_000  # columns with larger codes are read as integer categories
 _AFTER_TREES = re.compile(r"^(?=feature.importances:|parameters:|pandas_categorical:)", re.MULTILINE)
 _CONSTANT = re.compile(r"^num_leaves=1[ \r]*$", re.MULTILINE)
 _NEEDED = ("leaf_value", "split_feature", "threshold", "left_child", "right_child")
-# Arrays with an entry for each leaf, or each split; zeros where they are not there.
+# Arrays with one entry per leaf or per split; absent arrays are read as zeros.
 _OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": np.int64}
 _OF_SPLITS = {
     "split_feature": np.int64,
@@ -148,7 +148,7 @@ _OF_SPLITS = {
 
 
 def read_lightgbm(text: str) -> ForeignModel:
-    """Read the text that `Booster.save_model` writes.
+    """Read the output of `Booster.save_model`.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def read_lightgbm(text: str) -> ForeignModel:
     head, *blocks = re.split(r"^Tree=", body, flags=re.MULTILINE)
     header = _fields(head)
     if not after and header.get("version") == "v2" and blocks:
-        # Early files of version 2 lack the line; what follows the last tree begins with one of these names.
+        # Early files of version 2 lack this line, but the section after the last tree begins with one of these names.
         blocks[-1], *after = _AFTER_TREES.split(blocks[-1], maxsplit=1)
         after = after or [""]
     if not after:
@@ -187,7 +187,7 @@ def read_lightgbm(text: str) -> ForeignModel:
 
 
 def read_booster(booster: Any) -> ForeignModel:
-    """Read a Booster, or an estimator of LightGBM's Python package: the rounds up to its best, if it has one."""
+    """Read a Booster or a scikit-learn estimator of LightGBM, up to its best iteration if it has one."""
     fitted = getattr(booster, "booster_", booster)
     found = read_lightgbm(fitted.model_to_string())
     classes = getattr(booster, "classes_", None)
@@ -208,7 +208,7 @@ def _fields(block: str) -> dict[str, str]:
 
 
 def _whole(fields: Mapping[str, str], *names: str) -> int:
-    """The first of these fields that is there, a whole number."""
+    """Return the value of the first of these fields that is present, which must be an integer."""
     for name in names:
         if name in fields:
             if not re.fullmatch(r"\d{1,9}", fields[name]):
@@ -218,19 +218,19 @@ def _whole(fields: Mapping[str, str], *names: str) -> int:
 
 
 def _check_sizes(header: Mapping[str, str], blocks: list[str]) -> None:
-    """Compare the trees with their sizes in the header, where it has them."""
+    """Compare the trees with the sizes in the header, if it has any."""
     if "tree_sizes" not in header:
         return
     sizes = header["tree_sizes"].split()
     found = [str(len(f"Tree={block}".encode())) for block in blocks]
-    # LightGBM itself writes constant trees whose size is not the one in the header.
+    # The header that LightGBM writes has a wrong size for constant trees.
     pairs = zip(sizes, found, blocks, strict=False)
     if len(sizes) != len(found) or any(size != own and not _CONSTANT.search(block) for size, own, block in pairs):
         raise refuse(f"tree_sizes tells of {len(sizes)} trees that are not the {len(found)} of the text")
 
 
 def _numbers(fields: Mapping[str, str], name: str, kind: Any, n: int) -> NDArray[Any]:
-    """A field of `n` numbers; zeros where there is none."""
+    """Return a field of `n` numbers, or zeros if the field is absent."""
     words = fields.get(name, "").split()
     if not words:
         return np.zeros(n, dtype=kind)
@@ -244,7 +244,7 @@ def _numbers(fields: Mapping[str, str], name: str, kind: Any, n: int) -> NDArray
 
 
 def _tree(block: str, number: int) -> dict[str, Any]:
-    """A tree: inner nodes first, leaves after them."""
+    """Read a tree, with inner nodes before leaves."""
     first, _, rest = block.partition("\n")
     if first.strip() != str(number):
         raise refuse(f"tree {number} must follow tree {number - 1}; got tree {first.strip()[:20]!r}")
@@ -263,7 +263,7 @@ def _tree(block: str, number: int) -> dict[str, Any]:
         child = splits[f"{name}_child"]
         if ((child >= n_splits) | (~child >= n_leaves)).any():
             raise refuse(f"{name}_child of tree {number} names nodes that are not there")
-        # Leaf i is ~i, and stands after the splits.
+        # LightGBM refers to leaf i as ~i; here leaves follow the splits.
         out[name] = np.append(np.where(child < 0, n_splits + ~child, child), np.full(n_leaves, -1))
     of_leaves = np.zeros(n_leaves, np.int64)
     out["feature"] = np.append(splits["split_feature"], of_leaves)
@@ -281,14 +281,14 @@ def _tree(block: str, number: int) -> dict[str, Any]:
 
 
 def _check_counts(tree: Mapping[str, Any], number: int, n_splits: int) -> None:
-    """A split has the rows of its children."""
+    """Raise ModelFileError unless each split has as many rows as its children together."""
     counts, left, right = tree["n_samples"], tree["left"][:n_splits], tree["right"][:n_splits]
     if (counts[:n_splits] != counts[left] + counts[right]).any():
         raise refuse(f"internal_count and leaf_count of tree {number} do not fit together")
 
 
 def _add_sets(tree: dict[str, Any], fields: Mapping[str, str], n_sets: int, n_splits: int) -> None:
-    """Categories that go left, by the node."""
+    """Add the sets of categories that go left."""
     nodes = np.flatnonzero(tree["decision"][:n_splits] & _CATEGORICAL)
     if not len(nodes):
         return
@@ -309,7 +309,7 @@ def _add_sets(tree: dict[str, Any], fields: Mapping[str, str], n_sets: int, n_sp
 
 
 def _add_lines(tree: dict[str, Any], fields: Mapping[str, str], n_leaves: int, n_splits: int) -> None:
-    """The linear models of the leaves."""
+    """Add the linear models of the leaves."""
     constants, counts = (
         _numbers(fields, name, kind, n_leaves) for name, kind in (("leaf_const", float), ("num_features", np.int64))
     )
@@ -331,7 +331,7 @@ def _add_lines(tree: dict[str, Any], fields: Mapping[str, str], n_leaves: int, n
 
 
 def _set_missing(parts: list[dict[str, Any]], columns: Columns) -> None:
-    """Which way missing values go; in which columns zeros are missing."""
+    """Set the direction of missing values and the columns in which zeros are missing."""
     kinds: dict[int, set[int]] = {}
     for tree in parts:
         decision, inner = tree.pop("decision"), tree["left"] >= 0
@@ -344,7 +344,7 @@ def _set_missing(parts: list[dict[str, Any]], columns: Columns) -> None:
         )
         for feature, own in set(zip(tree["feature"][numeric].tolist(), kind[numeric].tolist(), strict=True)):
             kinds.setdefault(feature, set()).add(own)
-        # Without missing values in training NaN is 0.
+        # If there were no missing values in training, LightGBM treats NaN as 0.
         tree["missing_left"] = np.where(kind == _NONE, threshold >= 0, default) & numeric
         if set(tree["sets"]) != set(np.flatnonzero(inner & is_set).tolist()):
             raise refuse("a split by categories must have its set")
@@ -355,7 +355,7 @@ def _set_missing(parts: list[dict[str, Any]], columns: Columns) -> None:
 
 
 def _pandas_categories(tail: str) -> list[list[Any]]:
-    """The categories of pandas columns, in the order of the columns."""
+    """Return the categories of pandas columns, in the order of the columns."""
     found = re.search(r"^pandas_categorical:(.*)$", tail, flags=re.MULTILINE)
     if found is None:
         return []
@@ -371,7 +371,7 @@ def _pandas_categories(tail: str) -> list[list[Any]]:
 
 
 def _set_categories(parts: list[dict[str, Any]], columns: Columns, infos: list[str], named: list[list[Any]]) -> None:
-    """The categories of the columns that sets split, by value where the model knows them."""
+    """Set the categories of categorical columns, by value if the model stores the values."""
     largest: dict[int, int] = {}
     for tree in parts:
         for node, positions in tree["sets"].items():
@@ -381,7 +381,8 @@ def _set_categories(parts: list[dict[str, Any]], columns: Columns, infos: list[s
         columns.n_codes = {column: most + 1 for column, most in largest.items() if most <= _MAX_CODE}
         _set_sparse_codes(parts, columns, [column for column, most in largest.items() if most > _MAX_CODE])
         return
-    # Ordered categories are numbers to LightGBM, and constant columns have no values: their lists belong to no set.
+    # LightGBM treats ordered categories as numbers and drops constant columns, so some lists do not belong to a
+    # categorical column.
     candidates = [c for c, info in enumerate(infos) if ":" in info and not info.startswith("[")]
     needed = {c: max(largest.get(c, 0), *map(int, _codes(infos[c]))) for c in candidates}
     needed |= {c: most for c, most in largest.items() if c not in needed}
@@ -401,7 +402,7 @@ def _set_categories(parts: list[dict[str, Any]], columns: Columns, infos: list[s
 
 
 def _set_sparse_codes(parts: list[dict[str, Any]], columns: Columns, large: list[int]) -> None:
-    """Give columns of large codes the categories that sets hold; LightGBM sends all others to the right."""
+    """Set the categories of columns with large codes to those in sets; LightGBM sends all others to the right."""
     for column in large:
         own = [(tree["sets"], node) for tree in parts for node in tree["sets"] if tree["feature"][node] == column]
         codes = np.unique(np.concatenate([sets[node] for sets, node in own]))
@@ -416,7 +417,7 @@ def _codes(info: str) -> list[str]:
 
 
 def _choices(n: int, k: int) -> list[tuple[int, ...]]:
-    """The ways to choose lists for columns in order; none where there are too many to try."""
+    """Return all ways to assign lists to columns in order, or none if there are too many to try."""
     if k > n or (k < n and n > 20):
         return []
     return list(combinations(range(n), k))

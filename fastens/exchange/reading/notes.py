@@ -1,4 +1,4 @@
-"""What `export` notes in a file besides the trees: labels, categories by value, and which estimator the model was."""
+"""Notes that `export` stores next to the trees: labels, categories by value and the class of the estimator."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _PLAIN = (str, bool, int, float)
 
 
 def note_in(text: Any) -> dict[str, Any] | None:
-    """The note that a text is; None for no text."""
+    """Parse and validate a note; return None for an empty text."""
     if not text:
         return None
     try:
-        note = json.loads(text, strict=False)  # XGBoost writes control characters as they are
+        note = json.loads(text, strict=False)  # XGBoost does not escape control characters
     except (ValueError, TypeError, RecursionError) as error:
         raise refuse("the note of fastens in the file must be JSON; it is damaged") from error
     for name in ("links", "widths", "parameters", "levels"):
@@ -53,19 +53,19 @@ def note_in(text: Any) -> dict[str, Any] | None:
 
 
 def n_categories(note: dict[str, Any]) -> dict[int, int]:
-    """How many categories, or codes of them, columns have."""
+    """Return the number of categories, or of category codes, by column."""
     named = {key: len(values) for key, values in note.get("categories", {}).items()}
     coded = part({"n_codes": {}} | note, "n_codes", dict)
     return {whole_number(key, "a column"): whole_number(n, "n_codes") for key, n in (named | coded).items()}
 
 
 def set_noted(found: ForeignModel) -> None:
-    """Give a model the labels, categories and estimator of its note, if it has one."""
+    """Set the labels, categories and estimator of a model from its note, if it has one."""
     if found.note is None:
         return
     _set_classes(found, found.note)
     _set_task(found, found.note)
-    found.columns.names = found.note["names"]  # as they were; formats change some, or need some
+    found.columns.names = found.note["names"]  # the original names, because some formats change or require names
     found.columns.table = part({"columns": None} | found.note, "columns", (dict, type(None)))
     names = found.note.get("categories", {})
     for key, values in names.items():
@@ -99,7 +99,7 @@ def _set_classes(found: ForeignModel, note: dict[str, Any]) -> None:
 
 
 def _set_task(found: ForeignModel, note: dict[str, Any]) -> None:
-    """Make a ranker or a survival model of a sum of trees that was one."""
+    """Turn the sum of trees into a ranker or a survival model if the exported model was one."""
     if note["estimator"] not in (RANKER, SURVIVAL) or note["links"] != ["identity"] or found.n_targets != 1:
         return
     if found.estimator not in (REGRESSOR, RANKER):
@@ -110,7 +110,7 @@ def _set_task(found: ForeignModel, note: dict[str, Any]) -> None:
 
 
 def _set_times(found: ForeignModel, note: dict[str, Any]) -> None:
-    """The distribution of the times, or the baseline hazard: times that ascend, and a sum that does not fall."""
+    """Set the distribution of the times, or the baseline hazard after a check that it is monotonic."""
     if "distribution" in note:
         kind, scale = part(note, "distribution", str), number(part(note, "scale", float), "the scale")
         if kind not in DISTRIBUTIONS or not scale > 0:
@@ -127,7 +127,7 @@ def _set_times(found: ForeignModel, note: dict[str, Any]) -> None:
 
 
 def _becomes_forest(found: ForeignModel) -> bool:
-    """Make means of trees of sums that were divided by the number of trees, in single precision."""
+    """Undo the division of leaf values by the number of trees; return True if the model is a forest."""
     if found.estimator == "RandomForestRegressor":
         return True
     if found.estimator != "GradientBoostingRegressor" or any(found.baseline):
@@ -142,7 +142,7 @@ def _becomes_forest(found: ForeignModel) -> bool:
 
 
 def _name_codes(found: ForeignModel, column: int, values: list[Any]) -> None:
-    """Categories by value for codes; a missing value has the position after them where it is a category."""
+    """Replace codes by categories; if missing is a category, its position follows the others."""
     columns, trees = found.columns, found.trees
     n, has_others = columns.n_codes.pop(column), column in columns.has_others
     columns.has_others.discard(column)
@@ -160,7 +160,7 @@ def _name_codes(found: ForeignModel, column: int, values: list[Any]) -> None:
         trees.missing_left[node] = others_left if is_category else missing_left
 
 
-# By link and whether there are classes: the link of `Outputs`.
+# The link of `Outputs` for each link of a note.
 _LINKS = {
     "identity": "identity",
     "exp": "exponential",
@@ -172,7 +172,7 @@ _LINKS |= {"anomaly": "isolation", "sorted": "identity"}
 
 
 def noted_outputs(note: dict[str, Any]) -> Outputs:
-    """What becomes of the sums of trees in a file whose note says it in full."""
+    """Return how sums of trees become predictions, for a file whose note describes it completely."""
     links, widths = set(note["links"]), note["widths"]
     if (len(links) != 1 and not links <= {"sigmoid", "softmax"}) or not links <= _LINKS.keys():
         raise refuse(f"the links {sorted(map(str, links))} of the note of fastens cannot be read")
@@ -189,7 +189,7 @@ def noted_outputs(note: dict[str, Any]) -> Outputs:
 
 
 def with_note(found: ForeignModel, note: dict[str, Any]) -> ForeignModel:
-    """A model of such sums, with what else its note says."""
+    """Return a model of such sums with the other settings from its note."""
     if set(note["links"]) == {"sorted"}:
         loss = "expectile" if note.get("levels_of") == "expectile" else "quantile"
         found.parameters = {"loss": loss, "quantile": [number(level, "a level") for level in note["levels"]]}

@@ -1,4 +1,4 @@
-"""ONNX tree ensembles, their graph, and the protocol buffers that hold it."""
+"""Reader of ONNX tree ensembles, including the graph and the protocol buffers."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _MOST_BYTES = 10
 
 
 class Message:
-    """A message: for each number of a field what it holds, in the order of the file.
+    """A protocol buffer message: the values of each field number, in the order of the file.
 
     Parameters
     ----------
     content : bytes
-        The message.
+        The serialised message.
 
     Raises
     ------
     ModelFileError
-        If it is malformed, or ends early.
+        If the message is malformed or truncated.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -60,26 +60,26 @@ class Message:
             self._fields.setdefault(number, []).append((kind, value))
 
     def bytes(self, number: int) -> list[bytes]:
-        """What a field of bytes holds, each time it is there."""
+        """Return all values of a bytes field."""
         return [value for _, value in self._fields.get(number, []) if isinstance(value, bytes)]
 
     def messages(self, number: int) -> list[Message]:
-        """The messages of a field."""
+        """Return all messages of a field."""
         return [Message(content) for content in self.bytes(number)]
 
     def texts(self, number: int) -> list[str]:
-        """The texts of a field."""
+        """Return all strings of a field."""
         try:
             return [content.decode("utf-8") for content in self.bytes(number)]
         except UnicodeDecodeError as error:
             raise refuse("a text must be in UTF-8; the file is damaged") from error
 
     def text(self, number: int) -> str:
-        """The last text of a field; "" where there is none."""
+        """Return the last string of a field, or "" if the field is absent."""
         return (self.texts(number) or [""])[-1]
 
     def integers(self, number: int) -> NDArray[np.int64]:
-        """Whole numbers of a field, packed or not."""
+        """Return all integers of a field, packed or not."""
         found: list[int] = []
         for _, value in self._fields.get(number, []):
             if isinstance(value, bytes):
@@ -92,12 +92,12 @@ class Message:
         return np.array(found, dtype=np.uint64).astype(np.int64)
 
     def integer(self, number: int, default: int = 0) -> int:
-        """The last whole number of a field."""
+        """Return the last integer of a field."""
         found = self.integers(number)
         return int(found[-1]) if len(found) else default
 
     def floats(self, number: int, kind: str = "<f4") -> NDArray[np.floating]:
-        """Floats of a field, packed or not."""
+        """Return all floats of a field, packed or not."""
         content = b"".join(self.bytes(number))
         size = np.dtype(kind).itemsize
         if len(content) % size:
@@ -120,12 +120,12 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 _FLOAT, _STRING, _DOUBLE = 1, 8, 11
 _DTYPES = {1: "<f4", 2: "<u1", 3: "<i1", 6: "<i4", 7: "<i8", 9: "<u1", 10: "<f2", 11: "<f8"}
-# Where a tensor has its numbers, unless as raw bytes.
+# The fields of a tensor that hold its values, unless they are raw bytes.
 _FLOATS_OF = {1: (4, "<f4"), 11: (10, "<f8")}
 
 
 def tensor(message: Message) -> NDArray[Any]:
-    """The entries of a tensor, without its shape."""
+    """Return the entries of a tensor as a flat array."""
     kind = message.integer(2)
     if kind == _STRING:
         return np.array(message.texts(6))
@@ -144,7 +144,7 @@ def tensor(message: Message) -> NDArray[Any]:
 
 
 class Node:
-    """An operator: its name, inputs, outputs and attributes."""
+    """An operator with its name, inputs, outputs and attributes."""
 
     def __init__(self, message: Message) -> None:
         self.inputs, self.outputs = message.texts(1), message.texts(2)
@@ -152,26 +152,26 @@ class Node:
         self.attributes = {attribute.text(1): attribute for attribute in message.messages(5)}
 
     def integers(self, name: str, size: int | None = None) -> NDArray[np.int64]:
-        """An attribute of whole numbers; none where it is not there."""
+        """Return an attribute of integers, or an empty array if it is absent."""
         found = self.attributes[name].integers(8) if name in self.attributes else np.zeros(0, np.int64)
         if size is not None and len(found) != size:
             raise refuse(f"{name} must have {size} entries; got {len(found)}")
         return found
 
     def integer(self, name: str, default: int) -> int:
-        """An attribute of one whole number."""
+        """Return an attribute that is an integer."""
         return self.attributes[name].integer(3, 0) if name in self.attributes else default
 
     def text(self, name: str, default: str) -> str:
-        """An attribute of one text."""
+        """Return an attribute that is a string."""
         return self.attributes[name].text(4) if name in self.attributes else default
 
     def texts(self, name: str) -> list[str]:
-        """An attribute of texts."""
+        """Return an attribute of strings."""
         return self.attributes[name].texts(9) if name in self.attributes else []
 
     def tensor(self, name: str, size: int | None = None) -> NDArray[Any]:
-        """An attribute that is a tensor."""
+        """Return an attribute that is a tensor."""
         found = self.attributes[name].messages(5) if name in self.attributes else []
         values = tensor(found[-1]) if found else np.zeros(0)
         if size is not None and len(values) != size:
@@ -179,7 +179,7 @@ class Node:
         return values
 
     def numbers(self, name: str) -> NDArray[np.float64]:
-        """An attribute of floats, or the tensor of doubles in its place."""
+        """Return an attribute of floats, or the tensor of doubles that may replace it."""
         if f"{name}_as_tensor" in self.attributes:
             return self.tensor(f"{name}_as_tensor").astype(np.float64)
         found = self.attributes[name].floats(7) if name in self.attributes else np.zeros(0)
@@ -197,13 +197,13 @@ class Graph:
     Attributes
     ----------
     nodes : list of Node
-        The operators, in the order in which they run.
+        The operators, in execution order.
     constants : dict of str to array
-        Tensors that the file has, by name.
+        The initialisers of the graph, by name.
     n_features : int
-        Columns of the one input; 0 where they are not known.
+        The number of columns of the only input; 0 if it is unknown or there are several inputs.
     metadata : dict of str to str
-        What the file has besides.
+        The metadata of the file.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -227,7 +227,7 @@ class Graph:
             self.n_features = next(iter(self._inputs.values()))[1]
 
     def input_of(self, trees: Node) -> tuple[list[str] | None, bool]:
-        """The names of the columns that trees read, where each is an input, and whether they read float32."""
+        """Return the trees' columns if each is an input, otherwise None; and True if the trees read float32."""
         by_output = {name: node for node in self.nodes for name in node.outputs}
         name, kind = (trees.inputs or [""])[0], None
         while name in by_output:
@@ -246,7 +246,7 @@ class Graph:
         return None, (self._inputs[name][0] if kind is None else kind) == _FLOAT
 
     def _source(self, name: str, by_output: dict[str, Node]) -> str:
-        """The input that a column is, but for casts."""
+        """Return the input that a column comes from, looking through casts."""
         while name in by_output and by_output[name].operator in ("Cast", "Identity", "Reshape"):
             name = by_output[name].inputs[0]
         if name not in self._inputs or self._inputs[name][1] not in (0, 1):
@@ -254,7 +254,7 @@ class Graph:
         return name
 
     def tables_joined(self, trees: Node) -> list[NDArray[Any]]:
-        """The tables whose rows stand after the other columns that trees read; those that `export` writes."""
+        """Return the lookup tables of sets that `export` appends to the columns of the trees."""
         by_output = {name: node for node in self.nodes for name in node.outputs}
         joined = by_output.get((trees.inputs or [""])[0])
         parts = [] if joined is None or joined.operator != "Concat" else [by_output.get(name) for name in joined.inputs]
@@ -270,12 +270,12 @@ class Graph:
                 yield node
 
     def has_labels(self) -> bool:
-        """Whether an operator makes labels of the places of classes."""
+        """Return True if an operator maps class indices to labels."""
         return any(node.operator in ("LabelEncoder", "ArrayFeatureExtractor", "Gather") for node in self.nodes)
 
 
 def _type_of(message: Message) -> tuple[int, int]:
-    """The type of an input, and its number of columns, 0 where it is not known."""
+    """Return the type of an input and its number of columns, 0 if it is unknown."""
     for kind in message.messages(2):
         for own in kind.messages(1):
             sizes = [dimension.integer(1, 0) for shape in own.messages(2) for dimension in shape.messages(1)]
@@ -291,7 +291,7 @@ _LINKS |= {"Exp": "exponential"}
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _SETS = "columns_of_sets"
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
-# What may follow trees besides links and sums: it makes labels of scores, or changes the form of the result.
+# Operators that may follow the trees in addition to links and sums: they map scores to labels or reshape the result.
 _FORMS = {"ZipMap", "Identity", "Cast", "ArgMax", "ArrayFeatureExtractor", "LabelEncoder", "Reshape", "Squeeze"}
 _FORMS |= {"Gather", "Unsqueeze", "Concat", "Sub", "Greater", "Where", "Neg", "Flatten", "GreaterOrEqual", "Binarizer"}
 
@@ -331,7 +331,7 @@ def read_onnx(content: bytes) -> ForeignModel:
 
 
 def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
-    """A model that `export` wrote, which reads doubles, and categories as their positions."""
+    """Read a model that `export` wrote, with inputs in double precision and categories as positions."""
     parts, n_outputs, _ = _ensemble(node) if node.operator == "TreeEnsemble" else _older(node)
     n_features = graph.n_features if graph.n_inputs == 1 and note["names"] is None else graph.n_inputs
     if graph.n_inputs == 1 and note["names"] is not None:
@@ -342,7 +342,7 @@ def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
         for index, own in enumerate(tree["members"]):
             if own is None:
                 continue
-            # The position after the categories stands for missing values.
+            # The position after the last category represents missing values.
             n = n_known.get(int(tree["feature"][index]), 0)
             tree["tracks"][index] = n in own
             tree["members"][index] = own[(own >= 0) & (own < n)]
@@ -356,14 +356,14 @@ def _noted(graph: Graph, node: Node, note: dict[str, Any]) -> ForeignModel:
 def _sets(
     graph: Graph, node: Node, note: dict[str, Any], n_known: dict[int, int]
 ) -> list[tuple[int, NDArray[np.int64]]]:
-    """The sets that version 3 has as columns of 0 and 1 after all others: their columns, and members by position."""
+    """Return the column and the members of each set, which version 3 encodes as extra columns of 0 and 1."""
     columns = [whole_number(own, "a column of sets") for own in part({"columns_of_sets": []} | note, _SETS, list)]
     tables = graph.tables_joined(node)
     if len(columns) != len(tables) or not n_known.keys() >= set(columns):
         raise refuse("the note of fastens and the tables of sets do not fit together")
     found = []
     for column, table in zip(columns, tables, strict=True):
-        # A row for each category, then for missing and unseen ones: members have 0.
+        # The rows are the categories, then missing and unseen values. Members of a set have 0.
         n_rows = n_known[column] + 2
         if len(table) % n_rows:
             raise refuse(f"a table of sets must have {n_rows} rows; the file is damaged")
@@ -372,7 +372,7 @@ def _sets(
 
 
 def _name_sets(parts: list[dict[str, Any]], n_features: int, sets: list[tuple[int, NDArray[np.int64]]]) -> None:
-    """Make splits on columns of sets splits by their members."""
+    """Replace splits on columns of sets by splits on the members."""
     for tree in parts:
         feature = tree["feature"]
         if (feature >= n_features + len(sets)).any():
@@ -407,13 +407,13 @@ def _outputs(node: Node, sizes: tuple[int, int, int], base: NDArray[Any], link: 
 
 
 def any_negative(node: Node) -> bool:
-    """Whether a leaf of a classifier has a negative weight, so that scores are no probabilities."""
+    """Return True if a leaf of a classifier has a negative weight, so scores cannot be probabilities."""
     return bool((node.numbers("class_weights") < 0).any())
 
 
 def _model(parts: list[dict[str, Any]], output: Any, columns: Columns, outputs: Outputs) -> ForeignModel:
     is_mean = outputs.is_classifier and outputs.link == "identity" and outputs.n_outputs == 1 and not outputs.averages
-    if is_mean:  # the probability of the second class is a sum: that of means of so many times the values
+    if is_mean:  # a sum that is a probability of the second class is the mean of values scaled by the number of trees
         for tree in parts:
             tree["value"] = tree["value"] * len(parts)
         outputs = Outputs(**{**vars(outputs), "averages": True})
@@ -426,7 +426,7 @@ def _labels(node: Node) -> Any:
 
 
 def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
-    """The link, what is added to the sums, and the labels, from what follows the trees."""
+    """Return the link, the constant that is added to the sums, and the labels, from the operators after the trees."""
     given = node.text("post_transform", "NONE")
     if node.operator == "TreeEnsemble":
         place = node.integer("post_transform", 0)
@@ -451,7 +451,7 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
 
 
 def _divisor(graph: Graph, node: Node) -> float:
-    """The constant that an operator divides by; 0 where it does not."""
+    """Return the constant that an operator divides by, or 0 if it is not such a division."""
     constants = [graph.constants[name] for name in node.inputs[1:] if name in graph.constants]
     if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
         return 0.0
@@ -459,13 +459,13 @@ def _divisor(graph: Graph, node: Node) -> float:
 
 
 def _is_by_one(graph: Graph, node: Node) -> bool:
-    """Whether an operator multiplies by 1, as that of LightGBM's converter does."""
+    """Return True if an operator multiplies by 1, as LightGBM's converter writes it."""
     constants = [graph.constants[name] for name in node.inputs if name in graph.constants]
     return node.operator == "Mul" and len(constants) == 1 and bool(np.all(np.asarray(constants[0]) == 1))
 
 
 def _labels_among(graph: Graph, node: Node) -> Any:
-    """The labels that an operator makes of the places of classes, if it does."""
+    """Return the labels that an operator maps class indices to, or None."""
     if node.operator == "LabelEncoder":
         texts, numbers = node.texts("values_strings"), node.integers("values_int64s")
         return np.array(texts) if texts else numbers if len(numbers) else None
@@ -483,7 +483,7 @@ def _n_features(parts: list[dict[str, Any]], names: list[str] | None, declared: 
 
 
 def _outputs_of_trees(parts: list[dict[str, Any]], n_outputs: int) -> NDArray[np.int64]:
-    """The output of each tree, whose values become one where each tree has one output."""
+    """Return the output of each tree; if each tree has only one, its values are reduced to one column."""
     if not parts:
         raise refuse("the model has no trees")
     found = []
@@ -503,7 +503,7 @@ def _outputs_of_trees(parts: list[dict[str, Any]], n_outputs: int) -> NDArray[np
 
 
 def _ensemble(node: Node) -> tuple[list[dict[str, Any]], int, NDArray[np.float64]]:
-    """The trees of a TreeEnsemble, the number of outputs, and no base values."""
+    """Return the trees of a TreeEnsemble, the number of outputs, and base values of zero."""
     features = node.integers("nodes_featureids")
     n = len(features)
     true, false, true_leaf, false_leaf = (
@@ -550,7 +550,7 @@ def _ensemble(node: Node) -> tuple[list[dict[str, Any]], int, NDArray[np.float64
 
 
 def _reached(root: int, children: NDArray[Any], is_leaf: NDArray[Any]) -> tuple[Any, Any, NDArray[np.int64]]:
-    """The nodes of a tree, its leaves, and for each node both children among nodes and, after them, leaves."""
+    """Return the inner nodes and leaves of a tree, and both children of each node; leaves follow inner nodes."""
     inner, ends = [root], list[int]()
     branches: list[list[tuple[bool, int]]] = []
     pairs, leafs = children.tolist(), is_leaf.tolist()
@@ -567,7 +567,7 @@ def _reached(root: int, children: NDArray[Any], is_leaf: NDArray[Any]) -> tuple[
 
 
 def _memberships(node: Node, mode: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
-    """The values of sets, by the node; each ends with NaN."""
+    """Return the members of each node's set; NaN terminates each set in the file."""
     nodes = np.flatnonzero(mode == _MEMBER)
     if not len(nodes):
         return {}
@@ -583,7 +583,7 @@ def _memberships(node: Node, mode: NDArray[np.int64]) -> dict[int, NDArray[np.fl
 
 
 def _older(node: Node) -> tuple[list[dict[str, Any]], int, NDArray[np.float64]]:
-    """The trees of a TreeEnsembleRegressor or TreeEnsembleClassifier."""
+    """Return the trees, outputs and base values of a TreeEnsembleRegressor or TreeEnsembleClassifier."""
     tree_of, number = node.integers("nodes_treeids"), node.integers("nodes_nodeids")
     n = len(tree_of)
     features, true, false = (
@@ -621,7 +621,7 @@ def _older(node: Node) -> tuple[list[dict[str, Any]], int, NDArray[np.float64]]:
 
 
 def _n_outputs_of(node: Node, output: NDArray[np.int64]) -> int:
-    """The number of sums; a classifier of two classes may have one."""
+    """Return the number of sums; a binary classifier may have only one."""
     if node.operator == "TreeEnsembleRegressor":
         return max(1, min(node.integer("n_targets", 1), 2**16))
     labels = _labels(node)
@@ -634,7 +634,7 @@ def _n_outputs_of(node: Node, output: NDArray[np.int64]) -> int:
 
 
 def _older_tree(own: NDArray[np.int64], place: dict[Any, int], ways: Any, tests: Any) -> dict[str, Any]:
-    """One tree: nodes first, leaves after them."""
+    """Read one tree, with inner nodes before leaves."""
     tree_of, true, false = ways
     features, modes, value, tracks = tests
     names = [modes[index] for index in own.tolist()]
@@ -664,7 +664,7 @@ def _older_tree(own: NDArray[np.int64], place: dict[Any, int], ways: Any, tests:
 
 
 def _set_tests(tree: dict[str, Any], *, is_float: bool) -> None:
-    """From branches of true and false tests to left and right, thresholds and sets."""
+    """Convert true and false branches to left and right children with thresholds and sets."""
     branches, mode, split = tree.pop("branches"), tree.pop("mode"), tree.pop("split")
     tracks, members = tree.pop("tracks"), tree.pop("members")
     n_inner, n_nodes = len(mode), len(tree["feature"])

@@ -1,4 +1,4 @@
-"""Models of other libraries as plain records: trees, columns, outputs, and their checks."""
+"""Plain records of models of other libraries: trees, columns and outputs, with their checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastens.modelfile.storage import ModelFileError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-# The estimators that objectives belong to.
+# The estimators that implement the objectives.
 REGRESSOR, CLASSIFIER, RANKER, SURVIVAL = (
     f"GradientBoosting{kind}" for kind in ("Regressor", "Classifier", "Ranker", "Survival")
 )
@@ -23,34 +23,34 @@ REGRESSOR, CLASSIFIER, RANKER, SURVIVAL = (
 
 @dataclass
 class FlatTrees:
-    """Trees with one entry per node, in any order; numbers of nodes count over all trees.
+    """Trees with one entry per node, in any order; node indices count across all trees.
 
     Attributes
     ----------
     roots : int64 array of shape (n_trees,)
         The root of each tree.
     left, right : int64 arrays of shape (n_nodes,)
-        Children, -1 at a leaf.
+        The children; -1 at a leaf.
     feature : int64 array of shape (n_nodes,)
         The column of a split.
     threshold : float64 array of shape (n_nodes,)
-        Numeric splits send ``x <= threshold`` to the left.
+        The threshold of a numeric split, which sends ``x <= threshold`` to the left.
     missing_left : bool array of shape (n_nodes,)
-        Whether missing values, and categories that are unknown to the model, go left.
+        True if missing values and categories that are unknown to the model go left.
     value : float64 array of shape (n_nodes, n_values)
-        What a leaf adds; other rows are not read.
+        The leaf values; values of inner nodes are ignored.
     output : int64 array of shape (n_trees,)
-        The raw column of a tree of one value; 0 where trees have a value for each.
+        The raw prediction that a tree with one value adds to; 0 if trees have one value per raw prediction.
     weight : float64 array of shape (n_nodes,) or None
-        Weight of the training rows of each node. None, or not positive: one for each leaf below.
+        The weight of the training rows in each node. If None or not positive, each leaf counts as 1.
     gain : float64 array of shape (n_nodes,) or None
-        How much each split lowered the objective.
+        The gain of each split.
     n_samples : int64 array of shape (n_nodes,) or None
-        Number of training rows.
+        The number of training rows in each node.
     sets : dict of int to int64 array
-        For each node with a categorical split, the positions of the categories that go left.
+        The positions of the categories that go left, for each node with a categorical split.
     lines : dict of int to Line
-        Leaves with linear models.
+        The linear models of leaves.
     """
 
     roots: Ints
@@ -70,7 +70,7 @@ class FlatTrees:
 
 @dataclass
 class Line:
-    """The linear model of a leaf: a constant, columns and slopes."""
+    """Linear model of a leaf: a constant, columns and slopes."""
 
     constant: float
     features: Sequence[int]
@@ -84,35 +84,36 @@ class Columns:
     Attributes
     ----------
     n_features : int
-        How many.
+        The number of columns.
     names : list of str or None
-        Their names.
+        The names of the columns.
     categories : dict of int to list
-        Categories by value, in the order of the positions that sets hold.
+        Categories by value, in the order of the positions in sets.
     n_codes : dict of int to int
-        Of columns whose values are category codes 0, 1, ...: how many positions sets may hold.
+        The number of positions that sets may contain, for columns whose values are category codes 0, 1, ...
     has_others : set of int
-        Columns of codes with one more position after those, that of all other numbers, which else count as missing.
+        Columns of codes with an additional last position for all other numbers, which otherwise count as missing.
     code_rule : int
-        How numbers are category codes: a sum of `TOWARD_ZERO`, `WHOLE` and `SINGLE` of engine/bins/binning.py.
+        How numbers are converted to category codes: a sum of `TOWARD_ZERO`, `WHOLE` and `SINGLE` of
+        engine/bins/binning.py.
     hashed : list of int
-        Columns whose categories are known by CatBoost's hashes: whole numbers, or texts.
+        Columns whose categories are stored as CatBoost's hashes, which are integers, or as strings.
     repeated : list of int
-        Columns that stand once more after all, as `to_ensemble` sets them.
+        Columns that are repeated after all others; set by `to_ensemble`.
     table : dict or None
-        The names, the columns of dates and their parts in the table of fit, where these are not the model's columns.
+        The names, date columns and date parts of the training table, if they differ from the columns of the model.
     missing_is_category : bool
-        Whether missing values of columns with categories have the position after those.
+        True if missing values of categorical columns have the position after the last category.
     zero_is_missing : list of int
-        Columns of numbers in which 0 counts as missing.
+        Numeric columns in which 0 counts as missing.
     missing_number : float or None
         A number that counts as missing in all columns of numbers and codes, compared in single precision.
     absent_is_missing : bool
-        Whether values that a sparse table does not store are missing instead of 0.
+        True if values that a sparse table does not store are missing instead of 0.
     coded : list of int
-        Columns with categories by value of which arrays of numbers hold the codes, positions in the list.
+        Columns with categories by value for which numeric arrays contain codes, which are positions in the list.
     sparse_codes : list of int
-        Columns whose categories are integers, to which numbers are truncated.
+        Columns whose categories are integers; inputs are truncated to integers.
     """
 
     n_features: int
@@ -139,9 +140,9 @@ class ForeignModel:
     Attributes
     ----------
     estimator : str
-        The name of the fastens class it becomes.
+        The name of the corresponding fastens class.
     parameters : dict
-        Parameters of that class.
+        The parameters of that class.
     trees : FlatTrees
         The trees.
     columns : Columns
@@ -149,13 +150,13 @@ class ForeignModel:
     baseline : sequence of float
         Raw predictions before the first tree.
     classes : sequence, or None
-        The classes; a list of arrays with several targets.
+        The classes; a list of arrays if there are several targets.
     n_targets : int
-        Number of targets.
+        The number of targets.
     fitted : dict
-        More attributes of the fitted estimator.
+        Other attributes of the fitted estimator.
     note : dict or None
-        What `export` noted besides the trees.
+        The note that `export` has stored next to the trees.
     """
 
     estimator: str
@@ -170,20 +171,20 @@ class ForeignModel:
 
 
 def refuse(message: str) -> ModelFileError:
-    """An error for a model that cannot be read."""
+    """Return the error for a model that cannot be read."""
     return ModelFileError(message)
 
 
 def join_trees(parts: Sequence[dict[str, Any]], output: Any) -> FlatTrees:
-    """Put trees one after another, each given as arrays by name that count nodes inside the tree.
+    """Concatenate trees, each given as a dict of arrays with node indices inside the tree.
 
     Parameters
     ----------
     parts : sequence of dict
-        The arrays `left`, `right`, `feature`, `threshold`, `missing_left`, `value`, maybe `weight`, `gain` and
+        The arrays `left`, `right`, `feature`, `threshold`, `missing_left` and `value`, optionally `weight`, `gain` and
         `n_samples`, and the dicts `sets` and `lines`. The root is node 0.
     output : sequence of int or array
-        The raw column of each tree.
+        The raw prediction that each tree adds to.
     """
     if not parts:
         raise refuse("the model has no trees")
@@ -217,7 +218,7 @@ def join_trees(parts: Sequence[dict[str, Any]], output: Any) -> FlatTrees:
 
 
 def by_round(output: Ints, n_outputs: int) -> Ints:
-    """Return the order of trees in which outputs follow each other, as boosted forests do not have them."""
+    """Return the order of trees that alternates between outputs; boosted random forests need reordering."""
     rank = np.zeros(len(output), dtype=np.int64)
     for k in range(n_outputs):
         own = np.flatnonzero(output == k)
@@ -225,23 +226,23 @@ def by_round(output: Ints, n_outputs: int) -> Ints:
     return np.lexsort((output, rank))
 
 
-# Kinds of numbers that may stand for others.
+# NumPy kinds that may be converted to each kind.
 _FITS = {"i": "iub", "f": "fiub", "b": "b"}
 
 
 def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArray[Any]:
-    """Return numbers of a file as an array of one dimension.
+    """Return numbers of a file as a one-dimensional array.
 
     Parameters
     ----------
     value : list or array
-        What the file has.
+        The value in the file.
     name : str
-        What an error calls it.
+        The name of the value in error messages.
     kind : type
-        ``float``, ``bool`` or ``np.int64``; whole numbers are not made of others.
+        ``float``, ``bool`` or ``np.int64``. Floats are not converted to integers.
     size : int, optional
-        How many there must be.
+        The required number of entries. If None, any number is accepted.
     """
     dtype = np.dtype(kind)
     try:
@@ -258,13 +259,13 @@ def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArr
 
 
 def single(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Numbers as float32; those that are too large are infinite."""
+    """Convert numbers to float32; numbers that are too large become infinite."""
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
 
 
 def part(holder: Any, name: str, kind: type | tuple[type, ...]) -> Any:
-    """A part of a record in a file, which must be there, and of one kind."""
+    """Return an entry of a record; raise ModelFileError if it is absent or has another type."""
     if not isinstance(holder, dict) or name not in holder:
         raise refuse(f"{name!r} must be there; the file is not of this kind, or damaged")
     if not isinstance(holder[name], kind):
@@ -273,7 +274,7 @@ def part(holder: Any, name: str, kind: type | tuple[type, ...]) -> Any:
 
 
 def number(value: Any, name: str) -> float:
-    """A finite number, or the text of one."""
+    """Return a finite number from a number or a string."""
     try:
         found = float(value)
     except (ValueError, TypeError) as error:
@@ -284,7 +285,7 @@ def number(value: Any, name: str) -> float:
 
 
 def whole_number(value: Any, name: str, least: int = 0, most: int = 2**31) -> int:
-    """A whole number, or the text of one."""
+    """Return an integer from a number or a string, within limits."""
     found = number(value, name)
     if found != int(found) or not least <= found <= most:
         raise refuse(f"{name} must be a whole number from {least} to {most}; got {value!r}")
@@ -292,7 +293,7 @@ def whole_number(value: Any, name: str, least: int = 0, most: int = 2**31) -> in
 
 
 def names_of(value: Any, n_features: int) -> list[str] | None:
-    """Names of columns; None where there are none."""
+    """Return the names of the columns, or None if there are none."""
     if not value:
         return None
     if not isinstance(value, list) or len(value) != n_features or not all(isinstance(name, str) for name in value):
@@ -304,18 +305,18 @@ _NONE = np.full(1, -1)
 
 
 def with_vectors(trees: FlatTrees, n_outputs: int) -> FlatTrees | None:
-    """Return trees with a value for each output, of those that follow each other with the same splits.
+    """Merge the trees of each round, which have the same splits, into one tree with a value per output.
 
     Parameters
     ----------
     trees : FlatTrees
-        Trees of one value, one output after the other in each round.
+        Trees with one value per leaf; each round has one tree per output, in order.
     n_outputs : int
-        How many there are.
+        The number of outputs.
 
     Returns
     -------
-    FlatTrees, or None where the trees of a round differ.
+    FlatTrees, or None if the trees of a round have different splits.
     """
     n_trees = len(trees.roots)
     ends = np.append(trees.roots[1:], len(trees.left))
@@ -338,7 +339,7 @@ def with_vectors(trees: FlatTrees, n_outputs: int) -> FlatTrees | None:
 def _are_same(
     arrays: list[NDArray[np.generic]], trees: FlatTrees, one: NDArray[np.int64], other: NDArray[np.int64]
 ) -> bool:
-    """Whether nodes have the same splits."""
+    """Return True if two ranges of nodes have the same splits."""
     if not all(np.array_equal(array[one], array[other]) for array in arrays):
         return False
     pairs = zip(one.tolist(), other.tolist(), strict=True) if trees.sets else ()
@@ -346,7 +347,7 @@ def _are_same(
 
 
 def _joined(trees: FlatTrees, own: list[NDArray[np.int64]]) -> FlatTrees:
-    """The trees of the first output, with the values of all; `own` are the nodes of each output."""
+    """Return the trees of the first output with the values of all outputs; `own` lists each output's nodes."""
     first, place = own[0], np.full(len(trees.left), -1)
     place[first] = np.arange(len(first))
     roots = place[trees.roots]
@@ -375,33 +376,33 @@ _OF_NUMBERS = {
     "exponential": "poisson",
     "logarithm_one_plus_exp": "cross_entropy_lambda",
 }
-# Links of no class, which treelite gives to the task of two classes all the same.
+# Links of regression models, which treelite nevertheless combines with the binary classification task.
 _OF_NO_CLASS = ("exponential", "logarithm_one_plus_exp", "signed_square")
 _MOST_SAMPLES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What becomes of the sums of trees.
+    """How the sums of trees become predictions.
 
     Attributes
     ----------
     n_outputs, n_targets : int
-        How many sums a row has; targets.
+        The number of sums per row and the number of targets.
     averages : bool
-        Whether sums are divided by the number of trees.
+        True if sums are divided by the number of trees.
     n_averaged : int
-        How many trees means are over; 0 for those of each output.
+        The number of trees that are averaged; 0 for the number of trees of each output.
     baseline : sequence of float
-        What is added to the sums.
+        Constants that are added to the sums.
     is_classifier, is_ranking : bool
         The task.
     link : str
-        treelite's name of what is made of them; "isolation" for 2 to the power of minus the mean over `alpha`.
+        treelite's name of the postprocessor, or "isolation" for ``2 ** (-mean / alpha)``.
     alpha : float
         The factor of "sigmoid" and "multiclass_ova".
     classes : sequence or None
-        Labels; 0, 1, ... by default.
+        The labels. If None, they are 0, 1, ...
     """
 
     n_outputs: int
@@ -419,20 +420,20 @@ class Outputs:
 def sum_of_trees(
     parts: list[dict[str, Any]], output: Any, columns: Columns, outputs: Outputs, note: dict[str, Any] | None = None
 ) -> ForeignModel:
-    """Return the record of a model.
+    """Return the record of a model that sums or averages trees.
 
     Parameters
     ----------
     parts : list of dict
-        Trees, as `join_trees` takes them.
+        The trees, in the form that `join_trees` expects.
     output : array of int
-        The sum that each tree of one value adds to.
+        The sum that each tree with one value adds to.
     columns : Columns
         The columns.
     outputs : Outputs
-        What becomes of the sums.
+        How the sums become predictions.
     note : dict, optional
-        What `export` noted.
+        The note of `export`.
     """
     order = by_round(np.asarray(output, dtype=np.int64), outputs.n_outputs)
     trees = join_trees([parts[index] for index in order], np.asarray(output)[order])
@@ -491,12 +492,12 @@ def _set_classes(found: ForeignModel, outputs: Outputs, *, is_forest: bool) -> N
 
 
 def trees_are_one_output(found: ForeignModel) -> bool:
-    """Whether trees have one value, of several outputs."""
+    """Return True if trees have one value each although there are several outputs."""
     return found.trees.value.shape[1] == 1 and len(found.baseline) > 1
 
 
 def _scale(found: ForeignModel, outputs: Outputs, factor: float) -> None:
-    """Multiply sums, and divide them by the number of trees where they are means."""
+    """Multiply sums by a factor, and divide them by the number of trees if they are means."""
     if not factor > 0:
         raise refuse(f"the factor of the link must be positive; got {factor}")
     found.baseline = [float(value) * factor for value in found.baseline]
@@ -512,21 +513,22 @@ _MOST_CODES = 60_000
 
 @dataclass(frozen=True)
 class CodeSet:
-    """The codes of a split, and whether rows with one of them go left; rows with another code go the other way."""
+    """Codes of a split, and True if rows with these codes go left; other rows go the other way."""
 
     codes: NDArray[np.int64]
     is_left: bool
 
 
 def set_codes(trees: Sequence[dict[str, Any]], columns: Columns) -> None:
-    """Give trees the sets of positions that go left, and columns their number of codes.
+    """Set the positions that go left at each node of the trees, and the number of codes of each column.
 
     Parameters
     ----------
     trees : sequence of dict
-        Trees as `join_trees` takes them, with `code_sets`, a dict of nodes to `CodeSet`, which becomes `sets`.
+        Trees in the form that `join_trees` expects, with a dict of nodes to `CodeSet` in `code_sets`. It is converted
+        to `sets`.
     columns : Columns
-        Columns without entries in `categories` get entries in `n_codes`.
+        The columns. Columns without an entry in `categories` get an entry in `n_codes`.
     """
     largest: dict[int, int] = {}
     for tree in trees:
@@ -549,14 +551,14 @@ def set_codes(trees: Sequence[dict[str, Any]], columns: Columns) -> None:
 
 
 def _without(codes: NDArray[np.int64], columns: Columns, column: int) -> NDArray[np.int64]:
-    """All positions of a column but some."""
+    """Return all positions of a column except some."""
     known = columns.categories.get(column)
     n = len(known) if known is not None else columns.n_codes[column] + (column in columns.has_others)
     return np.setdiff1d(np.arange(n), codes)
 
 
 def at_most(threshold: Any) -> Floats:
-    """Return t such that ``x <= t`` is ``float32(x) <= threshold`` for every double x."""
+    """Return t such that ``x <= t`` equals ``float32(x) <= threshold`` for every double x."""
     with np.errstate(over="ignore"):
         given = np.asarray(threshold, dtype=np.float64)
         rounded = given.astype(np.float32)
@@ -565,14 +567,14 @@ def at_most(threshold: Any) -> Floats:
 
 
 def less_than(threshold: Any) -> Floats:
-    """Return t such that ``x <= t`` is ``float32(x) < threshold``, threshold being a float32."""
+    """Return t such that ``x <= t`` equals ``float32(x) < threshold`` for every double x and a float32 threshold."""
     with np.errstate(over="ignore"):
         given = np.asarray(threshold).astype(np.float32)
     return _last_rounded_to(np.nextafter(given, np.float32(-np.inf)))
 
 
 def _last_rounded_to(low: NDArray[np.float32]) -> Floats:
-    """The largest double that is rounded to `low` or less; ties go to the even of two float32."""
+    """Return the largest double that rounds to `low` or less; ties round to the even float32."""
     with np.errstate(over="ignore", invalid="ignore"):
         high = np.nextafter(low, np.float32(np.inf))
         wide, above = low.astype(np.float64), high.astype(np.float64)
@@ -580,6 +582,6 @@ def _last_rounded_to(low: NDArray[np.float32]) -> Floats:
         wide = np.where(np.isneginf(wide), -(2.0**128), wide)
         is_even = (np.asarray(low, dtype=np.float32).view(np.uint32) & 1) == 0
         middle = wide + (above - wide) / 2
-        # -inf takes the tie with the largest number, whose last bit is odd.
+        # The tie between -inf and the lowest finite float32 rounds to -inf, because the finite number is odd.
         found = np.where(is_even, middle, np.nextafter(middle, -np.inf))
         return np.where(np.isposinf(low), np.inf, np.where(np.isnan(low), np.nan, found))

@@ -1,4 +1,4 @@
-"""scikit-learn's fitted histogram gradient boosting, which sees categorical columns first and as codes."""
+"""Reader of scikit-learn's histogram gradient boosting, which puts categorical columns first and encodes them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_histogram_boosting(model: Any) -> ForeignModel:
 
 
 def _set_categories(model: Any, columns: Columns) -> np.ndarray:
-    """The column of each feature of the trees; sets the categories by value."""
+    """Return the column of each feature of the trees, and set the categories by value."""
     is_categorical = model.is_categorical_
     if is_categorical is None:
         return np.arange(columns.n_features)

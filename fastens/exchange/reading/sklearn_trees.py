@@ -1,4 +1,4 @@
-"""scikit-learn's fitted trees, forests, bags of trees, gradient boosting, isolation forests and AdaBoost."""
+"""Reader of scikit-learn's trees, forests, bagged trees, gradient boosting, isolation forests and AdaBoost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 
 
 def read_trees(model: Any) -> ForeignModel:
-    """Read a fitted estimator that is made of `sklearn.tree` trees.
+    """Read a fitted estimator that consists of `sklearn.tree` trees.
 
     Parameters
     ----------
     model : estimator
-        A single tree, a forest, a bag of trees, gradient boosting, an isolation forest or AdaBoost.
+        A single tree, a forest, bagged trees, gradient boosting, an isolation forest or AdaBoost.
     """
     name = type(model).__name__
     reader = _READERS.get(name)
@@ -36,7 +36,7 @@ def read_trees(model: Any) -> ForeignModel:
 
 
 def _nodes(tree: Any, value: Floats, features: Any = None) -> dict[str, Any]:
-    """A tree's arrays, with values of shape (n_nodes, n_values); `features` are the columns it was grown on."""
+    """Return a tree's arrays, with values of shape (n_nodes, n_values); `features` are its training columns."""
     own = tree.tree_
     left, right, weight = own.children_left, own.children_right, own.weighted_n_node_samples
     inner = left >= 0
@@ -57,14 +57,14 @@ def _nodes(tree: Any, value: Floats, features: Any = None) -> dict[str, Any]:
 
 
 def _shares(tree: Any, n_classes: list[int]) -> Floats:
-    """The shares of classes in each node, those of the targets side by side."""
+    """Return the class proportions in each node, with the targets next to each other."""
     value = tree.tree_.value
     shares = value / value.sum(axis=2, keepdims=True) if value.sum(axis=2).max(initial=0.0) > 1.5 else value
     return np.concatenate([shares[:, k, :n] for k, n in enumerate(n_classes)], axis=1)
 
 
 def _joined(model: Any, parts: list[dict[str, Any]], **given: Any) -> ForeignModel:
-    """The record of trees whose values are summed."""
+    """Return the record of a model from its trees and their outputs."""
     n_outputs = given.pop("n_outputs", parts[0]["value"].shape[1])
     output = given.pop("output", np.zeros(len(parts), dtype=np.int64))
     baseline = given.pop("baseline", [0.0] * n_outputs)
@@ -73,7 +73,7 @@ def _joined(model: Any, parts: list[dict[str, Any]], **given: Any) -> ForeignMod
 
 
 def _members(model: Any) -> list[tuple[Any, Any]]:
-    """The trees of a model, each with the columns it was grown on."""
+    """Return the trees of a model, each with its training columns."""
     if hasattr(model, "tree_"):
         return [(model, None)]
     features = getattr(model, "estimators_features_", None)
@@ -85,7 +85,7 @@ def _members(model: Any) -> list[tuple[Any, Any]]:
 
 
 def _classes(name: str, model: Any) -> ForeignModel:
-    """Trees whose shares of classes are averaged."""
+    """Read trees whose class proportions are averaged."""
     several = isinstance(model.classes_, list)
     classes = model.classes_ if several else [model.classes_]
     counts = [len(own) for own in classes]
@@ -93,7 +93,7 @@ def _classes(name: str, model: Any) -> ForeignModel:
     for tree, features in _members(model):
         known: Any = getattr(tree, "classes_", None)
         value = _shares(tree, counts if several else [len(known)])
-        if not several and len(known) < counts[0]:  # a bag may lack a class
+        if not several and len(known) < counts[0]:  # a bootstrap sample may lack a class
             wide = np.zeros((len(value), counts[0]))
             wide[:, np.asarray(known, dtype=np.int64)] = value
             value = wide
@@ -111,13 +111,13 @@ def _classes(name: str, model: Any) -> ForeignModel:
 
 
 def _numbers(name: str, model: Any) -> ForeignModel:
-    """Trees whose numbers are averaged."""
+    """Read trees whose values are averaged."""
     parts = [_nodes(tree, tree.tree_.value[:, :, 0], features) for tree, features in _members(model)]
     return _joined(model, parts, estimator=name, n_targets=parts[0]["value"].shape[1])
 
 
 def _boosting(model: Any) -> ForeignModel:
-    """Gradient boosting: leaves times the learning rate, on top of a constant."""
+    """Read gradient boosting: leaf values times the learning rate, added to a constant."""
     initial = model.init_
     if not isinstance(initial, str) and not type(initial).__name__.startswith("Dummy"):
         raise refuse(f"init must be None or 'zero', or a constant; got {type(initial).__name__}")
@@ -150,7 +150,7 @@ def _boosting(model: Any) -> ForeignModel:
 
 
 def _isolation(model: Any) -> ForeignModel:
-    """Isolation forest: a leaf's value is its depth, and that which its rows would have below it."""
+    """Read an isolation forest: a leaf's value is its depth plus the expected path length below it."""
     parts = []
     for tree, features in _members(model):
         own = tree.tree_
@@ -159,7 +159,7 @@ def _isolation(model: Any) -> ForeignModel:
             below = 2.0 * (np.log(n - 1.0) + np.euler_gamma) - 2.0 * (n - 1.0) / n
         below = np.where(n <= 1, 0.0, np.where(n == 2, 1.0, below))
         depth = np.zeros(len(n))
-        for node in range(len(n)):  # a parent stands before its children
+        for node in range(len(n)):  # parents precede their children
             for child in (own.children_left[node], own.children_right[node]):
                 if child >= 0:
                     depth[child] = depth[node] + 1
@@ -169,7 +169,7 @@ def _isolation(model: Any) -> ForeignModel:
 
 
 def _adaboost_classifier(model: Any) -> ForeignModel:
-    """AdaBoost's votes as raw predictions of a log loss: its probabilities are softmax(decision / (K - 1))."""
+    """Read AdaBoost votes as raw predictions of a log loss; probabilities are softmax(decision / (K - 1))."""
     classes, n_classes = model.classes_, len(model.classes_)
     weights = model.estimator_weights_[: len(model.estimators_)]
     total = model.estimator_weights_.sum()
@@ -186,7 +186,7 @@ def _adaboost_classifier(model: Any) -> ForeignModel:
 
 
 def _adaboost_regressor(model: Any) -> ForeignModel:
-    """AdaBoost.R2: the weighted median of its trees."""
+    """Read AdaBoost.R2, which predicts the weighted median of its trees."""
     parts = [_nodes(tree, tree.tree_.value[:, :, 0]) for tree, _ in _members(model)]
     n_trees = len(parts)
     fitted = {

@@ -1,4 +1,4 @@
-"""treelite's serialised models, version 4 of the format."""
+"""Reader of treelite's serialised models, version 4 of the format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BINARY, _REGRESSOR, _MULTICLASS, _RANKING, _ISOLATION = range(5)
 
 
 class _Bytes:
-    """Numbers and arrays, one after another."""
+    """A reader of consecutive numbers and arrays."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.at = content, 0
@@ -61,7 +61,7 @@ class _Bytes:
 
 
 def begins_as_treelite(content: bytes) -> bool:
-    """Whether a file begins as those of treelite 4 do."""
+    """Return True if a file begins like a treelite 4 model."""
     if len(content) < 14:
         return False
     head = np.frombuffer(content, dtype="<i4", count=3)
@@ -69,7 +69,7 @@ def begins_as_treelite(content: bytes) -> bool:
 
 
 def read_treelite(content: bytes) -> ForeignModel:
-    """Read what `Model.serialize_bytes` gives."""
+    """Read the output of `Model.serialize_bytes`."""
     data = _Bytes(content)
     major = data.some("<i4", 3)[0]
     kinds = data.some("<u1", 2).tolist()
@@ -112,7 +112,7 @@ def read_treelite(content: bytes) -> ForeignModel:
 
 
 def _note(attributes: str) -> dict[str, Any] | None:
-    """The note of `export` among attributes, which are JSON or nothing."""
+    """Return the note of `export` from the attributes, which are JSON or empty."""
     try:
         found = json.loads(attributes or "{}")
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""XGBoost models from JSON and UBJSON."""
+"""Reader of XGBoost models in JSON and UBJSON formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fastens.exchange.reading.records import (
 )
 from fastens.params.options import AFTLoss, TweedieLoss
 
-# Those without a counterpart predict raw values, by a loss of the same kind of prediction.
+# An objective without a counterpart is replaced by a loss with the same kind of prediction.
 _NUMBERS = {
     "reg:squarederror": "squared_error",
     "reg:linear": "squared_error",
@@ -53,22 +53,22 @@ _LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:a
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective.
+    """The counterpart of an XGBoost objective.
 
     Attributes
     ----------
     name : str
-        XGBoost's name.
+        The name of the objective in XGBoost.
     estimator : str
         The class of the estimator.
     parameters : dict
-        Its parameters.
+        The parameters of the estimator.
     n_outputs, n_targets : int
-        Raw predictions of a row; targets.
+        The number of raw predictions per row and the number of targets.
     classes : array or list of arrays, or None
-        Its classes.
+        The classes of the estimator; None unless it is a classifier.
     fitted : dict
-        More attributes of the estimator.
+        Other fitted attributes of the estimator.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Objective:
     fitted: dict[str, Any] = field(default_factory=dict)
 
     def margin(self, score: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Raw predictions of base scores, in float32 as XGBoost computes them."""
+        """Convert base scores to raw predictions, in float32 like XGBoost."""
         one = np.float32(1)
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.name in _LOGIT:
@@ -88,19 +88,19 @@ class Objective:
             return np.log(score) if self.name in _LOG else score
 
     def has_vectors(self, trees: list[Any]) -> bool:
-        """Whether trees have a value for each output."""
+        """Return True if trees have one value per output."""
         return bool(trees) and trees[0].get("tree_param", {}).get("size_leaf_vector", "1") not in ("0", "1")
 
 
 def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objective:
-    """Return what an objective is here.
+    """Return the counterpart of an objective.
 
     Parameters
     ----------
     objective : dict
-        The record of a file, with its name and options.
+        The objective in the file, with its name and options.
     settings : dict
-        The file's `learner_model_param`.
+        The `learner_model_param` of the file.
     """
     name = str(objective.get("name"))
     n_targets = max(1, whole_number(settings.get("num_target", "1"), "num_target"))
@@ -141,7 +141,7 @@ def _tweedie(objective: dict[str, Any]) -> Any:
 
 
 def _levels(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
-    """Quantiles or expectiles, one or several."""
+    """Return the objective of one or several quantiles or expectiles."""
     kind = name.removeprefix("reg:").removesuffix("error")
     options = objective.get(f"{kind}_loss_param") or {}
     text = str(options.get(f"{kind}_alpha", "[]")).replace("(", "[").replace(")", "]")
@@ -165,12 +165,12 @@ _MOST_LEVELS = 100
 
 
 def read_ubjson(content: bytes) -> Any:
-    """Return what UBJSON describes, typed arrays as NumPy's.
+    """Parse UBJSON, with typed arrays as NumPy arrays.
 
     Raises
     ------
     ModelFileError
-        If it is malformed, or ends early.
+        If the content is malformed or truncated.
     """
     reader = _Reader(content)
     found = reader.value(reader.mark(), 0)
@@ -261,20 +261,20 @@ class _Reader:
         return is_there
 
 
-# Codes of categories are smaller.
+# An upper bound of category codes.
 _MOST_CODES = 1 << 24
 
 
 def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
-    """Read what `Booster.save_model` writes.
+    """Read the output of `Booster.save_model`.
 
     Parameters
     ----------
     model : dict
-        The content of the file.
+        The parsed content of the file.
     up_to_best : bool, optional
-        Whether only rounds up to the best of early stopping count; by default those of models that an estimator of
-        XGBoost has saved, as it predicts with them.
+        If True, only the rounds up to the best iteration of early stopping are read. If None, this applies to models
+        that were saved by a scikit-learn estimator of XGBoost, because such estimators predict with these rounds.
     """
     learner = part(model, "learner", dict)
     booster = part(learner, "gradient_booster", dict)
@@ -310,11 +310,11 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
 
 
 def read_booster(model: Any) -> ForeignModel:
-    """Read a Booster, or an estimator of XGBoost's Python package, which predicts by the rounds up to the best."""
+    """Read a Booster, or a scikit-learn estimator of XGBoost up to its best iteration."""
     is_estimator = hasattr(model, "get_booster")
     booster = model.get_booster() if is_estimator else model
     found = read_xgboost(read_ubjson(bytes(booster.save_raw(raw_format="ubj"))), up_to_best=is_estimator)
-    missing = getattr(model, "missing", None)  # of estimators; a Booster's belongs to the DMatrix
+    missing = getattr(model, "missing", None)  # only estimators have it; for a Booster it belongs to the DMatrix
     if missing is not None and not np.isnan(missing):
         found.columns.missing_number = float(missing)
     return found
@@ -323,7 +323,7 @@ def read_booster(model: Any) -> ForeignModel:
 def _trees(
     model: dict[str, Any], learner: dict[str, Any], objective: Objective, up_to_best: bool | None
 ) -> tuple[list[Any], NDArray[np.int64]]:
-    """The trees of the rounds that count, and their outputs."""
+    """Return the trees of the rounds to read, and their outputs."""
     trees = part(model, "trees", list)
     settings = part(model, "gbtree_model_param", dict)
     if whole_number(part(settings, "num_trees", str), "num_trees") != len(trees):
@@ -364,7 +364,7 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
         "threshold": np.where(is_set | is_leaf, 0.0, less_than(condition)),
         "missing_left": numbers("default_left", bool),
         "value": np.where(is_leaf[:, None], value, 0).astype(float),
-        # Trees of vectors have neither in version 2.
+        # Trees with vector leaves have neither of these in version 2.
         "gain": numbers("loss_changes") if tree.get("loss_changes") is not None else None,
         "weight": numbers("sum_hessian") if tree.get("sum_hessian") is not None else None,
         "code_sets": _code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
@@ -374,7 +374,7 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
 def _leaf_vectors(
     tree: dict[str, Any], number: NDArray[np.int64], is_leaf: NDArray[np.bool_], width: int
 ) -> NDArray[np.float32]:
-    """The values of leaves, which stand in the order of their numbers."""
+    """Return the leaf vectors of all nodes; the file stores them by leaf number."""
     vectors = single(array_of(tree.get("leaf_weights", tree.get("base_weights")), "leaf_weights", float))
     if len(vectors) % width:
         raise refuse(f"leaf_weights must have {width} entries for each leaf")
@@ -387,7 +387,7 @@ def _leaf_vectors(
 
 
 def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, CodeSet]:
-    """The codes that go right, by the node."""
+    """Return the codes that go right, by node."""
     if not len(nodes):
         return {}
     names = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
@@ -403,11 +403,11 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, Code
 
 
 def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any, types: list[Any]) -> None:
-    """Give the trees their sets, and columns of frames the names of their categories."""
+    """Set the category sets of the trees and the category names of dataframe columns."""
     is_split = {int(tree["feature"][node]) for tree in trees for node in tree["code_sets"]}
     is_coded = is_split | {column for column, kind in enumerate(types) if kind == "c"}
     for tree in trees:
-        # XGBoost has no empty sets: a number that is above all codes stands for one.
+        # XGBoost has no empty sets; it uses a threshold above all codes instead.
         is_inner, is_above = tree["left"] >= 0, tree["threshold"] > _MOST_CODES
         for node in np.flatnonzero(is_inner & is_above & np.isin(tree["feature"], list(is_coded))).tolist():
             tree["code_sets"].setdefault(node, CodeSet(np.zeros(0, dtype=np.int64), is_left=False))
@@ -420,7 +420,7 @@ def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any, ty
 
 
 def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
-    """The categories of the frame that a model was trained on, where it has them."""
+    """Return the categories of the training dataframe by column, if the model stores them."""
     encoded = (cats or {}).get("enc") or []
     if not isinstance(encoded, list) or len(encoded) not in (0, n_features):
         raise refuse(f"the categories must be those of {n_features} columns")
@@ -439,7 +439,7 @@ def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
 
 
 def _texts(offsets: Any, values: Any) -> list[str] | None:
-    """Names of categories; None where they go beyond ASCII, as XGBoost cuts such names off."""
+    """Return category names, or None if they are not ASCII, because XGBoost truncates such names."""
     ends, content = array_of(offsets, "offsets", np.int64), array_of(values, "values", np.int64)
     if (ends < 0).any() or (ends > len(content)).any() or (np.diff(ends) < 0).any():
         raise refuse("the offsets of category names must be ascending")
@@ -450,7 +450,7 @@ def _texts(offsets: Any, values: Any) -> list[str] | None:
 
 
 def _baseline(settings: dict[str, Any], objective: Objective) -> list[float]:
-    """Raw predictions before the first tree: the file has them after the inverse link."""
+    """Return the raw predictions before the first tree; the file stores them after the inverse link."""
     text = part(settings, "base_score", str).strip()
     given = text.removeprefix("[").removesuffix("]").split(",")
     scores = single(np.array([number(word, "base_score") for word in given]))
@@ -463,7 +463,7 @@ def _baseline(settings: dict[str, Any], objective: Objective) -> list[float]:
 
 
 def parse_json(content: bytes) -> Any:
-    """The value that JSON describes."""
+    """Parse JSON; raise ModelFileError if it is damaged."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""One C99 header: the trees as tables, and functions that walk them. It allocates nothing, and needs <math.h> alone."""
+"""Export to one C99 header with the trees as tables. The code allocates no memory and needs only <math.h>."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ static inline int NAME_category{suffix}(int column, {type} value)
 }}
 """
 
-# By link: how the predictions of a target are made, of `n` raw predictions `r`, into `out`.
+# The C code of each link, which converts `n` raw predictions `r` to predictions in `out`.
 _LINKS = {
     "identity": "for (k = 0; k < {n}; k++) out[k] = r[k];",
     "exp": "for (k = 0; k < {n}; k++) out[k] = exp(r[k]);",
@@ -112,18 +112,18 @@ for (k = 0; k < {n}; k++) {{
 
 
 def write(view: ModelView, *, name: str = "model") -> str:
-    """Return the header.
+    """Return the text of the header.
 
     Parameters
     ----------
     view : ModelView
         The model.
     name : str, default="model"
-        What the names of all functions, tables and constants begin with.
+        The prefix of the names of all functions, tables and constants.
     """
     if not _IDENTIFIER.fullmatch(name):
         raise ValueError(f"name must be an identifier of C; got {name!r}.")
-    view.refuse_characters(r"[\0\ud800-\udfff]", names=False)  # names stand in a comment
+    view.refuse_characters(r"[\0\ud800-\udfff]", names=False)  # column names occur only in a comment
     n_predicted = sum(map(_n_predicted, view.targets))
     of_classes = view.targets[0].classes is not None
     head = _HEAD.format(
@@ -148,14 +148,14 @@ def _comment(text: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A string literal: bytes beyond ASCII in octal, which no digit after it can belong to."""
+    """Return a string literal with non-ASCII bytes as octal escapes, which cannot absorb a following digit."""
     plain = {34: '\\"', 92: "\\\\", 63: "\\?"}
     found = (plain.get(b, chr(b)) if 32 <= b < 127 else f"\\{b:03o}" for b in str(value).encode())
     return f'"{"".join(found)}"'.replace("NAME", 'N""AME')
 
 
 def _array(kind: str, name: str, values: Iterable[Any]) -> str:
-    """A table; an empty one has a 0, as C has no empty arrays."""
+    """Return an array definition; an empty array gets a 0 because C has no empty arrays."""
     lines, line = [], "   "
     for value in [*values] or [0]:
         text = f" {value},"
@@ -171,7 +171,7 @@ def _number(value: float) -> str:
 
 
 def _categories(view: ModelView) -> Iterable[str]:
-    """The categories of the columns, and how to find their positions."""
+    """Return the tables of categories and the functions that look up their positions."""
     texts: list[Any] = []
     numbers: list[float] = []
     first_text, first_number = [0], [0]
@@ -193,7 +193,7 @@ def _categories(view: ModelView) -> Iterable[str]:
 
 
 def _tables(view: ModelView) -> Iterable[str]:
-    """The nodes of all trees one after another, the words of the sets, and the values of the leaves."""
+    """Return the tables of the nodes of all trees, the words of the sets, and the leaf values."""
     columns: dict[str, list[Any]] = {
         name: [] for name in ("column", "threshold", "missing_left", "left", "right", "set_first", "set_size")
     }
@@ -231,7 +231,7 @@ def _tables(view: ModelView) -> Iterable[str]:
 
 
 def _words(members: Any) -> list[int]:
-    """The set as bits of 32-bit words; none where the split is by a number."""
+    """Return a node's set as a bitmap of 32-bit words, or no words if the split is numeric."""
     return [] if members is None else set_of(members).tolist()
 
 
@@ -262,7 +262,7 @@ def _predict(view: ModelView) -> str:
 
 
 def _classes(view: ModelView) -> str:
-    """The labels, and how to find the numbers of the classes."""
+    """Return the table of labels and the function that returns the class index."""
     if view.targets[0].classes is None:
         return ""
     labels = [_text(label) for target in view.targets for label in np.asarray(target.classes).tolist()]

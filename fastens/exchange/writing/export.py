@@ -1,4 +1,4 @@
-"""Writing a fitted model in another library's format, or as code."""
+"""Export of fitted models to formats of other libraries and to source code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import joblib
 from fastens.exchange.writing.view import CannotHoldError, view_of
 from fastens.modelfile.storage import replacing
 
-# The modules that write the formats: `write` of each takes the view of a model and its own options.
+# The module that writes each format. Its `write` function takes a ModelView and the options of the format.
 FORMATS = {
     "lightgbm": "lightgbm_text",
     "onnx": "onnx_graph",
@@ -25,17 +25,17 @@ FORMATS = {
     "sql": "sql_text",
     "pmml": "pmml_text",
 }
-# Those that are no text.
+# Formats that are not text.
 BINARY = ("onnx", "sklearn", "treelite")
 
 
 def export(model: Any, path: str | os.PathLike[str] | None, format: str, options: dict[str, Any]) -> Any:  # noqa: A002
-    """Return a fitted model in another format, or write it to a file.
+    """Convert a fitted model to another format and return it, or write it to a file.
 
     Raises
     ------
     ValueError
-        For an unknown format, or a model that it cannot hold.
+        If the format is unknown or cannot represent the model.
     """
     if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}.")
@@ -54,7 +54,7 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
 
 @contextmanager
 def refusals(model: Any, format: str) -> Iterator[None]:  # noqa: A002
-    """Name the model and the format where it cannot hold what the model has."""
+    """Convert CannotHoldError to a ValueError that names the model and the format."""
     name = type(model).__name__
     if not hasattr(model, "_ensemble"):
         raise ValueError(f"{name} must be an ensemble of its own trees for export; this one has other members.")

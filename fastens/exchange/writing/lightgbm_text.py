@@ -1,4 +1,4 @@
-"""LightGBM's text format, version 4: predictions of the Booster that reads it are the same to the bit."""
+"""Export to LightGBM's text format, version 4. Predictions of the resulting Booster are bit-identical."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ def write(view: ModelView) -> str:
 
 
 def _name(name: str, place: int) -> str:
-    """A name without blanks, which part names, nor what LightGBM's JSON cannot hold; that of no name by its place.
+    """Return a name without whitespace, which separates names, and without characters that break LightGBM's JSON.
 
-    LightGBM reads for ever where a file holds a NUL, and UTF-8 has no halves of characters.
+    A NUL makes LightGBM read forever, and UTF-8 cannot encode surrogates. An empty name is replaced by one with the
+    column's index.
     """
     return re.sub(r'[\s"\\\0\ud800-\udfff]', "_", name) or f"Column_{place}"
 
 
 def _objective(target: Target, n_outputs: int) -> dict[str, str]:
-    """The line of the objective, which decides on the link; none for shares, which are averaged as they are."""
+    """Return the objective, which determines the link; averaged class probabilities need none."""
     if target.link in ("one vs rest", "sorted", "anomaly"):
         raise CannotHoldError(f"predictions by the link {target.link!r}")
-    # Of several trees in a round LightGBM gives these links to the first alone.
+    # With several trees per round, LightGBM applies these links only to the first.
     if n_outputs > 1 and target.link in ("sigmoid", "exp"):
         raise CannotHoldError(f"several predictions by the link {target.link!r}")
     if target.link == "sigmoid":
@@ -65,7 +66,7 @@ def _objective(target: Target, n_outputs: int) -> dict[str, str]:
 
 
 def _infos(view: ModelView) -> Iterable[str]:
-    """The range of each column's thresholds, or its categories."""
+    """Yield the range of each column's thresholds, or its categories."""
     limits = [[np.inf, -np.inf] for _ in view.columns]
     for tree in view.trees:
         numeric = np.isfinite(tree.threshold)
@@ -81,7 +82,7 @@ def _infos(view: ModelView) -> Iterable[str]:
 def _tree(tree: FlatTree, columns: list[Column]) -> str:
     is_leaf = tree.is_leaf
     leaves, inner = np.flatnonzero(is_leaf), np.flatnonzero(~is_leaf)
-    # Inner nodes are counted from 0, leaves from -1 down.
+    # Inner nodes are numbered 0, 1, ... and leaves -1, -2, ...
     number = np.empty(len(is_leaf), dtype=np.int64)
     number[inner], number[leaves] = np.arange(len(inner)), -1 - np.arange(len(leaves))
     fields: dict[str, Any] = {"num_leaves": [len(leaves)], "num_cat": [len(tree.members)]}
@@ -105,7 +106,7 @@ def _tree(tree: FlatTree, columns: list[Column]) -> str:
 
 
 def _linear(tree: FlatTree, leaves: list[int]) -> dict[str, list[Any]]:
-    """The linear models of the leaves, if there are any."""
+    """Return the fields of linear models in leaves, if there are any."""
     if not tree.lines:
         return {"is_linear": [0]}
     lines = [tree.lines.get(node) or Line(float(tree.value[node, 0]), [], []) for node in leaves]
@@ -119,7 +120,7 @@ def _linear(tree: FlatTree, leaves: list[int]) -> dict[str, list[Any]]:
 
 
 def _splits(tree: FlatTree, inner: list[int], columns: list[Column]) -> tuple[list[float], list[int], dict[str, Any]]:
-    """Thresholds (of categories the numbers of their sets), kinds of decisions, and the sets."""
+    """Return thresholds (set indices for categorical splits), decision types and the sets."""
     thresholds, kinds, words, ends = [], [], [], [0]
     for node in inner:
         missing_left = bool(tree.missing_left[node])

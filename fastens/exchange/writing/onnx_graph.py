@@ -1,4 +1,4 @@
-"""ONNX graphs of fitted models: nodes, links and outputs."""
+"""Export to ONNX graphs: nodes, links and outputs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _ML = "ai.onnx.ml"
 
 
 class Graph:
-    """A graph of nodes whose results have numbers for names.
+    """A graph under construction, whose intermediate results have numbered names.
 
     Parameters
     ----------
     ml_opset : int
-        Version of ai.onnx.ml.
+        The version of ai.onnx.ml.
     prefix : str
-        What the names of results start with.
+        The prefix of the names of results.
 
     Attributes
     ----------
     nodes, constants : lists of NodeProto and TensorProto
-        What was added.
+        The nodes and constants added so far.
     results : dict of str to str
-        The results that are outputs, by the outputs' names.
+        The names of the results that become outputs, by output name.
     """
 
     def __init__(self, ml_opset: int, prefix: str = "fastens") -> None:
@@ -45,7 +45,7 @@ class Graph:
         self.constants: list[Any] = []
         self.results: dict[str, str] = {}
         self.ml_opset = ml_opset
-        # What sums of trees are of.
+        # The type of sums of trees.
         self.float_type = np.float64 if ml_opset >= 5 else np.float32
 
     def input(self, name: str, dtype: DTypeLike, n_columns: int) -> str:
@@ -54,32 +54,32 @@ class Graph:
         return name
 
     def output(self, result: str, name: str, dtype: DTypeLike, n_columns: int | None) -> None:
-        """Make a result an output of shape (n_rows, n_columns), or (n_rows,)."""
+        """Declare a result as an output of shape (n_rows, n_columns) or (n_rows,)."""
         self.results[name] = result
         shape = [None] if n_columns is None else [None, n_columns]
         self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._code(dtype), shape))
 
     def constant(self, values: NDArray[Any]) -> str:
-        """Add a constant."""
+        """Add a constant and return its name."""
         name = f"{self._prefix}.constant.{len(self.constants)}"
         self.constants.append(self._tensor(values, name))
         return name
 
     def add(self, kind: str, *inputs: str, n_results: int = 1, **attributes: Any) -> str:
-        """Add a node; return its result, the first of several."""
+        """Add a node and return the name of its first result."""
         return self._add(kind, "", inputs, n_results, attributes)
 
     def add_ml(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node of ai.onnx.ml."""
+        """Add a node of the domain ai.onnx.ml."""
         return self._add(kind, _ML, inputs, 1, attributes)
 
     def label_encoder(self, values: str, **keys: Any) -> str:
-        """The positions of values among keys, -1 for others."""
+        """Add a lookup of the positions of values among keys, with -1 for other values."""
         (found,) = keys.values()
         return self.add_ml("LabelEncoder", values, values_int64s=list(range(len(found))), default_int64=-1, **keys)
 
     def serialised(self, name: str, opset: int, ir_version: int, note: str) -> bytes:
-        """The model of the graph with a note, checked; versions of the operators and of the file format."""
+        """Return the checked and serialised model with a note, for the given opset and IR versions."""
         helper = self._onnx.helper
         for own in self._inputs:
             if not own.name:
@@ -134,7 +134,7 @@ def add_target(graph: Graph, target: Target, raw: str, n_outputs: int, suffix: s
 def _add_anomaly(graph: Graph, target: Target, raw: str) -> None:
     mean_length, offset = target.parameters
     exponent = graph.add("Mul", raw, _number(graph, -math.log(2) / mean_length))
-    # The score is minus a power of 2, and the decision what it is above the offset.
+    # The score is a negated power of 2, and the decision function is the score minus the offset.
     decision = graph.add("Sub", _number(graph, -offset), graph.add("Exp", exponent))
     is_outlier = graph.add("Less", decision, _number(graph, 0.0))
     label = graph.add("Where", is_outlier, graph.constant(np.array(-1)), graph.constant(np.array(1)))
@@ -204,7 +204,7 @@ _SHARES: dict[str, _Link] = {
 }
 
 
-# Opset and version of the file format that go with each version of ai.onnx.ml.
+# The opset and the IR version for each version of ai.onnx.ml.
 _VERSIONS = {5: (18, 9), 3: (15, 8)}
 _INPUTS = ("auto", "tensor", "columns")
 _LEQ, _MEMBER = 0, 6
@@ -218,11 +218,12 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
     view : ModelView
         The model.
     ml_opset : {5, 3}
-        The version of ai.onnx.ml. 5: sums of doubles; onnxruntime 1.21 or later, 1.23 where there are categories. 3:
-        sums of single precision.
+        The version of ai.onnx.ml. Version 5 sums in double precision and needs onnxruntime 1.21 or later, or 1.23 or
+        later if there are categories. Version 3 sums in single precision.
     inputs : {"auto", "tensor", "columns"}
-        One input "X" of all columns, or one of shape (n, 1) for each column by its name; "auto": the latter only where
-        categories are strings. Missing numbers are NaN, missing strings "".
+        If "tensor", the graph has one input "X" with all columns. If "columns", it has one input of shape (n, 1) per
+        column, with the name of the column. If "auto", "columns" is used only if categories are strings. Missing
+        numbers are NaN, and missing strings are "".
     """
     if ml_opset not in _VERSIONS:
         raise ValueError(f"ml_opset must be 5 or 3; got {ml_opset!r}.")
@@ -249,16 +250,17 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
 
 
 def add_trees(graph: Graph, view: ModelView, values: str | list[str]) -> str:
-    """Add the trees of a model; return their sum or mean.
+    """Add the trees of a model and return the name of their sum or mean.
 
     Parameters
     ----------
     graph : Graph
-        Where they go.
+        The graph to add to.
     view : ModelView
         The model.
     values : str or list of str
-        A result that has all columns as doubles, or one of shape (n, 1) for each column, of doubles or strings.
+        The name of a result with all columns in double precision, or the names of results of shape (n, 1), one per
+        column, with doubles or strings.
     """
     columns = _Inputs(graph, view.columns, values)
     raw = (_ensemble if graph.ml_opset >= 5 else _regressor)(graph, view, columns)
@@ -266,7 +268,7 @@ def add_trees(graph: Graph, view: ModelView, values: str | list[str]) -> str:
 
 
 class _Inputs:
-    """The columns as the trees read them."""
+    """The columns in the form that the trees read."""
 
     def __init__(self, graph: Graph, columns: list[Column], values: str | list[str]) -> None:
         self._graph, self._columns = graph, columns
@@ -274,7 +276,7 @@ class _Inputs:
         self._positions: dict[int, str] = {}
 
     def numbers(self) -> str:
-        """All columns as doubles: categories by their positions, the last for missing ones and -1 for unseen ones."""
+        """Return all columns as doubles; categories become positions, the last if missing and -1 if unseen."""
         if self._tensor and all(column.categories is None for column in self._columns):
             return self._tensor
         parts = [
@@ -286,7 +288,7 @@ class _Inputs:
         return self._graph.add("Concat", *parts, axis=1)
 
     def positions(self, index: int) -> str:
-        """The positions of a column's categories as whole numbers."""
+        """Return the positions of a column's categories as integers."""
         if index not in self._positions:
             find = self._of_strings if self._columns[index].has_strings else self._of_numbers
             self._positions[index] = find(index, self._columns[index].categories or [])
@@ -304,7 +306,7 @@ class _Inputs:
             raise CannotHoldError(f"categories that single precision cannot tell apart ({self._columns[index].name!r})")
         keys = known[:-1].astype(np.float32).tolist()
         found = graph.label_encoder(graph.add("Cast", values, to=np.float32), keys_floats=keys)
-        # What only single precision takes for a category is unseen.
+        # A value that equals a category only in single precision is unseen.
         is_known = graph.add("Equal", graph.add("Gather", graph.constant(known), found), values)
         found = graph.add("Where", is_known, found, graph.constant(np.array([[-1]])))
         return graph.add("Where", graph.add("IsNaN", values), graph.constant(np.array([[len(categories)]])), found)
@@ -316,7 +318,7 @@ class _Inputs:
 
 
 def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
-    """The raw sums by TreeEnsemble."""
+    """Return the raw sums, computed by TreeEnsemble."""
     nodes: dict[str, list[Any]] = {name: [] for name in _NODE_ATTRIBUTES}
     roots: list[int] = []
     sets: list[float] = []
@@ -326,8 +328,8 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
         roots.append(len(nodes["featureids"]))
         tree = _with_split(own, view.columns)
         is_leaf = tree.is_leaf
-        # Leaves from the last to the first: onnxruntime before 1.24 takes a root for a leaf whose children, one of them
-        # a leaf, have the same number.
+        # Leaves are numbered in reverse order because onnxruntime before 1.24 mistakes a root for a leaf if one of its
+        # children is a leaf and both children have the same number.
         leaf_place = np.cumsum(is_leaf[::-1])[::-1] - 1 + len(leaf_value)
         place = np.where(is_leaf, leaf_place, np.cumsum(~is_leaf) - 1 + roots[-1])
         leaf_value += tree.value[is_leaf, 0][::-1].tolist()
@@ -337,7 +339,7 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
             missing_left, members = bool(tree.missing_left[node]), tree.members.get(node)
             if members is not None:
                 missing = [len(view.columns[column].categories or [])] if missing_left else []
-                # A set must not be empty: no row has -2.
+                # A set must not be empty, so an empty set gets -2, which no row has.
                 sets += [*([*members.tolist(), *missing] or [-2]), np.nan]
             entry = (
                 column,
@@ -382,7 +384,7 @@ _NODE_ATTRIBUTES = (
 
 
 def _with_split(tree: FlatTree, columns: list[Column]) -> FlatTree:
-    """The tree, with a split whose sides are alike where it is a leaf; by a set if the first column has those."""
+    """Return the tree; a single leaf gets a split into equal leaves, by a set if column 0 is categorical."""
     if not tree.is_leaf[0]:
         return tree
     value = np.repeat(tree.value[:1], 3, axis=0)
@@ -393,7 +395,7 @@ def _with_split(tree: FlatTree, columns: list[Column]) -> FlatTree:
 
 
 def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
-    """The raw sums by TreeEnsembleRegressor, which knows no sets: each is a column of 0 and 1."""
+    """Return the raw sums, computed by TreeEnsembleRegressor; it has no sets, so each becomes a column of 0 and 1."""
     columns, sets = _columns_of_sets(view)
     parts = [inputs.numbers()]
     for index, own in sets.items():
@@ -408,7 +410,7 @@ def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
             key = _set_key(view, tree, node)
             split = (0, 0.0) if is_leaf else (int(tree.feature[node]), float(tree.threshold[node]))
             column, threshold = split if key is None else (columns[key], 0.5)
-            # A member has a 0 in the column of its set, and goes left.
+            # Members of a set have a 0 in its column and go left.
             missing_left = bool(tree.missing_left[node]) and key is None
             mode = "LEAF" if is_leaf else "BRANCH_LEQ"
             children = (0, 0) if is_leaf else (int(tree.left[node]), int(tree.right[node]))
@@ -446,7 +448,7 @@ _REGRESSOR_NODES = (
 
 
 def _set_key(view: ModelView, tree: FlatTree, node: int) -> tuple[int, bytes] | None:
-    """The column and set of a split by category: 0 for members by position, then for a missing and an unseen one."""
+    """Return the column and set of a categorical split, with 0 for members; missing and unseen come last."""
     if (members := tree.members.get(node)) is None:
         return None
     column = int(tree.feature[node])
@@ -457,7 +459,7 @@ def _set_key(view: ModelView, tree: FlatTree, node: int) -> tuple[int, bytes] | 
 
 
 def _columns_of_sets(view: ModelView) -> tuple[dict[tuple[int, bytes], int], dict[int, list[NDArray[np.uint8]]]]:
-    """The number of the column of each set, which come after all others, and the sets of each column of X."""
+    """Return the index of each set's column, which follow the columns of X, and the sets of each column of X."""
     keys = {_set_key(view, tree, node): None for tree in view.trees for node in tree.members}
     ordered = sorted(key for key in keys if key is not None)
     sets: dict[int, list[NDArray[np.uint8]]] = {}

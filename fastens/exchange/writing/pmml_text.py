@@ -1,4 +1,4 @@
-"""PMML 4.4: trees as segments of a MiningModel, in a chain with a RegressionModel where a link follows."""
+"""Export to PMML 4.4: trees are segments of a MiningModel, chained with a RegressionModel if there is a link."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target
 
 _NAMESPACE = "http://www.dmg.org/PMML-4_4"
-# By link of classes: how the last model of the chain makes probabilities of the raw predictions.
+# The normalisation method of the last model of the chain, by the link of a classifier.
 _NORMALIZATIONS = {"sigmoid": "logit", "softmax": "softmax", "shares": "simplemax"}
 _TARGET = "target"
-# Characters that a document of XML 1.0 may not have, in no way of writing them.
+# Characters that XML 1.0 documents cannot contain, not even escaped.
 _NOT_OF_XML = r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 Element = ElementTree.Element
 
 
 def write(view: ModelView) -> str:
-    """Return the text of a document."""
+    """Return the text of the document."""
     target = view.only_target
     if target.link not in ("identity", "exp", *_NORMALIZATIONS) or (target.link == "sigmoid" and not _labels(target)):
         raise CannotHoldError(f"predictions by the link {target.link!r}")
@@ -36,11 +36,11 @@ def write(view: ModelView) -> str:
     for column in view.columns:
         _add_field(dictionary, column.name, column.categories)
     _add_field(dictionary, _TARGET, _labels(target))
-    try:  # Python's own writer of XML calls itself for each level
+    try:  # Python's XML writer is recursive
         root.append(_classifier(view, target) if _labels(target) else _sum(view, 0, target.link))
         ElementTree.indent(root, " ")
         text = ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-        return text.replace("\r", "&#13;")  # within elements readers take it for a newline
+        return text.replace("\r", "&#13;")  # otherwise parsers normalise it to a newline
     except RecursionError:
         raise CannotHoldError("trees of so many levels") from None
 
@@ -74,7 +74,7 @@ def _text(value: Any) -> str:
 
 
 def _model(kind: str, columns: list[Column], function: str, **attributes: Any) -> Element:
-    """A model with the fields that it reads; values that are not in the dictionary are taken as they are."""
+    """Return a model element with its input fields; values that are not in the dictionary are used unchanged."""
     model = ElementTree.Element(kind, functionName=function, **attributes)
     schema = _add(model, "MiningSchema")
     for column in columns:
@@ -83,7 +83,7 @@ def _model(kind: str, columns: list[Column], function: str, **attributes: Any) -
 
 
 def _sum(view: ModelView, output: int, link: str) -> Element:
-    """The sum, or mean, of the trees of a raw prediction."""
+    """Return the sum or mean of the trees of a raw prediction."""
     model = _model("MiningModel", view.columns, "regression")
     _add(model[0], "MiningField", name=_TARGET, usageType="target")
     fields = _add(model, "Output")
@@ -101,7 +101,7 @@ def _sum(view: ModelView, output: int, link: str) -> Element:
 
 
 def _classifier(view: ModelView, target: Target) -> Element:
-    """A chain of the raw predictions, and what makes probabilities of them."""
+    """Return a chain of models for the raw predictions and a model that converts them to probabilities."""
     model = _model("MiningModel", view.columns, "classification")
     _add(model[0], "MiningField", name=_TARGET, usageType="target")
     chain = _add(model, "Segmentation", multipleModelMethod="modelChain")
@@ -109,7 +109,7 @@ def _classifier(view: ModelView, target: Target) -> Element:
         segment = _add(chain, "Segment", id=f"raw {output}")
         _add(segment, "True")
         raw = _sum(view, output, "identity")
-        raw[0].remove(raw[0][-1])  # the target is that of the last model
+        raw[0].remove(raw[0][-1])  # only the last model of the chain has the target
         segment.append(raw)
     last = _add(chain, "Segment", id="probabilities")
     _add(last, "True")
@@ -124,7 +124,7 @@ def _classifier(view: ModelView, target: Target) -> Element:
         field = _add(fields, "OutputField", name=f"probability_{_text(label)}", optype="continuous", dataType="double")
         field.set("feature", "probability")
         field.set("value", _text(label))
-    # Of two classes the one raw prediction is the second's; the first has the rest.
+    # The single raw prediction of a binary classifier belongs to the second class; the first gets the complement.
     terms = [(k, 0.0, 1.0) for k in range(view.n_outputs)]
     if len(terms) < len(labels):
         terms.append((0, 1.0, -1.0) if target.link == "shares" else (0, 0.0, 0.0))
@@ -152,7 +152,7 @@ def _tree(tree: FlatTree, columns: list[Column]) -> Element:
 
 
 def _fill(element: Element, tree: FlatTree, node: int, columns: list[Column]) -> None:
-    """Give a node its children, or its score."""
+    """Add the children of a node, or set its score if it is a leaf."""
     if tree.left[node] < 0:
         element.set("score", repr(float(tree.value[node, 0])))
         return
@@ -165,14 +165,14 @@ def _fill(element: Element, tree: FlatTree, node: int, columns: list[Column]) ->
 
 
 def _predicates(tree: FlatTree, node: int, columns: list[Column]) -> list[Element]:
-    """What holds on the left and on the right; unknown where the value is missing."""
+    """Return the predicates of the left and right children; they are unknown if the value is missing."""
     column = columns[tree.feature[node]]
     members = tree.members.get(node)
     if members is None and np.isfinite(tree.threshold[node]):
         value = repr(float(tree.threshold[node]))
         return [_simple(column, name, value=value) for name in ("lessOrEqual", "greaterThan")]
     if members is None or not len(members):
-        known_left = members is None  # all that is not missing, or none of it
+        known_left = members is None  # True if all values that are not missing go left, False if none do
         if known_left == tree.missing_left[node]:
             kinds = ("True", "False") if known_left else ("False", "True")
             return [ElementTree.Element(kind) for kind in kinds]
@@ -180,7 +180,7 @@ def _predicates(tree: FlatTree, node: int, columns: list[Column]) -> list[Elemen
         return [_simple(column, operator) for operator in operators]
     categories = column.categories or []
     for k in members.tolist():
-        if _text(categories[k]).endswith("\\"):  # it would be one of the quotation mark
+        if _text(categories[k]).endswith("\\"):  # it would escape the closing quotation mark
             raise CannotHoldError(f"a backslash at the end of the category {categories[k]!r} of {column.name!r}")
     values = " ".join('"' + _text(categories[k]).replace('"', '\\"') + '"' for k in members.tolist())
     sets = []

@@ -1,4 +1,4 @@
-"""Trees as the predictors of scikit-learn's histogram gradient boosting."""
+"""Conversion of trees to predictors of scikit-learn's histogram gradient boosting."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def predictors(
     Parameters
     ----------
     trees : list of FlatTree
-        Of one value each.
+        Trees with one value each.
     columns : list of Column
         The columns of X.
     order : list of pairs
-        The place of each column among those that the trees see, and the codes of its categories.
+        The position of each column among the columns of the predictors, and the codes of its categories.
     """
     place = np.array([own for own, _ in order], dtype=np.intp)
     return [_predictor(tree, columns, place, [codes for _, codes in order]) for tree in trees]

@@ -1,4 +1,4 @@
-"""scikit-learn's own estimators, with our trees in the arrays of the installed version."""
+"""Export to scikit-learn estimators, with the trees in the data structures of the installed version."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _FOREST_OF = {
 
 
 def write(view: ModelView) -> Any:
-    """Return a fitted estimator: of sums a histogram gradient boosting, of means a forest or a tree.
+    """Return a fitted estimator: histogram gradient boosting for sums of trees, a forest or a tree for means.
 
-    Forests and trees of scikit-learn read X in single precision, so predictions are the same for X in it.
+    Forests and trees of scikit-learn convert X to single precision, so predictions are identical only if X is in single
+    precision already.
     """
     write_trees = _isolation_forest if view.targets[0].link == "anomaly" else _forest
     if write_trees is _forest and not view.is_mean and view.targets[0].link != "shares":
@@ -74,7 +75,7 @@ def _boosting(view: ModelView) -> Any:
     n_rounds = len(rounds) // view.n_outputs
     found = predictors([tree for _, tree in rounds], view.columns, _order(model, view.columns))
     model._predictors = [found[k * view.n_outputs : (k + 1) * view.n_outputs] for k in range(n_rounds)]
-    # The baseline is in the first trees.
+    # The first trees already include the baseline.
     model._baseline_prediction = np.zeros((1, view.n_outputs))
     return model.set_params(max_iter=n_rounds)
 
@@ -83,7 +84,7 @@ _LOSSES = {"identity": "squared_error", "exp": "poisson"}
 
 
 def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
-    """A table with the columns and all categories, and which hold categories: what the estimator learns them from."""
+    """Return a table from which the estimator learns columns and categories, and True for categorical columns."""
     columns = view.columns
     n_rows = max([n_rows, 2, *(len(column.categories or ()) for column in columns)])
     rows = np.arange(n_rows)
@@ -108,7 +109,7 @@ def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def _order(model: Any, columns: list[Column]) -> list[tuple[int, NDArray[np.intp]]]:
-    """The place of each column among those that the trees see, categories first, and the codes of its categories."""
+    """Return each column's position in scikit-learn, which puts categorical columns first, and its category codes."""
     is_categorical = [column.categories is not None for column in columns]
     place = np.empty(len(columns), dtype=np.intp)
     place[np.argsort(np.logical_not(is_categorical), kind="stable")] = np.arange(len(columns))
@@ -139,7 +140,7 @@ def _forest(view: ModelView) -> Any:
     if of_classes:
         model.classes_, model.n_classes_ = members[0].classes_, members[0].n_classes_
         if len(targets) == 1:
-            for member in members:  # they predict numbers of classes
+            for member in members:  # trees of a forest predict class indices
                 member.classes_ = np.arange(len(member.classes_))
     model.n_outputs_ = len(targets)
     return _named(model, view)
@@ -165,7 +166,7 @@ def _tree(kind: Any, view: ModelView, tree: FlatTree, targets: list[Target]) -> 
 
 
 def _arrays(view: ModelView, tree: FlatTree, value: NDArray[np.float64], n_classes: NDArray[np.intp]) -> Tree:
-    """The tree as scikit-learn's."""
+    """Convert a tree to scikit-learn's data structure."""
     nodes = np.zeros(len(tree.left), dtype=NODE_DTYPE)
     is_leaf = tree.is_leaf
     for name, found in {
@@ -188,7 +189,7 @@ def _arrays(view: ModelView, tree: FlatTree, value: NDArray[np.float64], n_class
 
 
 def _impurities(tree: FlatTree) -> NDArray[np.float64]:
-    """What splits below a node take from its impurity, which gives features the importances that ours have."""
+    """Return impurities from the gains at and below each node, so that feature importances are unchanged."""
     total = tree.gain.copy()
     for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
         total[node] += total[tree.left[node]] + total[tree.right[node]]
@@ -212,7 +213,7 @@ def _isolation_forest(view: ModelView) -> Any:
     model._max_features = len(view.columns)
     model.max_samples_ = model._max_samples = int(_rows_of(np.array(mean_length)))
     model.offset_ = offset
-    for member, tree in zip(members, view.trees, strict=True):  # rows drawn, as in the trees' path lengths
+    for member, tree in zip(members, view.trees, strict=True):  # sampled rows, recovered from the path lengths
         state = member.tree_.__getstate__()
         n_rows = np.where(tree.is_leaf, _rows_of(tree.value[:, 0] - _depths(tree)), 0)
         for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
@@ -226,7 +227,7 @@ def _isolation_forest(view: ModelView) -> Any:
 
 
 def _rows_of(depth: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The numbers of rows that path lengths beyond a leaf are of."""
+    """Return the numbers of rows that have these expected path lengths below a leaf."""
     near = np.floor(np.exp(depth / 2 + 1 - np.euler_gamma))[..., None] + np.arange(-2, 2)
     near = np.maximum(near, 1).astype(np.int64)
     best = np.abs(_average_path_length(near) - depth[..., None]).argmin(axis=-1)

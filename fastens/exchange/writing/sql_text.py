@@ -1,4 +1,4 @@
-"""A query of standard SQL: each tree a CASE expression. NULL is a missing value."""
+"""Export to a standard SQL query in which each tree is a CASE expression and NULL is a missing value."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target
 
-# Databases limit how deep an expression is; a sum is as deep as it has terms.
+# Databases limit the depth of expressions, and the depth of a plain sum is its number of terms.
 _TERMS = 100
 
 
 def write(view: ModelView, *, table: str = "data") -> str:
-    """Return a SELECT of all columns of a table and the predictions of its rows.
+    """Return a SELECT statement of all columns of a table and the predictions for its rows.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def write(view: ModelView, *, table: str = "data") -> str:
         The name of the table.
     """
     view.refuse_characters(r"[\0\ud800-\udfff]")
-    # To some databases names that differ in case alone are the same.
+    # Some databases do not distinguish names that differ only in case.
     suffixes = [f"_{k}" if len(view.targets) > 1 else "" for k in range(len(view.targets))]
     results = [f"raw_{k}" for k in range(view.n_outputs)]
     results += [name for own in zip(view.targets, suffixes, strict=True) for name in _results(*own)]
@@ -51,7 +51,7 @@ def _name(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """With an exponent, which makes it a floating-point number, and not a decimal one."""
+    """Format a number with an exponent, so that SQL reads it as floating point rather than decimal."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
 
@@ -69,7 +69,7 @@ def _raw(k: int) -> str:
 
 
 def _sum(terms: list[str], divisor: int) -> str:
-    """The sum of many terms, in groups."""
+    """Return the sum of many terms, in nested groups."""
     while len(terms) > 1:
         ends = [*range(0, len(terms), _TERMS), len(terms)]
         terms = ["(" + "\n  + ".join(terms[first:last]) + ")" for first, last in pairwise(ends)]
@@ -77,9 +77,9 @@ def _sum(terms: list[str], divisor: int) -> str:
 
 
 def _tree(tree: FlatTree, columns: list[Column]) -> str:
-    """A tree, which may be deeper than functions of Python can call each other."""
+    """Return the expression of a tree, without recursion because trees may exceed Python's recursion limit."""
     found: list[str] = []
-    waiting: list[str | int] = [0]  # texts, and nodes to write
+    waiting: list[str | int] = [0]  # a stack of texts and of nodes still to write
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
@@ -106,7 +106,7 @@ def _condition(tree: FlatTree, node: int, columns: list[Column]) -> str:
 
 
 def _results(target: Target, suffix: str) -> list[str]:
-    """The names of the columns of a target."""
+    """Return the names of the result columns of a target."""
     if target.classes is not None:
         labels = np.asarray(target.classes).tolist()
         return [f"prediction{suffix}", *(f"probability{suffix}_{label}" for label in labels)]
@@ -115,7 +115,7 @@ def _results(target: Target, suffix: str) -> list[str]:
 
 
 def _predictions(target: Target, suffix: str) -> list[str]:
-    """The columns of a target: the prediction, and the probabilities of classes."""
+    """Return the result columns of a target: the prediction and the class probabilities."""
     names = [_raw(k) for k in range(target.outputs.start, target.outputs.stop)]
     if target.classes is not None:
         return _classes(target, names, suffix)
@@ -157,7 +157,7 @@ def _classes(target: Target, names: list[str], suffix: str) -> list[str]:
 
 
 def _shares(link: str, names: list[str]) -> list[str]:
-    """The probabilities of three classes or more."""
+    """Return the probabilities of three or more classes."""
     if link == "softmax":
         return ["1e0 / (" + " + ".join(f"EXP({other} - {name})" for other in names) + ")" for name in names]
     parts = names if link == "shares" else [f"({_SIGMOID.format(name)})" for name in names]

@@ -1,4 +1,4 @@
-"""treelite's checkpoint format, version 4, with double thresholds and leaves."""
+"""Export to treelite's checkpoint format, version 4, with thresholds and leaf values in double precision."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _POSTPROCESSORS = {
 
 
 def write(view: ModelView) -> bytes:
-    """Return the bytes that `treelite.Model.deserialize_bytes` reads. Categories are their positions."""
+    """Return bytes for `treelite.Model.deserialize_bytes`. Categories become their positions."""
     target = view.only_target
     task, postprocessor = _kind(target, view.n_outputs)
-    # Regression of several targets has a class for each target; one tree is of one of them.
+    # Regression has one class per target, and each tree belongs to one target.
     by_target = view.n_outputs > 1 and task == _REGRESSOR
     n_targets, n_classes = (view.n_outputs, [1] * view.n_outputs) if by_target else (1, [view.n_outputs])
     rounds = [(output, tree) for output, tree in view.rounds() if not _is_nothing(tree)] or view.rounds()[:1]
@@ -39,7 +39,7 @@ def write(view: ModelView) -> bytes:
     parts = [
         struct.pack("<iii", *_VERSION),
         struct.pack("<BBQ", _DOUBLE, _DOUBLE, len(rounds)),
-        # The task and whether the trees of an output are averaged.
+        # The number of columns, the task, and True if the trees of an output are averaged.
         struct.pack("<iB?", len(view.columns), task, view.is_mean),
         struct.pack("<i", n_targets),
         _array(np.array(n_classes, dtype=np.int32)),
@@ -56,7 +56,7 @@ def write(view: ModelView) -> bytes:
 
 
 def _kind(target: Target, n_outputs: int) -> tuple[int, str]:
-    """The task, and what makes predictions of sums."""
+    """Return the task and the postprocessor that converts sums to predictions."""
     if target.classes is None and target.link == "identity":
         return _REGRESSOR, "identity"
     kind = (target.link, min(n_outputs, 2))
@@ -78,7 +78,7 @@ def _tree(tree: FlatTree) -> bytes:
     n_nodes, is_leaf = len(tree.left), tree.is_leaf
     kind = np.where(is_leaf, _LEAF, _NUMERIC).astype(np.int8)
     kind[list(tree.members)] = _CATEGORICAL
-    # The categories of each node, one after another.
+    # The categories of all nodes are concatenated.
     counts = np.zeros(n_nodes, dtype=np.uint64)
     for node, members in tree.members.items():
         counts[node] = len(members)

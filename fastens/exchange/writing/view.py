@@ -1,4 +1,4 @@
-"""A fitted model as the exporters see it: trees, columns, targets and notes."""
+"""A format-independent view of a fitted model for the exporters: trees, columns, targets and notes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from fastens.engine.trees.trees import TreeEnsemble
 
 
 class CannotHoldError(Exception):
-    """What a format cannot hold; `export` completes the sentence, and raises ValueError."""
+    """Error that names what a format cannot represent; `export` completes the sentence and raises ValueError."""
 
 
 class Target(NamedTuple):
-    """What some of the raw predictions become.
+    """A target and the link that converts its raw predictions.
 
     Attributes
     ----------
     outputs : slice
-        Which raw predictions.
+        The raw predictions of the target.
     link : str
-        "identity", "exp", "sigmoid" (of log odds), "softmax", "one vs rest" (sigmoids scaled to sum to 1), "shares" (of
-        the second of two classes, or of each), "sorted" (levels in ascending order) or "anomaly" (of path lengths).
+        "identity", "exp", "sigmoid" (of log odds), "softmax", "one vs rest" (sigmoids scaled to sum to 1), "shares"
+        (probabilities of the second of two classes, or of each class), "sorted" (levels in ascending order) or
+        "anomaly" (of path lengths).
     classes : array or None
-        The labels; None for numbers.
+        The labels; None for regression.
     parameters : tuple of float
-        "anomaly": the mean path length and the offset of the decision.
+        For "anomaly", the mean path length and the offset of the decision function.
     """
 
     outputs: slice
@@ -48,7 +49,7 @@ class Target(NamedTuple):
 
 
 def targets_of(model: Any) -> tuple[list[Target], float]:
-    """Return the targets of a model, and what its raw predictions are multiplied by for their links to hold."""
+    """Return the targets of a model and the factor of its raw predictions that their links need."""
     if model._combination == "path length":
         parameters = (float(model._mean_path_length()), float(model.offset_))
         return [Target(slice(0, 1), "anomaly", None, parameters)], 1.0
@@ -61,7 +62,7 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
         if not is_classifier(model):
             return [Target(slice(0, model._n_outputs()), "identity", None)], 1.0
         widths = [len(own) for own in by_target]
-        if sum(widths) != model._n_outputs():  # of two classes the share of the second alone
+        if sum(widths) != model._n_outputs():  # binary targets have only the probability of the second class
             widths = [1 if width == 2 else width for width in widths]
         ends = np.cumsum(widths)
         return [
@@ -83,7 +84,7 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
 
 
 def _link(loss: Loss) -> tuple[str, float]:
-    """The link of a loss, and the factor that it needs: by what makes predictions of raw ones."""
+    """Return the link of a loss, determined by its `predict` method, and the factor that the link needs."""
     if isinstance(loss, LeastSquares):
         return _link(loss._base)
     if isinstance(loss, CustomLoss):
@@ -114,16 +115,16 @@ _PLAIN = (str, bool, int, float)
 
 
 def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any]:
-    """Return what `from_model` reads besides the trees.
+    """Return the note that `from_model` reads in addition to the trees.
 
     Parameters
     ----------
     model : estimator
         The fitted model.
     columns : list of Column
-        Its columns.
+        The columns of the model.
     targets : list of Target
-        What becomes of its raw predictions.
+        The targets of the model.
     """
     note: dict[str, Any] = {"estimator": type(model).__name__, "links": [target.link for target in targets]}
     note["widths"] = [target.outputs.stop - target.outputs.start for target in targets]
@@ -155,7 +156,7 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
 
 
 def _survival_of(model: Any) -> dict[str, Any]:
-    """The distribution of the times, or the baseline hazard."""
+    """Return the distribution of the times, or the baseline hazard."""
     errors = model._options("loss")
     if errors is not None:
         return {"distribution": errors.distribution, "scale": float(errors.scale)}
@@ -163,9 +164,10 @@ def _survival_of(model: Any) -> dict[str, Any]:
 
 
 def text_of(note: dict[str, Any]) -> str:
-    """The note as one line of ASCII without equals signs, which LightGBM's headers cannot hold.
+    """Return the note as one line of ASCII without equals signs, which LightGBM's headers cannot contain.
 
-    XGBoost writes a backslash before a u as it is: one that is no escape must have another letter after it.
+    When XGBoost saves a model, it does not escape a backslash before a "u". A backslash that is not part of an escape
+    must therefore not precede a "u".
     """
     text = json.dumps(note, separators=(",", ":")).replace("=", "\\u003d")
     return re.sub(r"(\\\\)u|\\.", lambda found: found[1] + r"\u0075" if found[1] else found[0], text)
@@ -175,21 +177,21 @@ Array = NDArray[np.float64]
 
 
 class Column(NamedTuple):
-    """A column of the table that the model was fitted to."""
+    """Column of the table that the model was fitted on."""
 
     name: str
-    categories: list[Any] | None  # by position, where it holds categories
-    is_coded: bool = False  # whether it holds categories as numbers 0, 1, ..., which are their positions
+    categories: list[Any] | None  # by position; None for numeric columns
+    is_coded: bool = False  # True if categories are stored as their positions 0, 1, ...
     zero_is_missing: bool = False
 
     @property
     def has_strings(self) -> bool:
-        """Whether its categories are strings."""
+        """True if categories are strings."""
         return self.categories is not None and any(isinstance(category, str) for category in self.categories)
 
 
 class Line(NamedTuple):
-    """The linear model of a leaf: a constant, columns of X and slopes."""
+    """Linear model of a leaf: a constant, columns of X and slopes."""
 
     constant: float
     features: list[int]
@@ -205,19 +207,21 @@ class FlatTree:
     feature : int array
         The column of a split, -1 at a leaf.
     threshold : float64 array
-        Numbers up to it go left; NaN at leaves and splits by category.
+        The threshold of a numeric split, which sends ``x <= threshold`` to the left; NaN at leaves and categorical
+        splits.
     missing_left : bool array
-        Whether missing values go left.
+        True if missing values go left.
     members : dict of int to int array
-        Of splits by category: the positions of the categories that go left. Others, and unseen ones, go right.
+        The positions of the categories that go left, for each categorical split. All other categories, including
+        unseen ones, go right.
     left, right : int arrays
-        Children, -1 at a leaf.
+        The children; -1 at a leaf.
     value : float64 array of shape (n_nodes, n_values)
-        What a leaf adds.
+        The leaf values.
     n_samples, weight, gain : arrays
-        Training rows, the sum of their hessians, and what the split gained.
+        The number of training rows, the sum of their hessians, and the gain of the split.
     lines : dict of int to Line
-        Of leaves with linear models: what they add to rows with nothing missing there.
+        The linear models of leaves, which apply to rows without missing values in their columns.
     """
 
     feature: NDArray[np.int64]
@@ -234,37 +238,37 @@ class FlatTree:
 
     @property
     def is_leaf(self) -> NDArray[np.bool_]:
-        """Which nodes are leaves."""
+        """True for each node that is a leaf."""
         return self.left < 0
 
     def of_output(self, output: int, baseline: float = 0.0) -> FlatTree:
-        """The same tree with one value for each node, and a constant added to all."""
+        """Return the tree with only one of its values per node, plus a constant."""
         lines = {node: own._replace(constant=own.constant + baseline) for node, own in self.lines.items()}
         return replace(self, value=self.value[:, output : output + 1] + baseline, lines=lines)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelView:
-    """A fitted model.
+    """A fitted model in a form that is independent of formats.
 
     Attributes
     ----------
     estimator : str
-        The name of its class.
+        The name of the estimator's class.
     columns : list of Column
         The columns of X.
     trees : list of FlatTree
-        In the order in which they are added up.
+        The trees, in the order of summation.
     tree_output : list of int
-        The raw prediction that each tree adds to; 0 where trees have a value for each.
+        The raw prediction that each tree adds to; 0 if trees have one value per raw prediction.
     baseline : float64 array of shape (n_outputs,)
         The raw predictions before the first tree.
     is_mean : bool
-        Whether raw predictions are divided by the number of trees.
+        True if raw predictions are divided by the number of trees.
     targets : list of Target
-        What becomes of raw predictions.
+        The targets, which convert the raw predictions.
     note : dict
-        What formats have no place for.
+        Properties of the model that the formats cannot represent.
     """
 
     estimator: str
@@ -278,21 +282,21 @@ class ModelView:
 
     @property
     def n_outputs(self) -> int:
-        """Number of raw predictions."""
+        """The number of raw predictions."""
         return len(self.baseline)
 
     @property
     def divisor(self) -> int:
-        """What sums over the trees are divided by."""
+        """The divisor of sums over the trees."""
         return len(self.trees) if self.is_mean else 1
 
     @property
     def has_vector_leaves(self) -> bool:
-        """Whether leaves have a value for each raw prediction."""
+        """True if leaves have one value per raw prediction."""
         return self.n_outputs > 1 and all(tree.value.shape[1] == self.n_outputs for tree in self.trees)
 
     def refuse_characters(self, pattern: str, *, names: bool = True, values: bool = True) -> None:
-        """Raise CannotHoldError for names of columns, or for categories and labels, with a character of a pattern."""
+        """Raise CannotHoldError if column names, categories or labels contain a character of the pattern."""
         texts = [(column.name, f"the column {column.name!r}") for column in self.columns if names]
         if values:
             for column in self.columns:
@@ -306,7 +310,7 @@ class ModelView:
                 raise CannotHoldError(f"the character {found.group()!r} in {what}")
 
     def by_output(self) -> list[list[FlatTree]]:
-        """For each raw prediction its trees, of one value each: their sum is all, the baseline included."""
+        """Return the single-valued trees of each raw prediction; their sum includes the baseline."""
         found: list[list[FlatTree]] = [[] for _ in range(self.n_outputs)]
         for tree, output in zip(self.trees, self.tree_output, strict=True):
             for k in range(self.n_outputs) if self.has_vector_leaves else (output,):
@@ -315,7 +319,7 @@ class ModelView:
         return [trees or [leaf(float(self.baseline[k]))] for k, trees in enumerate(found)]
 
     def rounds(self) -> list[tuple[int, FlatTree]]:
-        """All trees of `by_output` with their outputs: the first of each, then the second of each, and so on."""
+        """Return all trees of `by_output` round by round, each with the index of its raw prediction."""
         outputs = self.by_output()
         n_rounds = max(map(len, outputs))
         return [
@@ -326,12 +330,12 @@ class ModelView:
 
     @property
     def only_target(self) -> Target:
-        """The one target.
+        """The only target.
 
         Raises
         ------
         CannotHoldError
-            Where there are several targets with classes, or levels, of their own.
+            If there are several targets, which have separate classes or levels.
         """
         if len(self.targets) == 1:
             return self.targets[0]
@@ -339,7 +343,7 @@ class ModelView:
 
 
 def leaf(value: float) -> FlatTree:
-    """A tree of one leaf."""
+    """Return a tree with a single leaf."""
     none, zero = np.full(1, -1), np.zeros(1)
     return FlatTree(
         none, np.full(1, np.nan), zero > 0, {}, none, none, np.full((1, 1), value), np.ones(1, np.int64), zero + 1, zero
@@ -354,7 +358,7 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
     model : estimator
         The estimator.
     is_lightgbm : bool
-        Whether the format is LightGBM's, which has linear models in leaves, and columns whose zeros are missing.
+        True for LightGBM's format, which supports linear models in leaves and columns whose zeros are missing.
     """
     model = model._as_fitted()
     trees: TreeEnsemble = model._predicting_trees()
@@ -381,7 +385,7 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
 
 
 def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
-    """The columns of X; those of other libraries' models may hold codes of categories."""
+    """Return the columns of X; columns of models from other libraries may contain category codes."""
     encoder, found = model._encoder, []
     names = encoder.part_names()
     for column, categories in enumerate(encoder.categories):
@@ -397,7 +401,7 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
 
 
 def _column_of(model: Any) -> NDArray[np.intp]:
-    """The exported column that each column that the trees see is derived from; parts of dates are columns there."""
+    """Return the exported column of each column that the trees use; parts of dates are exported as columns."""
     encoder = model._encoder
     n_columns, n_parts = len(encoder.categories), len(encoder.date_parts)
     own = np.array([*range(n_columns), *encoder.repeated, *range(n_columns, n_columns + n_parts)], dtype=np.intp)
@@ -409,7 +413,7 @@ def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: 
     column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
     threshold, missing_left = trees.threshold.copy(), trees.missing_left.astype(bool)
-    # Numbers that all go right, and a missing value left, are the same the other way round.
+    # A split that sends all numbers to the right is mirrored, so that its threshold becomes +inf.
     swapped = np.isneginf(threshold) & ~by_category
     threshold[swapped] = np.inf
     missing_left ^= swapped
@@ -450,12 +454,12 @@ def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: 
 
 
 def _between(ordered: list[int], first: int, last: int) -> list[int]:
-    """The numbers from the first on, below the last."""
+    """Return the sorted numbers n with ``first <= n < last``."""
     return ordered[slice(*np.searchsorted(ordered, [first, last]))]
 
 
 def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
-    """The linear models of leaves, which go on beyond the values that they were fitted to."""
+    """Return the linear models of leaves; raise CannotHoldError if they do not extrapolate."""
     linear = trees.linear
     if np.isfinite(linear.lower).any() or np.isfinite(linear.upper).any():
         raise CannotHoldError("leaves with linear models that end with the values of their rows")
@@ -468,7 +472,7 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
 
 
 class _Sides:
-    """Which categories go left at a node: by position, and last a missing and an unseen one."""
+    """The categories that go left at each node, by position, followed by missing and unseen values."""
 
     def __init__(self, model: Any, trees: TreeEnsemble, columns: list[Column]) -> None:
         encoder = model._encoder
@@ -480,7 +484,7 @@ class _Sides:
                 rows[:size, column] = np.arange(size)
                 rows[-2, column] = size if encoder.missing_is_category and not own.is_coded else np.nan
                 rows[-1, column] = size if own.is_coded else encoder.unseen
-        # Means of targets, which stand for categories, turn into codes as in predictions.
+        # Target statistics replace categories and are binned as in prediction.
         encoded = rows if model._statistics is None else model._statistics.transform(rows)
         self._codes = trees.binning.codes(np.ascontiguousarray(encoded)).astype(np.int64)
         self._trees = trees

@@ -1,4 +1,4 @@
-"""XGBoost's JSON format. XGBoost reads and adds numbers in single precision: splits are the same for X in it."""
+"""Export to XGBoost's JSON format; splits are identical for X in single precision, which XGBoost uses throughout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastens.exchange.writing.view import CannotHoldError, FlatTree, ModelView, 
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NO_PARENT = 2**31 - 1
-# By link: the objective, its parameters, and the base score that adds nothing to its margins.
+# The objective of each link, its parameters, and the base score that corresponds to a margin of 0.
 _OBJECTIVES: dict[str, tuple[str, dict[str, dict[str, str]], str]] = {
     "identity": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
     "shares": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
@@ -24,11 +24,11 @@ _OBJECTIVES: dict[str, tuple[str, dict[str, dict[str, str]], str]] = {
 
 
 def write(view: ModelView) -> str:
-    """Return the JSON text of a Booster. Categories are their positions, in the order of the model's categories."""
+    """Return the JSON text of a Booster. Categories become their positions in the model's categories."""
     target = view.only_target
     if target.link not in _OBJECTIVES:
         raise CannotHoldError(f"predictions by the link {target.link!r}")
-    view.refuse_characters(r"[\ud800-\udfff]", values=False)  # which stand in the note
+    view.refuse_characters(r"[\ud800-\udfff]", values=False)  # values are only in the note, escaped
     rounds = view.rounds()
     trees = [_tree(tree, number, view) for number, (_, tree) in enumerate(rounds)]
     model = {
@@ -46,12 +46,12 @@ def write(view: ModelView) -> str:
         "learner_model_param": parameters,
         "objective": objective,
     }
-    # XGBoost takes letters as they are, and no escapes for them.
+    # XGBoost does not decode Unicode escapes, so non-ASCII letters are written unescaped.
     return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"), ensure_ascii=False)
 
 
 def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
-    """The objective, and the parameters of all trees."""
+    """Return the objective and the parameters of the learner."""
     is_share = target.link == "sigmoid" and target.classes is None
     name, parameters, base_score = _OBJECTIVES["share" if is_share else target.link]
     is_softmax = target.link == "softmax"
@@ -69,7 +69,7 @@ def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str,
 def _tree(tree: FlatTree, number: int, view: ModelView) -> dict[str, Any]:
     by_set = np.zeros(len(tree.left), dtype=bool)
     by_set[list(tree.members)] = True
-    # Members of a set go right, all others left.
+    # In XGBoost, members of a set go right and all others go left.
     left, right = np.where(by_set, tree.right, tree.left), np.where(by_set, tree.left, tree.right)
     order = _order(left.tolist(), right.tolist())
     place = np.argsort(order)
@@ -79,7 +79,7 @@ def _tree(tree: FlatTree, number: int, view: ModelView) -> dict[str, Any]:
     parents[left[~is_leaf]] = parents[right[~is_leaf]] = np.flatnonzero(~is_leaf)
     value = tree.value[order, 0] / view.divisor
     sets = {node: tree.members[order[node]].tolist() for node in np.flatnonzero(by_set).tolist()}
-    # XGBoost takes no empty sets: where there are no members, all categories are below infinity.
+    # XGBoost does not accept empty sets, so a set without members becomes a threshold of infinity.
     condition = np.where(by_set, np.inf, _above(tree.threshold[order]))
     nodes = [node for node, members in sets.items() if members]
     condition[nodes] = 0.0
@@ -111,7 +111,7 @@ def _tree(tree: FlatTree, number: int, view: ModelView) -> dict[str, Any]:
 
 
 def _order(left: list[int], right: list[int]) -> list[int]:
-    """The nodes by level, each left child right before its sibling, as XGBoost counts on."""
+    """Return the nodes in level order with each left child directly before its sibling, as XGBoost expects."""
     order = [0]
     for node in order:
         if left[node] >= 0:
@@ -120,7 +120,7 @@ def _order(left: list[int], right: list[int]) -> list[int]:
 
 
 def _above(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The float32 after the last one up to each threshold: what lies below it is up to the threshold."""
+    """Return the smallest float32 above each threshold, because XGBoost compares by ``<``."""
     with np.errstate(over="ignore"):
         nearest = thresholds.astype(np.float32)
     last = np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
@@ -128,6 +128,6 @@ def _above(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def _singles(values: ArrayLike) -> list[float]:
-    """Numbers with as many digits as float32 has, none above its largest."""
+    """Round numbers to the digits of float32 and clip them to its range."""
     found = np.clip(np.asarray(values, dtype=np.float64), -_LARGEST, _LARGEST).tolist()
     return [float(f"{value:.9g}") for value in found]
