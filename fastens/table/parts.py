@@ -302,7 +302,7 @@ def _array_of(part: Any) -> NDArray[Any]:
 
 def as_numbers(X: Any) -> Any:
     """Return a table as numbers for comparing rows."""
-    if not is_frame(X) and X.dtype in FLOATS:
+    if not is_frame(X) and X.dtype is not None and X.dtype in FLOATS:  # None would be equal to float64
         return X
     return InputEncoder.learn(X, Reading(), "the estimator")[1]
 

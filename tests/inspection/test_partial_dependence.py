@@ -119,10 +119,10 @@ def test_names_that_are_texts_and_numbers(table):
     X, y = table
     mixed = X.set_axis([1, "b", 2, "kind"], axis=1)
     model = fastens.DecisionTreeRegressor(max_depth=3).fit(mixed, y)
-    drawn = model.plot_dependence(mixed, ["b", "kind", ("b", 0)])
+    drawn = model.plot_dependence(mixed, ["b", "kind", ("b", 1)])
     assert len(drawn) == 3
-    with pytest.raises(ValueError, match="pairs of two different ones"):
-        model.plot_dependence(mixed, [("b", 1)])
+    with pytest.raises(ValueError, match="features must name columns of X; got 0"):
+        model.plot_dependence(mixed, [("b", 0)])
 
 
 def test_missing_values_of_objects_are_left_out(rng):

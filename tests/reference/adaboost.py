@@ -170,15 +170,21 @@ def best_subset_impurity(codes, y, w, n_classes, criterion):
 
 
 def naive_stump(X, y, classes):
-    """A weak learner on numeric X: Gini, thresholds half-way, the first of equal splits; each side's heaviest class."""
+    """A weak learner on numeric X: Gini, the first of equal splits, and each side's heaviest class.
+
+    Of the midpoints between the table's values that lie between two neighbouring values of rows with weight, the
+    threshold is the one nearest to the middle of the first and the last.
+    """
     index = np.searchsorted(classes, y)
 
     def learn(w):
         best, prediction = np.inf, None
         for f in range(X.shape[1]):
-            values = np.unique(X[:, f])
-            for threshold in (values[:-1] + values[1:]) / 2:
-                left = X[:, f] <= threshold
+            values, own = np.unique(X[:, f]), np.unique(X[w > 0, f])
+            midpoints = (values[:-1] + values[1:]) / 2
+            for low, high in zip(own[:-1], own[1:], strict=True):
+                gap = midpoints[(midpoints > low) & (midpoints < high)]
+                left = X[:, f] <= gap[np.abs(gap - (gap[0] / 2 + gap[-1] / 2)).argmin()]
                 sides = [class_weights(index, w, rows, len(classes)) for rows in (left, ~left)]
                 score = sum(impurity(side, "gini") for side in sides)
                 if score < best - 1e-12:

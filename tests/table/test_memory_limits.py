@@ -368,10 +368,10 @@ def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
     """Under a higher ceiling more of them; all the time, not only at the end of a round."""
     watched = f"""
     import threading, time
-    from fastens.table import memory_limits
+    from fastens.table import source
 
     # Learning the bins takes more than anything else.
-    memory_limits._BESIDES, memory_limits._SAMPLE_COPIES = 0, dict.fromkeys(memory_limits._SAMPLE_COPIES, 0)
+    source._BESIDES, source._SAMPLE_COPIES = 0, dict.fromkeys(source._SAMPLE_COPIES, 0)
 
     def fit(ceiling):
         stop, most = threading.Event(), [0]

@@ -226,9 +226,9 @@ def test_one_member_classifiers(rng):
 @pytest.mark.slow
 def test_gibbs_draws_by_the_posterior():
     X, y = load_iris(return_X_y=True)
-    model = BayesOptimalClassifier(PAIR, temperature=100, random_state=0).fit(X, y)
+    model = BayesOptimalClassifier(PAIR, temperature=100, noise=(1, 1), random_state=0).fit(X, y)
     assert 0.05 < model.posterior_[0] < 0.95
-    drawn = [GibbsClassifier(PAIR, temperature=100, cv=2, random_state=seed) for seed in range(30)]
+    drawn = [GibbsClassifier(PAIR, temperature=100, noise=(1, 1), cv=2, random_state=seed) for seed in range(30)]
     drawn = {gibbs.fit(X, y).chosen_index_ for gibbs in drawn}
     assert drawn == {0, 1}
     rows = np.repeat(X[70:71], 5000, axis=0)
