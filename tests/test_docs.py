@@ -67,9 +67,9 @@ def test_examples_run(page, tmp_path, monkeypatch):
         pytest.skip(f"the rest ran; not installed: {', '.join(sorted(left_out))}")
 
 
-def script(stem):
-    """A module of docs/."""
-    spec = spec_from_file_location(stem, DOCS / f"{stem}.py")
+def script(stem, folder=DOCS):
+    """A script as a module."""
+    spec = spec_from_file_location(stem, folder / f"{stem}.py")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -122,6 +122,12 @@ def sentences(paragraph):
 def test_sentences_are_short(page):
     found = [each for part in paragraphs(page.read_text(encoding="utf-8")) for each in sentences(part)]
     assert [each for each in found if len(each.split()) > MAX_WORDS] == []
+
+
+@pytest.mark.parametrize(("kind", "most"), [("docs", 2), ("docstrings", 40), ("comments", 6)])
+def test_flagged_phrases_stay_rare(kind, most):
+    found = script("flagged_phrases", ROOT / "tools").flagged(ROOT, kind)
+    assert len(found) <= most, found
 
 
 def anchors(page):
