@@ -6,6 +6,8 @@ normalised weights at the start of each round, the errors, and the votes sum_t w
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -182,7 +184,7 @@ def naive_stump(X, y, classes):
         for f in range(X.shape[1]):
             values, own = np.unique(X[:, f]), np.unique(X[w > 0, f])
             midpoints = (values[:-1] + values[1:]) / 2
-            for low, high in zip(own[:-1], own[1:], strict=True):
+            for low, high in pairwise(own):
                 gap = midpoints[(midpoints > low) & (midpoints < high)]
                 left = X[:, f] <= gap[np.abs(gap - (gap[0] / 2 + gap[-1] / 2)).argmin()]
                 sides = [class_weights(index, w, rows, len(classes)) for rows in (left, ~left)]
