@@ -16,7 +16,8 @@ from pathlib import Path
 FLAGGED = re.compile(
     r"\bas (?:it|they) comes?\b|\bto the bit\b|\b(?:that|those) of\b|\bthe same of\b|\bso many\b"
     r"|\bwhere there (?:is|are)\b"
-    r"|(?<!there )\b(?:is|are) no (?!longer|more than)\b|\bbesides?\b|\b(?:is|are) told\b|\btold apart\b|\b(?:is|are) of\b"
+    r"|(?<!there )\b(?:is|are) no (?!longer|more than)\b|\bbesides?\b|\b(?:is|are) told\b"
+    r"|\btold apart\b|\b(?:is|are) of\b"
     r"|\bat (?:its|the) door\b|\bby heart\b|\bin place of\b|\bother than it\b|\bfor want of\b"
     r"|(?:^|[.:] )(?:Of|Whether|The same|Do so|None:)(?= |$)",
     flags=re.MULTILINE,

@@ -174,7 +174,10 @@ def test_constant_and_empty_columns(run, write_csv):
         (("model.fastens", "less.csv"), "lacks column that the model was trained on: 'area'"),
         (("model.fastens", "table.csv", "-o", "report.txt"), "--output must end in .html; got report.txt"),
         (("model.fastens", "table.csv", "-o", "none/report.html"), "there is no folder none"),
-        (("model.fastens", "table.csv", "--contributions", "parts.xls"), "cannot tell the format of 'parts.xls'"),
+        (
+            ("model.fastens", "table.csv", "--contributions", "parts.xls"),
+            "cannot write parts.xls: tables are written",
+        ),
         (("model.fastens", "table.csv", "--target", "prise"), "--target: the table has no column 'prise'; it has"),
         (("model.fastens", "table.csv", "--target", "rooms"), "classes that the model was not trained on"),
         (("model.fastens", "table.csv", "--rows", "0"), "--rows must be at least 1, got 0"),

@@ -42,7 +42,7 @@ CLASSES["GradientBoostingRanker"] = OneQueryRanker
 def _of_one_query(y, given):
     """The arguments with the queries of the rows, where there are none."""
     named = {name for name in given if name.removesuffix("_val") in ("qid", "group")}
-    missing = {} if {"qid", "group"} & named else {"qid": np.zeros(np.size(y))}
+    missing = {} if {"qid", "group"} & named else {"qid": np.zeros(np.asarray(y).size)}
     if given.get("y_val") is not None and not {"qid_val", "group_val"} & named:
         missing["qid_val"] = np.zeros(np.size(given["y_val"]))
     return given | missing

@@ -118,7 +118,10 @@ def open_parts(
         if formats == {CSV}:
             return _csv_parts(files, schema, given or {}, is_lenient)
         if formats == {PARQUET}:
-            batches = open_batches(files)
+            try:
+                batches = open_batches(files)
+            except (OSError, ValueError) as error:
+                raise TableFileError(f"cannot read {', '.join(files)} as Parquet: {error}") from error
             if not batches.shape[0]:
                 raise TableFileError(f"{files[0]} has no rows")
             return replace(_parquet_parts(batches, schema, given), is_lenient=is_lenient)
