@@ -146,8 +146,10 @@ class InputEncoder:
             return X.encoder_of(reading, owner), X.taken_by(owner)
         limits, table = getattr(X, "limits", None), _opened(X, owner, _fewest(comm))
         if limits is not None and needs is not None:
-            # This is a lower bound: dates may become several columns, and the categories are not yet known.
-            needs.place(limits, table.source, [()] * table.source.shape[1])
+            # The categories are not yet known.
+            probe = cls(table.names, [None] * table.source.shape[1])
+            probe._learn_dates(table, reading)
+            needs.place(limits, table.source, [()] * (table.source.shape[1] + probe.n_derived))
         if reading.at_sight and comm.size == 1 and isinstance(table, StreamedTable):
             rows: Any = cls._at_sight(table, reading)
             if limits is not None and needs is not None:

@@ -220,10 +220,12 @@ class FitNeeds(NamedTuple):
     def place(self, limits: MemoryLimits, X: Any, categories: Sequence[Any] = ()) -> Place:
         """Return the place of a table's bin codes, given the categories of its columns as far as they are known.
 
-        Raises ValueError if the fit would exceed the memory limit.
+        Parts of dates are further columns. Raises ValueError if the fit would exceed the memory limit.
         """
         sizes = [None if found is None else len(found) for found in categories]
-        needs = self.model._memory_needs(self.shape(X)._replace(n_values=sizes or None))
+        shape = self.shape(X)
+        shape = shape._replace(n_columns=max(shape.n_columns, len(sizes)), n_values=sizes or None)
+        needs = self.model._memory_needs(shape)
         return limits.place(needs, type(self.model).__name__)
 
     def shape(self, X: Any) -> TableShape:

@@ -14,6 +14,7 @@ from fastens.engine.losses.ranking_loss import Queries, concordance
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.params.options import Dart, EarlyStopping, Growth
 from reference.average_precision import average_precision
+from reference.public_estimators import OneQueryRanker
 from reference.sklearn_checks import parametrize_with_checks
 
 SMALL = {"n_estimators": 14, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
@@ -267,7 +268,7 @@ def test_splitters_keep_queries_together(rng):
 
 @parametrize_with_checks(
     [
-        GradientBoostingRanker(n_estimators=10, sampling="goss", warm_start=True, min_samples_leaf=1),
+        OneQueryRanker(n_estimators=10, sampling="goss", warm_start=True, min_samples_leaf=1),
         GradientBoostingSurvival("cox", n_estimators=10, boosting=Dart(skip_drop=0.0), min_samples_leaf=1),
     ]
 )
