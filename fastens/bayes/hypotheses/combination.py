@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, check_prior, draw_index, generator, normalised
-from fastens.combining.folds import GivenRows, MemberData, known_rows
+from fastens.combining.folds import Fold, GivenRows, MemberData, known_rows
 from fastens.combining.responses import DOCS, RULES, joined_labels, labels_of_members, own_request
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
@@ -232,6 +232,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         else:
             folds = [] if data.validation is not None else self._folds(data, rows)
             members, responses = self._fit_level(specs, data, folds, self.refit)
+            data = _without_unknown_classes(data, folds)
         if self._is_prefit or data.validation is not None:
             data = self._held_out(data)
             responses = [member.respond(data.X) for member in members]
@@ -301,6 +302,20 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         super()._restore_fitted(arrays)
         if self.noise_.shape != ((0,) if self.noise is None else (len(self._members),)):
             raise ValueError("the noise is malformed")
+
+
+def _without_unknown_classes(data: MemberData, folds: list[Fold]) -> MemberData:
+    """Return the rows with weight 0 for those whose class no training row of their fold has.
+
+    No member could learn such a class, so the row says nothing about the hypotheses.
+    """
+    is_known = np.ones(data.n_rows, dtype=bool)
+    for train, test in folds:
+        is_known[test] = np.isin(data.y[test], data.y[train])
+    if is_known.all():
+        return data
+    weight = np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
+    return replace(data, sample_weight=weight * is_known)
 
 
 def _evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
