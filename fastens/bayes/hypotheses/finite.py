@@ -192,7 +192,7 @@ class FiniteHypothesisLearner(BaseFastens):
 
     @property
     def likelihoods_(self) -> Array:
-        """P(D | h) before the first and after each outcome, shape (n_observed_ + 1, n_hypotheses)."""
+        """P(D | h) of each hypothesis, in a row before the first outcome and one after each."""
         self._check_fitted()
         return exp(self.log_likelihoods_)
 
