@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from fastens.distributed.leading import ClusterLostError, Crew, check_before_reading, lead
+from fastens.distributed.leading import ClusterLostError, WorkerGroup, check_before_reading, lead
 from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
@@ -82,7 +82,7 @@ def _touch(*values: Any) -> None:
 
 
 @contextmanager
-def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Crew]:
+def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]:
     """Start the actors of a new attempt, load their partitions and start training."""
     # Partitions, including those of a lost node, must be computed before actors reserve the CPUs that this needs.
     _get([_touch.remote(*part.values()) for found in parts.values() for part in found])
@@ -97,7 +97,9 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Crew]:
         _get([_call(actor, "sit", rank, actors) for rank, actor in enumerate(actors)], table.patience)
         _load(actors, owned, parts, table.patience)
         n_threads = max(1, int(n_cpus))
-        yield _RayCrew(actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience)
+        yield _RayWorkerGroup(
+            actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience
+        )
     finally:
         for actor in started:
             with suppress(RayError):  # the cluster may be lost, too
@@ -154,7 +156,7 @@ def _load(actors: Sequence[Any], owned: Sequence[range], parts: Parts, patience:
         _get(arrived)
 
 
-class _RayCrew(Crew):
+class _RayWorkerGroup(WorkerGroup):
     """The actors of one attempt at a fit, one per rank."""
 
     def __init__(self, actors: Sequence[Any], runs: Sequence[Any], patience: float) -> None:

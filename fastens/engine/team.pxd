@@ -23,5 +23,5 @@ cdef inline int32_t next_item(int32_t* counter) noexcept nogil:
 
 
 cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil
-cdef void share_pieces(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil
+cdef void dynamic_parallel_for(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil
 cdef int share_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil

@@ -2,7 +2,7 @@
 
 from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
-from fastens.engine.team cimport share_pieces, share_until_interrupted
+from fastens.engine.team cimport dynamic_parallel_for, share_until_interrupted
 
 
 cdef enum:
@@ -299,7 +299,7 @@ def encode_positions(
     job.limits, job.codes, job.code_size = &limits[0], &codes[0, 0], sizeof(any_code_t)
     job.largest, job.faults = &largest[0, 0], &faults[0, 0]
     with nogil:
-        share_pieces(_encode_piece, &job, n_parts, n_threads)
+        dynamic_parallel_for(_encode_piece, &job, n_parts, n_threads)
 
 
 cdef struct Entries:
@@ -354,4 +354,4 @@ def add_entries(
         &codes[0, 0], sizeof(any_code_t), codes.shape[1], codes.shape[0], out.shape[1], &offsets[0], &table[0, 0],
         &out[0, 0])
     with nogil:
-        share_pieces(_add_piece, &job, (job.n_rows + SUM_ROWS - 1) // SUM_ROWS, n_threads)
+        dynamic_parallel_for(_add_piece, &job, (job.n_rows + SUM_ROWS - 1) // SUM_ROWS, n_threads)

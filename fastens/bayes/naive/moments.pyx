@@ -1,7 +1,7 @@
 """Moments by class, Gaussian densities, and log probabilities with parent columns."""
 
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint8_t, value_t
-from fastens.engine.team cimport share_pieces, share_until_interrupted
+from fastens.engine.team cimport dynamic_parallel_for, share_until_interrupted
 from libc.math cimport INFINITY
 from fastens.engine.exact cimport exp, log
 
@@ -92,7 +92,7 @@ def add_moments(
     rows.mean = &mean[0, 0] if mean is not None else NULL
     rows.total, rows.out = &total[0, 0], &out[0, 0]
     with nogil:
-        share_pieces(_chunk_piece, &rows, (rows.n_features + COLUMNS - 1) // COLUMNS, n_threads)
+        dynamic_parallel_for(_chunk_piece, &rows, (rows.n_features + COLUMNS - 1) // COLUMNS, n_threads)
 
 
 def add_sparse_sums(
@@ -202,7 +202,7 @@ def add_products(const float64_t[:, ::1] X, const float64_t[:, ::1] table, float
         return
     job = Products(&X[0, 0], &table[0, 0], X.shape[0], X.shape[1], table.shape[1], &out[0, 0])
     with nogil:
-        share_pieces(_product_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
+        dynamic_parallel_for(_product_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 ctypedef fused any_code_t:

@@ -10,7 +10,7 @@ from fastens.engine.structs cimport (
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastens.engine.team cimport share, share_pieces, share_until_interrupted
+from fastens.engine.team cimport share, dynamic_parallel_for, share_until_interrupted
 
 
 cdef enum:
@@ -29,7 +29,7 @@ cdef enum:
     WHOLE = 2
     SINGLE = 4
 
-cdef float64_t LEAST_BELOW_ZERO = -5e-324
+cdef float64_t LARGEST_NEGATIVE = -5e-324
 
 
 # Search ---------------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ cdef class BinTable:
             if category_codes[f] is not None:
                 self.features[f].category_codes = &codes[at]
                 self.features[f].n_categories = len(category_codes[f])
-                self.features[f].above = -1.0 if lookup[f, 1] & TOWARD_ZERO else LEAST_BELOW_ZERO
+                self.features[f].above = -1.0 if lookup[f, 1] & TOWARD_ZERO else LARGEST_NEGATIVE
                 self.features[f].is_whole = lookup[f, 1] & WHOLE != 0
                 self.features[f].is_single = lookup[f, 1] & SINGLE != 0
                 at += len(category_codes[f]) + 2
@@ -518,7 +518,7 @@ def code_stored(
     if x.shape[0]:
         job.x, job.codes = &x[0], &codes[0]
     with nogil:
-        share_pieces(_code_piece, &job, starts.shape[0] - 1, n_threads)
+        dynamic_parallel_for(_code_piece, &job, starts.shape[0] - 1, n_threads)
 
 
 # Codes by row --------------------------------------------------------------------------------------------------------
@@ -611,4 +611,4 @@ def spread_codes(columns, const int32_t[::1] features, int32_t first_row, code_t
         &out[0, 0],
     )
     with nogil:
-        share_pieces(_spread_piece, &job, out.shape[0], n_threads)
+        dynamic_parallel_for(_spread_piece, &job, out.shape[0], n_threads)

@@ -5,7 +5,7 @@ from fastens.engine.histograms.cells cimport Sums, cells_received, cells_to_send
 from fastens.engine.limits cimport bind_side
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.workspace cimport (
-    Decision, MOST_TRAVELLING, Node, Task, Travelling, Workspace, collect_rows, release_slot, reserve_nodes,
+    Decision, MAX_PENDING_SUMS, Node, Task, PendingSum, Workspace, collect_rows, release_slot, reserve_nodes,
     split_rows, take_slot
 )
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t
@@ -311,8 +311,8 @@ cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
 
 cdef enum:
     # Limits on the cells exchanged at a time for speculative nodes, and on the candidates considered for them.
-    MOST_SENT = 1 << 17
-    MOST_LOOKED_AT = 64
+    MAX_SENT = 1 << 17
+    MAX_CANDIDATES = 64
 
 
 cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
@@ -343,11 +343,11 @@ cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
 
 cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
     """Wait for the reductions up to `last`; return False if one failed."""
-    cdef Travelling* these
+    cdef PendingSum* these
     cdef int32_t i
     while ws.n_ended < last:
         ws.n_ended += 1
-        these = &ws.travelling[ws.n_ended % MOST_TRAVELLING]
+        these = &ws.travelling[ws.n_ended % MAX_PENDING_SUMS]
         if not finish_sum(ws.ranks):
             return False
         for i in range(these.n):
@@ -359,7 +359,7 @@ cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
 
 cdef bint _begin_exchange(Workspace* ws, int32_t first, int32_t end) noexcept nogil:
     """Count the nodes of some tasks, and begin to reduce their histograms, if any."""
-    cdef Travelling* these = &ws.travelling[(ws.n_begun + 1) % MOST_TRAVELLING]
+    cdef PendingSum* these = &ws.travelling[(ws.n_begun + 1) % MAX_PENDING_SUMS]
     cdef int32_t i
     if first == end:
         return True
@@ -399,12 +399,12 @@ cdef int32_t _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
     Their histograms are part of the next reduction.
     """
     cdef Candidate last = Candidate(INFINITY, -1)
-    cdef Py_ssize_t room = MOST_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
+    cdef Py_ssize_t room = MAX_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
     cdef int32_t _i, place, n = 0
     cdef Node* node
     if ws.limits.max_leaves == 0:
         return 0
-    for _i in range(min(n_left // 4, MOST_LOOKED_AT)):
+    for _i in range(min(n_left // 4, MAX_CANDIDATES)):
         place = _next_best(ws, &last)
         if place < 0 or n >= room:
             break

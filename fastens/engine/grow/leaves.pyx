@@ -240,7 +240,7 @@ cdef void _bind(
         _bind_children(value, lower, upper, i, left, monotone[feature[i]] if monotone != NULL else 0)
 
 
-def bind_values(float64_t[::1] value, const float64_t[::1] weight, tree, rules):
+def clip_to_bounds(float64_t[::1] value, const float64_t[::1] weight, tree, rules):
     """Smooth values along their paths and clip them to their bounds, in place.
 
     Parameters

@@ -36,7 +36,7 @@ cdef enum:
     MIN_STEPS = 4                   # minimum of the mean |gradient| and the mean hessian, in steps
     # Above this number of copies, weights are multiplied in before rounding, because single copies would have too few
     # steps.
-    MOST_COPIES = 1 << 20
+    MAX_COPIES = 1 << 20
     MAX_NARROW_WEIGHT = 8
     BLOCK = 512                     # rows that are rounded before they are written to their destination
     ROW_GRAIN = 1 << 12             # rows that justify another thread
@@ -187,7 +187,7 @@ cdef inline Totals _write_wide(
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies, weight
     cdef float64_t of_copy
-    cdef bint one_by_one = source.n_copies <= MOST_COPIES
+    cdef bint one_by_one = source.n_copies <= MAX_COPIES
     totals.gradient = totals.hessian = 0
     for i in range(begin, end):
         copies = weight = _copies(source, i, weighting)

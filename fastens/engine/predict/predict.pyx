@@ -23,7 +23,7 @@ cdef enum:
     FEW_ROWS = 12               # up to this number, predicting row by row is faster than a block
     # Number of rows that walk through a tree together: more rows reuse the tree's nodes better while these are in the
     # L2 cache; records are read sequentially.
-    MOST_WALK_ROWS = 65536
+    MAX_WALK_ROWS = 65536
     WALK_BYTES = 1 << 22        # total size of their records
     APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are transposed to row order together
     APPLY_TREES = 16
@@ -323,7 +323,7 @@ cdef int run_few(const Program* program, const Rows* rows, const Sums* sums) exc
 
 cdef Plan plan_walks(const Program* program, Py_ssize_t n_rows, int n_threads) noexcept nogil:
     # The minimum number of blocks, rounded up to a multiple of the number of threads.
-    cdef Py_ssize_t most = min(<Py_ssize_t> MOST_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
+    cdef Py_ssize_t most = min(<Py_ssize_t> MAX_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
     cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
     n_blocks = (n_blocks + n_threads - 1) // n_threads * n_threads
     # Blocks start at a multiple of cache lines of codes.

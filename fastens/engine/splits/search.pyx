@@ -10,7 +10,7 @@ from fastens.engine.splits.split cimport (
     thresholds_of_wide, write_category_set
 )
 from fastens.engine.splits.gain cimport (
-    FeatureCells, Scan, ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, limited_value, node_score,
+    FeatureCells, Scan, ScanBuffer, Split, SplitRules, is_large_enough, leaves_enough, limited_value, node_score,
     start_scan, sums_of_code
 )
 from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
@@ -60,7 +60,7 @@ cdef void _add_wide(
     const FeatureCells* cells, const ScanNode* node, bint missing_left, const Thresholds* among
 ) noexcept nogil:
     """Add the gains of one output as `joint_gains` does, from wide cells."""
-    cdef ScanRoom* room = cells.room
+    cdef ScanBuffer* room = cells.room
     cdef Sums left, cell
     cdef float64_t hessian, distance
     cdef Py_ssize_t k, threshold, code = 1
@@ -81,7 +81,7 @@ cdef void _add_wide(
 
 
 cdef void _scan(
-    const Workspace* ws, const Side* side, const Feature* feature, int32_t last, bint missing_left, ScanRoom* room,
+    const Workspace* ws, const Side* side, const Feature* feature, int32_t last, bint missing_left, ScanBuffer* room,
     Best* best,
 ) noexcept nogil:
     """Find the best split `code <= 1 .. last` with a value on the left. Equal splits resolve to the first code."""
@@ -132,13 +132,13 @@ cdef void _scan(
 # Splits on sets of categories ----------------------------------------------------------------------------------------
 
 cdef inline Sums _sums_of_place(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t place, int32_t o
+    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, int32_t place, int32_t o
 ) noexcept nogil:
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, o)
     return room.pooled_of_outputs[o] if room.codes[place] == POOL else sums_of_code(&cells, room.codes[place])
 
 
-cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room) noexcept nogil:
+cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
     """Sum the categories that are rare in the node, for every output. Counts are summed over all outputs."""
     cdef FeatureCells cells
     cdef Sums cell
@@ -174,7 +174,7 @@ cdef float64_t _gain_of_set(
 
 
 cdef void _scan_order(
-    const Workspace* ws, const Side* side, const Feature* feature, int32_t ordered_by, ScanRoom* room, Best* best
+    const Workspace* ws, const Side* side, const Feature* feature, int32_t ordered_by, ScanBuffer* room, Best* best
 ) noexcept nogil:
     """Find the best split in the category order of one output's gradients; `bin` is the last position on the left."""
     cdef const SplitRules* rules = &ws.outputs[0].rules
@@ -205,7 +205,7 @@ cdef void _scan_order(
 # Search --------------------------------------------------------------------------------------------------------------
 
 cdef void best_joint_split(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* split
+    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, Split* split
 ) noexcept nogil:
     """Write the feature's best split to `split`; its `category_set` is the output that orders the categories."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
@@ -232,7 +232,7 @@ cdef void best_joint_split(
         split.category_set = best.ordered_by
 
 
-cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* room, Split* split) noexcept nogil:
+cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* room, Split* split) noexcept nogil:
     """Compute the left sums of a node's split for every output; return the output that orders the categories."""
     cdef const Feature* feature = &ws.features[split.feature]
     cdef Sums* left = &ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]
@@ -681,7 +681,7 @@ cdef void _search_side(
 ) noexcept nogil:
     """Keep the feature's best split if it is better than the best split of the part so far."""
     cdef const Scan* start = &side.of_values
-    cdef ScanRoom* room = &ws.rooms[first_room + part]
+    cdef ScanBuffer* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
     cdef Split found
     if not side.wanted or not side.allowed[feature.index]:
