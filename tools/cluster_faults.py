@@ -38,7 +38,7 @@ from distributed import Client, LocalCluster
 
 import fastens
 from fastens.distributed import DaskTable, dask_worker, reduction
-from fastens.distributed.leading import ClusterLostError
+from fastens.distributed.coordinator import ClusterLostError
 from fastens.params.options import EarlyStopping
 
 FAULTS = "kill", "leave", "stop", "slow"

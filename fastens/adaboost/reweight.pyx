@@ -6,7 +6,7 @@ Rows are processed in blocks of fixed size and sums are integer sums, so results
 from libc.math cimport INFINITY
 
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
-from fastens.engine.team cimport MAX_THREADS, dynamic_parallel_for
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 
 
 cdef extern from "adaboost/reweight_loops.h" nogil:

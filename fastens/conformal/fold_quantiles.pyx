@@ -4,7 +4,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
-from fastens.engine.team cimport dynamic_parallel_for
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 cdef enum:
     ROW_BLOCK = 64

@@ -15,8 +15,14 @@ from distributed import Client, Future, KilledWorker, default_client, futures_of
 from distributed.comm import CommClosedError
 
 from fastens.distributed import dask_worker as remote
+from fastens.distributed.coordinator import (
+    ClusterLostError,
+    TasksCancelledError,
+    WorkerGroup,
+    check_before_reading,
+    run_coordinator,
+)
 from fastens.distributed.dask_table import DaskTable, own_value, split
-from fastens.distributed.leading import ClusterLostError, TasksCancelledError, WorkerGroup, check_before_reading, lead
 from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
@@ -28,11 +34,11 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
-    """Train on a Dask collection and return the model; see `lead` for the errors raised."""
+    """Train on a Dask collection and return the model; see `run_coordinator` for the errors raised."""
     check_before_reading(model, X, given)
     table = X if isinstance(X, DaskTable) else DaskTable(X)
     client, parts = _client_of(table), split(table.table, given)
-    return lead(model, table, parts, given, _Cluster(client, table, parts).crew)
+    return run_coordinator(model, table, parts, given, _Cluster(client, table, parts).crew)
 
 
 def _client_of(table: DaskTable) -> Client:

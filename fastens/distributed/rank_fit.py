@@ -358,15 +358,15 @@ def fitted_state(model: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(model).items() if name not in own}
 
 
-def bare(model: Any) -> Any:
+def unfitted_clone(model: Any) -> Any:
     """Return a copy of the estimator to send to ranks, without functions that are called after rounds."""
-    bare = copy(model)
+    clone = copy(model)
     for name in ("_on_round", "_skl_callbacks"):
-        vars(bare).pop(name, None)
+        vars(clone).pop(name, None)
     for name, value in (("callbacks", None), ("verbose", 0)):
-        if name in vars(bare):
-            setattr(bare, name, value)
-    return bare
+        if name in vars(clone):
+            setattr(clone, name, value)
+    return clone
 
 
 def as_bytes(model: Any) -> bytes | None:

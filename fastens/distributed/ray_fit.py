@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from fastens.distributed.leading import ClusterLostError, WorkerGroup, check_before_reading, lead
+from fastens.distributed.coordinator import ClusterLostError, WorkerGroup, check_before_reading, run_coordinator
 from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
@@ -27,11 +27,11 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
-    """Train on a table of a Ray cluster and return the model; see `lead` for the errors raised."""
+    """Train on a table of a Ray cluster and return the model; see `run_coordinator` for the errors raised."""
     check_before_reading(model, X, given)
     table = X if isinstance(X, RayTable) else RayTable(X)
     parts = split_on_ray(table.table, given)
-    return lead(model, table, parts, given, lambda task: _crew(table, parts, task))
+    return run_coordinator(model, table, parts, given, lambda task: _crew(table, parts, task))
 
 
 # The workers --------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import joblib
 from threadpoolctl import ThreadpoolController
 
-from fastens.engine.team import forget_helpers
+from fastens.engine.thread_pool import forget_helpers
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_helpers)

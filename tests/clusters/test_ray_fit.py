@@ -127,7 +127,7 @@ def test_errors_name_what_is_wrong():
 
 
 def test_no_cpus():
-    from fastens.distributed.leading import ClusterLostError
+    from fastens.distributed.coordinator import ClusterLostError
 
     table = RayTable(parts_of(X), cpus_per_actor=64, patience=2)
     with pytest.raises(ClusterLostError, match="none has got 64 CPUs within 2 seconds"):

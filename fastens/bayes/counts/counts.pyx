@@ -2,7 +2,7 @@
 
 from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
-from fastens.engine.team cimport dynamic_parallel_for, share_until_interrupted
+from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 
 
 cdef enum:
@@ -139,7 +139,7 @@ def count_columns(
         1, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0])
     with nogil:
-        share_until_interrupted(_count_piece, &job, job.n_features, n_threads)
+        parallel_for_until_interrupted(_count_piece, &job, job.n_features, n_threads)
 
 
 def count_pairs(
@@ -155,7 +155,7 @@ def count_pairs(
         2, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0, 0])
     with nogil:
-        share_until_interrupted(_count_piece, &job, job.n_features, n_threads)
+        parallel_for_until_interrupted(_count_piece, &job, job.n_features, n_threads)
 
 
 def count_triples(
@@ -177,7 +177,7 @@ def count_triples(
         3, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
-        share_until_interrupted(_count_piece, &job, pairs.shape[0], n_threads)
+        parallel_for_until_interrupted(_count_piece, &job, pairs.shape[0], n_threads)
 
 
 ctypedef fused position_t:

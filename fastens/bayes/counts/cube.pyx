@@ -4,7 +4,7 @@ from libc.math cimport INFINITY
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.exact cimport exp, lgamma, log
 from fastens.bayes.counts.counted cimport any_code_t, count_t, first_of
-from fastens.engine.team cimport dynamic_parallel_for
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
 cdef enum:

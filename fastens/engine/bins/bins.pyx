@@ -10,7 +10,7 @@ from fastens.engine.structs cimport (
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastens.engine.team cimport share, dynamic_parallel_for, share_until_interrupted
+from fastens.engine.thread_pool cimport parallel_for, dynamic_parallel_for, parallel_for_until_interrupted
 
 
 cdef enum:
@@ -348,7 +348,7 @@ def bin_matrix(
     job.records = &records[first_row, 0] if records is not None else NULL
     job.record_stride = records.shape[1] if records is not None else 0
     with nogil:
-        share_until_interrupted(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
@@ -360,7 +360,7 @@ def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n
         &columns[0, 0], sizeof(code_t), columns.shape[1], columns.shape[0], &records[0, 0], records.shape[1]
     )
     with nogil:
-        share_until_interrupted(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 cdef enum:
@@ -453,7 +453,7 @@ def note_extremes(
     job.n_rows, job.n_features = X.shape[0], X.shape[1]
     job.first, job.low, job.high = &first[0], &low[0], &high[0]
     with nogil:
-        share(_note_part, &job, n_threads)
+        parallel_for(_note_part, &job, n_threads)
 
 
 # Values to codes -----------------------------------------------------------------------------------------------------

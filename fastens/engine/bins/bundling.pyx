@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from fastens.engine.structs cimport int32_t, int64_t, uint8_t
-from fastens.engine.team cimport share
+from fastens.engine.thread_pool cimport parallel_for
 
 import numpy as np
 
@@ -95,7 +95,7 @@ cdef void _note(
     """Mark the pairs of some more rows, and merge the marks of all threads into the first thread's."""
     cdef RowPass over = RowPass(job, bundle, feature, NULL, begin, end)
     cdef int32_t t, p, n_threads = _threads_for(job, end - begin)
-    share(_note_part, &over, n_threads)
+    parallel_for(_note_part, &over, n_threads)
     for t in range(1, n_threads):
         for p in range(bundle.n_combinations * feature.n_codes):
             job.seen[p] |= job.seen[t * MAX_PAIRS + p]
@@ -185,7 +185,7 @@ cdef void _renumber(
     const Joining* job, const Bundle* bundle, const Candidate* feature, const uint8_t* number
 ) noexcept nogil:
     cdef RowPass over = RowPass(job, bundle, feature, number, 0, job.n_rows)
-    share(_renumber_part, &over, _threads_for(job, job.n_rows))
+    parallel_for(_renumber_part, &over, _threads_for(job, job.n_rows))
 
 
 cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/team.h"
+#include "engine/thread_pool.h"
 
 #if !defined(_WIN32)
 #include <fcntl.h>

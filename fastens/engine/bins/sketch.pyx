@@ -6,7 +6,7 @@ from libc.math cimport INFINITY, NAN
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, value_t
 from libc.string cimport memset
 from fastens.engine.strided cimport GOLDEN, Strides, bits_of, strides_of
-from fastens.engine.team cimport share, dynamic_parallel_for
+from fastens.engine.thread_pool cimport parallel_for, dynamic_parallel_for
 
 
 cdef enum:
@@ -126,7 +126,7 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
     while (1 << found.n_bits) < slots.shape[2]:
         found.n_bits += 1
     with nogil:
-        share(_note_part, &found, n_parts)
+        parallel_for(_note_part, &found, n_parts)
 
 
 # Sorting --------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from fastens.engine.forest.workspace cimport TreeBuffer, close_tree, free_buffer
 from fastens.engine.forest.workspace cimport allocate_search, copy_node, free_grown, free_workspace, reserve_nodes
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from fastens.engine.team cimport MAX_THREADS, dynamic_parallel_for
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 
 import numpy as np
 

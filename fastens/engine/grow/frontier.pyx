@@ -9,7 +9,7 @@ from fastens.engine.splits.workspace cimport (
     split_rows, take_slot
 )
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t
-from fastens.engine.team cimport MAX_THREADS, next_item, share
+from fastens.engine.thread_pool cimport MAX_THREADS, next_item, parallel_for
 from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -64,12 +64,12 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     partition.rows, partition.scratch = ws.rows + node.begin, ws.scratch_rows + node.begin
     partition.n_rows = node.end - node.begin
     partition.decision = _decision(ws, node)
-    share(_split_part, &partition, n_threads)
+    parallel_for(_split_part, &partition, n_threads)
     partition.n_left = 0
     for t in range(n_threads):
         partition.first_left[t] = partition.n_left
         partition.n_left += partition.n_left_of[t]
-    share(_collect_part, &partition, n_threads)
+    parallel_for(_collect_part, &partition, n_threads)
     node.middle = node.begin + partition.n_left
 
 
@@ -101,7 +101,7 @@ cdef struct Placing:
 cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil:
     """Copy the rows of a tree to the array that growth reorders; NULL stands for all rows."""
     cdef Placing placing = Placing(ws.rows, given, n_rows)
-    share(_place_part, &placing, threads_for_rows(ws, n_rows))
+    parallel_for(_place_part, &placing, threads_for_rows(ws, n_rows))
 
 
 cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -189,7 +189,7 @@ cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept n
             _split_node(ws, nodes[i], n_threads)
         elif node.middle < 0:
             small_rows += node.end - node.begin
-    share(_split_small, &small, threads_for_rows(ws, small_rows))
+    parallel_for(_split_small, &small, threads_for_rows(ws, small_rows))
 
 
 cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:

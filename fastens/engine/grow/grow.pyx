@@ -33,7 +33,7 @@ from fastens.engine.splits.workspace cimport (
 from fastens.engine.structs cimport (
     float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
-from fastens.engine.team cimport FEW_ROWS, MAX_THREADS
+from fastens.engine.thread_pool cimport FEW_ROWS, MAX_THREADS
 
 import numpy as np
 

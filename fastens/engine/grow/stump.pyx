@@ -25,7 +25,7 @@ from fastens.engine.splits.workspace cimport SQUARES, Criterion, score_of_sums
 from fastens.engine.splits.goes_left cimport middle_code
 from fastens.engine.splits.split cimport sort_by_key
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
-from fastens.engine.team cimport MAX_THREADS, dynamic_parallel_for
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 
 
 cdef extern from "engine/grow/stump_loops.h" nogil:

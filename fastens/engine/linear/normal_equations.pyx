@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from fastens.engine.strided cimport Values, value_at, values_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint8_t, value_t
-from fastens.engine.team cimport dynamic_parallel_for
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
 cdef extern from "engine/linear/linear_loops.h" nogil:

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
 from fastens.engine.structs cimport float32_t, float64_t, int32_t
-from fastens.engine.team cimport FEW_ROWS, dynamic_parallel_for
+from fastens.engine.thread_pool cimport FEW_ROWS, dynamic_parallel_for
 
 
 cdef extern from "engine/losses/loss_loops.h" nogil:

@@ -2,7 +2,7 @@
 
 from libc.math cimport INFINITY, fma
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t
-from fastens.engine.team cimport dynamic_parallel_for
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
 cdef struct Sum:

@@ -16,7 +16,7 @@ from fastens.engine.predict.compile cimport Rows, fill_records, fill_views, reco
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
-from fastens.engine.team cimport MAX_THREADS, share_until_interrupted
+from fastens.engine.thread_pool cimport MAX_THREADS, parallel_for_until_interrupted
 
 cdef enum:
     CACHE_LINE = 64
@@ -297,7 +297,7 @@ cdef int run_blocks(
         raise MemoryError(f"cannot allocate {n * plan.memory} bytes for prediction")
     try:
         with nogil:
-            share_until_interrupted(run_piece, &blocks, plan.n_blocks, n)
+            parallel_for_until_interrupted(run_piece, &blocks, plan.n_blocks, n)
     finally:
         free(blocks.memory)
     return 0

@@ -7,7 +7,7 @@ from libc.stdlib cimport free, malloc
 
 from fastens.engine.splits.goes_left cimport code_goes_left
 from fastens.engine.structs cimport code_t, float32_t, float64_t, value_t
-from fastens.engine.team cimport dynamic_parallel_for
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 cdef enum:
     BLOCK_ROWS = 512

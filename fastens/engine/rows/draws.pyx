@@ -4,7 +4,7 @@ from libc.math cimport fabs, floor, sqrt
 from fastens.engine.exact cimport log, log1p
 from fastens.engine.random cimport random_bits, random_share
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
-from fastens.engine.team cimport dynamic_parallel_for, share_until_interrupted
+from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.string cimport memset
 from fastens.engine.strided cimport Strides, strides_of
 
@@ -277,7 +277,7 @@ def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
     """Write a hash of each row's values; float32 rows hash like the equal float64 rows."""
     cdef Hashing job = Hashing(&X[0, 0], sizeof(value_t), strides_of(X), X.shape[0], X.shape[1], &out[0])
     with nogil:
-        share_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 # Copies ---------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from fastens.engine.histograms.histogram cimport (
     subtract_histogram, subtract_zeros, sums_of_rows, unbundle
 )
 from fastens.engine.paths cimport add_feature, next_feature
-from fastens.engine.team cimport next_item, share
+from fastens.engine.thread_pool cimport next_item, parallel_for
 
 
 cdef struct Best:
@@ -315,7 +315,7 @@ cdef void run_tasks(Workspace* ws) noexcept nogil:
         if n_threads > 1 or not side_by_side:
             _run_task(ws, &ws.tasks[i], 0, n_threads)
     if side_by_side:
-        share(_run_small, &small, ws.n_threads)
+        parallel_for(_run_small, &small, ws.n_threads)
 
 
 cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -335,7 +335,7 @@ cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept 
     cdef Search search
     search.ws, search.task, search.room = ws, task, 0
     search.n_partials = _threads(ws, task)
-    share(_count_part, &search, search.n_partials)
+    parallel_for(_count_part, &search, search.n_partials)
     _merge(&search)
     for o in range(ws.n_outputs):
         counted = _counted_histogram(&search, o)
@@ -360,7 +360,7 @@ cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_thr
         if task.is_root:
             _sum_rows(ws)
     else:
-        share(_count_part, &search, n_threads)
+        parallel_for(_count_part, &search, n_threads)
         search.n_partials = n_threads
         if task.is_root:
             _merge(&search)
@@ -463,7 +463,7 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             _note_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
-    share(_search_part, search, n_threads)
+    parallel_for(_search_part, search, n_threads)
     _keep_best(ws, &search.counted, search.room, n_threads)
     _keep_best(ws, &search.difference, search.room, n_threads)
 

@@ -3,7 +3,7 @@
 import numpy as np
 from libc.stdlib cimport calloc, free, qsort
 from fastens.engine.structs cimport code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
-from fastens.engine.team cimport dynamic_parallel_for, share_until_interrupted
+from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from fastens.engine.splits.goes_left cimport code_goes_left
 
 
@@ -36,7 +36,7 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline void gather(const Leaves* leaves, const int32_t* leaf_of_tree, bint share, Gathered* found) noexcept nogil:
-    # Sums the weights of the members of a row's leaves; with `share`, the weights of every leaf sum to 1.
+    # Sums the weights of the members of a row's leaves; with `parallel_for`, the weights of every leaf sum to 1.
     cdef Py_ssize_t t
     cdef int64_t e, first, last
     cdef uint32_t member
@@ -348,7 +348,7 @@ def note_sides(
     rows.value_size, rows.n_rows = sizeof(value_t), X.shape[0]
     rows.low, rows.high, rows.n_nodes = &low[0, 0], &high[0, 0], low.shape[1]
     with nogil:
-        share_until_interrupted(
+        parallel_for_until_interrupted(
             _note_piece, &rows, (rows.n_rows + MIDPOINT_ROWS - 1) // MIDPOINT_ROWS, <int32_t> low.shape[0]
         )
 

@@ -5,7 +5,7 @@ from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
-from fastens.engine.team cimport MAX_THREADS, dynamic_parallel_for
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 from fastens.engine.trees.leaf_games cimport (
     Leaf, LinePart, Lines, MASK_BITS, Pattern, Rows, SHAPLEY_LANES, Stack, Trees, Walk, mask_stride, play,
     play_lines, start_leaf, sums_size, table_size

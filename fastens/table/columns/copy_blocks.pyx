@@ -4,7 +4,7 @@ import numpy as np
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
-from fastens.engine.team cimport dynamic_parallel_for
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 from fastens.table.columns.whole cimport whole_t
 
 

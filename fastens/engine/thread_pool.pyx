@@ -19,7 +19,7 @@ from libc.string cimport memset
 
 from fastens.engine.structs cimport int64_t, uint8_t
 
-cdef extern from "engine/team.h" nogil:
+cdef extern from "engine/thread_pool.h" nogil:
     int32_t load_word(const int32_t* word)
     void store_word(int32_t* word, int32_t value)
     int32_t swap_word(int32_t* word, int32_t value)
@@ -119,7 +119,7 @@ cdef void _sleep(WorkerSlot* seat) noexcept nogil:
 
 # The lead ------------------------------------------------
 
-cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil:
+cdef void parallel_for(Part work, void* job, int32_t n_parts) noexcept nogil:
     """Run all parts of a job. The lead runs the first one, unstarted ones, and those past MAX_THREADS."""
     cdef int32_t first = 0
     while first < n_parts - 1 and nanoseconds() < load_time(&alone_until):
@@ -251,7 +251,7 @@ cdef void dynamic_parallel_for(Piece work, void* job, Py_ssize_t n_pieces, int32
     pieces.work, pieces.job, pieces.first, pieces.n = work, job, n_done, n_pieces - n_done
     for t in range(n_threads):
         pieces.taken[t] = 0
-    share(_do_pieces, &pieces, n_threads)
+    parallel_for(_do_pieces, &pieces, n_threads)
 
 
 cdef void _do_pieces(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -273,7 +273,7 @@ cdef struct Run:
     Py_ssize_t first
 
 
-cdef int share_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
+cdef int parallel_for_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
     """Run pieces as in `dynamic_parallel_for`, for passes over many rows; after Ctrl-C, raise with some of the pieces done."""
     cdef Run run = Run(work, job, 0)
     cdef Py_ssize_t least = max(n_threads, 1)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastens.distributed.rank_fit import BY_ROW, FitProgress, FitTask, SpreadTable, bare, fitted_state
+from fastens.distributed.rank_fit import BY_ROW, FitProgress, FitTask, SpreadTable, fitted_state, unfitted_clone
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
 from fastens.modelfile.storage import load_model
@@ -77,7 +77,9 @@ class WorkerGroup:
 Start = Callable[[FitTask], AbstractContextManager[WorkerGroup]]
 
 
-def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict[str, Any], start: Start) -> Any:
+def run_coordinator(
+    model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict[str, Any], start: Start
+) -> Any:
     """Train on a cluster and return the model.
 
     Parameters
@@ -109,7 +111,7 @@ def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict
     with model._announcing() if hasattr(model, "_announcing") else nullcontext([]) as callbacks:
         leader.callbacks = callbacks
         content = None if resume is None else Path(resume).read_bytes()
-        found = leader.run(FitTask(bare(model), arguments, content, table.checkpoint_every, bool(callbacks)))
+        found = leader.run(FitTask(unfitted_clone(model), arguments, content, table.checkpoint_every, bool(callbacks)))
     _take(model, found)
     return model
 
