@@ -57,8 +57,9 @@ def cluster_of(X: Any) -> str | None:
         return found if found and all(cluster_of(part) == found for part in X) else None
     if hasattr(kind, "__dask_graph__") or kind.__module__ == "distributed.client":
         return "dask"
-    module = kind.__module__
-    if module == "ray.data.dataset" or (kind.__name__ in ("ObjectRef", "ClientObjectRef") and module[:4] == "ray."):
+    # Ray assigns references to the module "ray" or "ray._raylet", which depends on its version.
+    is_reference = kind.__name__ in ("ObjectRef", "ClientObjectRef") and kind.__module__.split(".")[0] == "ray"
+    if is_reference or kind.__module__ == "ray.data.dataset":
         return "ray"
     return getattr(kind, "_fastens_cluster", None)
 
