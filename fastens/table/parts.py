@@ -222,16 +222,14 @@ def take_rows(X: Any, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
         return X.take(rows)
     if isinstance(X, np.ndarray) and X.ndim == 2:
         return _rows_of_array(X, rows, narrow_dtype(X) if narrows else X.dtype)
-    if not is_frame(X):
-        return X[rows]
+    return _rows_of_frame(X, rows, narrows) if is_frame(X) else X[rows]
+
+
+def _rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
+    """Return selected rows of a frame; narrowing goes column by column."""
     frame = nw.from_native(with_rows_to_take(X), eager_only=True)
-    if narrows and any(frame[:, place].dtype in _WIDE for place in range(frame.shape[1])):
-        return _narrow_rows(frame, rows)
-    return frame[rows].to_native()
-
-
-def _narrow_rows(frame: nw.DataFrame[Any], rows: NDArray[np.intp]) -> Any:
-    """Return selected rows of a frame column by column, with integers of 64 bits narrowed where they fit."""
+    if not narrows or not any(frame[:, place].dtype in _WIDE for place in range(frame.shape[1])):
+        return frame[rows].to_native()
     columns = [_narrow_series(frame[:, place], rows) for place in range(frame.shape[1])]
     native = frame.to_native()
     if not nw.dependencies.is_pandas_dataframe(native):
