@@ -26,7 +26,7 @@ from comparison.measure import interleaved
 from comparison.report import table
 
 # shap takes milliseconds a row.
-MOST_ROWS_OF_SHAP = 20
+MAX_ROWS_OF_SHAP = 20
 Calls = dict[str, tuple[Callable[[], Any], int]]
 
 
@@ -82,7 +82,7 @@ def interventional(data: Table, rows: np.ndarray, settings: Settings, background
         ours.export(path, format="xgboost")
         same = XGBClassifier()
         same.load_model(path)
-    few = rows[:MOST_ROWS_OF_SHAP]
+    few = rows[:MAX_ROWS_OF_SHAP]
     explainer = TreeExplainer(same, background, feature_perturbation="interventional", model_output=output)
     expected = explainer.shap_values(few, check_additivity=False)
     found = ours.explain(few, background, output=output)

@@ -42,7 +42,7 @@ LOSSES = {
     BODILY: ["poisson", "tweedie"],
 }
 # Of the predicted means, relative to the mean of all rows: a library may predict 0, of which deviances are infinite.
-LEAST_MEAN = 1e-6
+MIN_MEAN = 1e-6
 
 
 class Peer(NamedTuple):
@@ -102,7 +102,7 @@ def deviance(peer: Peer, loss: str, data: Table, n_rows: int, n_seeds: int) -> f
         train, test = train_test_split(rows, train_size=min(n_rows, int(0.75 * rows.size)), random_state=seed)
         unit = data.y[train].mean() if loss == "gamma" else 1.0
         predicted = library.fit_predict(data.X.iloc[train], data.y[train] / unit, data.X.iloc[test], settings)
-        least = LEAST_MEAN * data.y[train].mean() / unit
+        least = MIN_MEAN * data.y[train].mean() / unit
         found.append(mean_tweedie_deviance(data.y[test] / unit, np.maximum(predicted, least), power=POWERS[loss]))
     return float(np.mean(found))
 

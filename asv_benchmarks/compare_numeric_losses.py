@@ -28,7 +28,7 @@ from fastens import GradientBoostingRegressor
 
 NAMES = [name for name, task in DEVELOPMENT.items() if not task.is_class][1::2]
 NAMES += [name for name, task in SET_ASIDE.items() if not task.is_class]
-MOST_TEST_ROWS = 8000
+MAX_TEST_ROWS = 8000
 Array = np.ndarray
 
 
@@ -104,7 +104,7 @@ def mean_loss(library: Library, problem: Problem, data: Table, n_rows: int, n_se
     for seed in range(n_seeds):
         rows = np.arange(data.y.size)
         train, test = train_test_split(rows, train_size=min(n_rows, int(0.75 * rows.size)), random_state=seed)
-        test, y = test[:MOST_TEST_ROWS], data.y
+        test, y = test[:MAX_TEST_ROWS], data.y
         if problem.spread is not None:
             y = y * (problem.spread / y[train].std())
         predicted = kind.fit_predict(data.X.iloc[train], y[train], data.X.iloc[test], settings)

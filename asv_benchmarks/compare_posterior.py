@@ -42,7 +42,7 @@ from fastens.posterior.averaging import Prunings, TableSearch
 from fastens.posterior.leaf_priors import ClassPrior
 
 Row = list[str]
-MOST_ALPHAS = 20
+MAX_ALPHAS = 20
 
 
 class PrunedTree(ClassifierMixin, BaseEstimator):
@@ -100,7 +100,7 @@ def above(left_child: np.ndarray, is_leaf: np.ndarray) -> np.ndarray:
     return leaf_above(left_child, is_leaf.view(np.uint8))
 
 
-def some(alphas: np.ndarray, most: int = MOST_ALPHAS) -> np.ndarray:
+def some(alphas: np.ndarray, most: int = MAX_ALPHAS) -> np.ndarray:
     """At most so many prices of the path, one from each part of it, without that of the root alone."""
     alphas = np.unique(np.maximum(alphas[:-1], 0.0)) if len(alphas) > 1 else alphas
     places = np.linspace(0, len(alphas) - 1, min(most, len(alphas))).round().astype(int)

@@ -81,10 +81,10 @@ def _set_threads(library: Any, n_threads: int) -> None:
 
     Since threadpoolctl 3.8, only the first thread that sets the number may change it, unless its control is cleared.
     """
-    let_go = getattr(library, "clear_controlling_thread", lambda force: None)
-    let_go(force=True)
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
     library.set_num_threads(n_threads)
-    let_go(force=True)
+    release(force=True)
 
 
 _one_thread = _OneThread()

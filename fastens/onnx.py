@@ -14,7 +14,7 @@ from fastens.exchange.writing.view import Column, ModelView, targets_of, view_of
 
 _ML = "ai.onnx.ml"
 # Since these versions, axes are inputs of Squeeze and ReduceSum, and thresholds may be doubles.
-_LEAST_OPSETS = {"": 13, _ML: 3}
+_MIN_OPSETS = {"": 13, _ML: 3}
 _CLASS_OPTIONS = {
     "zipmap": [True, False, "columns"],
     "nocl": [True, False],
@@ -111,10 +111,10 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     from skl2onnx.common.data_types import StringTensorType, guess_proto_type
 
     model = operator.raw_operator
-    for domain, least in _LEAST_OPSETS.items():
+    for domain, least in _MIN_OPSETS.items():
         if (got := container.target_opset_any_domain(domain)) < least:
             raise ValueError(f"target_opset of {domain!r} must be at least {least} for fastens; got {got}.")
-    graph = Graph(_LEAST_OPSETS[_ML], scope.get_unique_operator_name("fastens"))
+    graph = Graph(_MIN_OPSETS[_ML], scope.get_unique_operator_name("fastens"))
     with refusals(_with_trees(model), "onnx"):
         view = view_of(_with_trees(model))
         raw = add_trees(graph, view, _values(graph, operator.inputs, view))
@@ -186,6 +186,6 @@ def _copy(graph: Graph, container: Any) -> None:
     for node in graph.nodes:
         attributes = {own.name: get_attribute_value(own) for own in node.attribute}
         if node.domain:
-            attributes["op_version"] = _LEAST_OPSETS[node.domain]
+            attributes["op_version"] = _MIN_OPSETS[node.domain]
         names = [*node.input], [*node.output]
         container.add_node(node.op_type, *names, op_domain=node.domain, name=node.name, **attributes)

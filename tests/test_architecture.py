@@ -159,9 +159,10 @@ def test_imports_point_one_way():
 
 
 def test_arrows_are_read_from_every_kind_of_file():
-    assert "fastens.engine.team.h" in imported_modules(PACKAGE / "engine/team.pyx")
+    assert "fastens.engine.thread_pool.h" in imported_modules(PACKAGE / "engine/thread_pool.pyx")
     assert (
-        "fastens.engine.structs" in imported_modules(PACKAGE / "engine/team.pxd") | arrows()["fastens.engine.bins.bins"]
+        "fastens.engine.structs"
+        in imported_modules(PACKAGE / "engine/thread_pool.pxd") | arrows()["fastens.engine.bins.bins"]
     )
     assert "fastens.engine.dispatch.h" in imported_modules(PACKAGE / "engine/histograms/quantise_loops.h")
     assert absolute("..bins.binning", PACKAGE / "engine/grow/growth.py") == "fastens.engine.bins.binning"

@@ -25,8 +25,8 @@ import numpy as np
 
 import fastens
 
-MOST_SECONDS = 0.2
-MOST_GROWTH = 1 << 20  # bytes, of all interrupts together
+MAX_SECONDS = 0.2
+MAX_GROWTH = 1 << 20  # bytes, of all interrupts together
 
 
 def tables(n_rows: int) -> tuple[Any, Any, Any]:
@@ -151,7 +151,7 @@ def check(name: str, n_times: int, data: tuple[Any, Any, Any], is_busy: bool) ->
     small.fit(X[:500], y[:500])  # a stack keeps finished members for a warm start
     kept = memory_in_use() - in_use
     worst = max(waits, default=0.0)
-    well = worst <= MOST_SECONDS and kept <= MOST_GROWTH
+    well = worst <= MAX_SECONDS and kept <= MAX_GROWTH
     middle = sorted(waits)[len(waits) // 2] if waits else 0.0
     print(
         f"{name}: a fit of {n_rows} rows takes {length:.2f} s; {len(waits)} interrupts waited {middle * 1e3:.0f} ms, "

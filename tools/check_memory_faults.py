@@ -37,7 +37,7 @@ IN_NUMPY, ELSEWHERE = 3, 4  # exit statuses of crashes
 # How NumPy (its iterators) and Python (locks of files) say that they got no memory.
 SAID_OTHERWISE = "without exception set|without setting an exception|can't allocate (read )?lock"
 # What Python itself may keep after an error: the buffers of tracebacks, freed lists, grown caches.
-MOST_LEFT = 200_000
+MAX_LEAKED_BYTES = 200_000
 # Its table of interned texts doubles now and then, by two megabytes or four. With these it has done so before.
 INTERNED = 100_000
 
@@ -180,7 +180,7 @@ def sweep(name: str, job: Callable[[], Any], numbers: Iterator[int], is_as_befor
             wrong += 1
             print(f"{name}: allocation {n}: the estimator is another", flush=True)
     left = faults.bytes_in_use() - in_use
-    if left > MOST_LEFT:
+    if left > MAX_LEAKED_BYTES:
         wrong += 1
         print(f"{name}: {left} bytes left", flush=True)
     print(f"{name}: {n} allocations, {n_failed} errors, {left} bytes left", flush=True)

@@ -38,7 +38,7 @@ from distributed import Client, LocalCluster
 
 import fastens
 from fastens.distributed import DaskTable, dask_worker, reduction
-from fastens.distributed.leading import ClusterLostError
+from fastens.distributed.coordinator import ClusterLostError
 from fastens.params.options import EarlyStopping
 
 FAULTS = "kill", "leave", "stop", "slow"
@@ -58,7 +58,7 @@ EXCHANGES = {"losses": 60, "histograms": 20, "leaf sums": 15, "validation": 6, "
 HUNG = "hung"
 LONGEST = 180  # seconds: a fit of more is one that hangs
 PATIENCE = 10.0
-MOST_STARTS = 5
+MAX_STARTS = 5
 Armed = tuple[str, str, int]  # a fault, its phase, and the number of its exchange, from 0
 
 # In a worker --------------------------------------------------
@@ -126,7 +126,7 @@ def lay_traps() -> None:
 
         return exchange
 
-    for name in ("sum", "begin_sum", "max", "gather", "exchange"):
+    for name in ("sum", "begin_allreduce_sum", "max", "gather", "exchange"):
         setattr(reduction.RanksComm, name, trapped(getattr(reduction.RanksComm, name)))
     original = dask_worker.WorkerSession.__init__
 
@@ -179,7 +179,7 @@ class Workers:
 
         One that does not come, on a machine with much other work, is replaced as well.
         """
-        for _ in range(MOST_STARTS):
+        for _ in range(MAX_STARTS):
             running = [address for address, pid in self.known().items() if is_running(pid)][:n_workers]
             kept = {self.known()[address] for address in running} & self._processes.keys()
             for pid in self._processes.keys() - kept:
@@ -189,7 +189,7 @@ class Workers:
                 self.add()
             if self._have_come():
                 return sorted(self.known())
-        raise TimeoutError(f"{n_workers} workers have not come, though each was started {MOST_STARTS} times")
+        raise TimeoutError(f"{n_workers} workers have not come, though each was started {MAX_STARTS} times")
 
     def _have_come(self) -> bool:
         """Whether all are there within a minute, and no others."""

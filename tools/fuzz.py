@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 # Other libraries' threads take longer to find each other than to do an input's work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-MOST_BYTES = 64
+MAX_BYTES = 64
 # Inputs between two looks at the clock; each waits for its process.
 AT_A_TIME = 20
 
@@ -36,7 +36,7 @@ AT_A_TIME = 20
 def any_input(known: list[bytes], chance: random.Random) -> bytes:
     """Bytes by chance, or a seed with some of them."""
     if chance.random() < 0.5:
-        return chance.randbytes(chance.randrange(MOST_BYTES))
+        return chance.randbytes(chance.randrange(MAX_BYTES))
     altered = bytearray(chance.choice(known))
     for _ in range(chance.randrange(1, 5)):
         altered[chance.randrange(len(altered))] = chance.randrange(256)
@@ -82,7 +82,7 @@ def by_coverage(name: str, seconds: float, folder: Path) -> None:
         (corpus / f"seed{place}").write_bytes(data)
     faulthandler.enable()
     limit_memory()  # an input that asks for more is told with its traceback
-    options = [f"-max_total_time={seconds:.0f}", f"-max_len={MOST_BYTES}", "-timeout=60", "-rss_limit_mb=0"]
+    options = [f"-max_total_time={seconds:.0f}", f"-max_len={MAX_BYTES}", "-timeout=60", "-rss_limit_mb=0"]
     atheris.Setup(
         [sys.argv[0], *options, f"-artifact_prefix={folder}/", "-print_final_stats=1", str(corpus)],
         lambda data: check(name, data),
@@ -108,7 +108,7 @@ def print_seeds(name: str, n_inputs: int) -> None:
 
     known = seeds(name)
     check(name, b"")  # what is made once
-    for data in [*known, *(random.randbytes(random.randrange(8, MOST_BYTES)) for _ in range(n_inputs))]:
+    for data in [*known, *(random.randbytes(random.randrange(8, MAX_BYTES)) for _ in range(n_inputs))]:
         new.clear()
         sys.settrace(trace)
         try:

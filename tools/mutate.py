@@ -36,9 +36,9 @@ from hypothesis import Phase, settings
 CHECKOUT = Path(__file__).resolve().parent.parent
 OPTIONS = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--hypothesis-profile", "mutants"]
 ENDS = {0: "survived", 1: "failed", -signal.SIGXCPU: "no end", -signal.SIGKILL: "no end"}
-MOST_WAITING = 30  # times its time on the processor, on a busy machine
-MOST_SECONDS = 3600  # of the tests on the kernel as it is
-MOST_BYTES = 8 << 30  # of a mutant that asks for all memory
+MAX_WAITING = 30  # times its time on the processor, on a busy machine
+MAX_SECONDS = 3600  # of the tests on the kernel as it is
+MAX_BYTES = 8 << 30  # of a mutant that asks for all memory
 CHOSEN = "_chosen_mutant"
 CHOOSE = f"""
 
@@ -251,7 +251,7 @@ def outcomes(
     while waiting or running:
         while waiting and len(running) < n_jobs:
             number = waiting.pop(0)
-            running[start(tests, choose, number, seconds)] = number, time.monotonic() + MOST_WAITING * seconds
+            running[start(tests, choose, number, seconds)] = number, time.monotonic() + MAX_WAITING * seconds
         time.sleep(0.05)
         for child, (number, end) in list(running.items()):
             done, status = os.waitpid(child, os.WNOHANG)
@@ -304,9 +304,9 @@ def main() -> None:
         sys.path.insert(0, str(copy))
         choose = importlib.import_module(".".join(kernel.with_suffix("").parts)).choose_mutant
         prepare(options.tests)
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if list(outcomes([0], options.tests, choose, MOST_SECONDS, 1)) != [(0, "survived")]:
+        if list(outcomes([0], options.tests, choose, MAX_SECONDS, 1)) != [(0, "survived")]:
             raise SystemExit("the tests fail on the kernel as it is")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = 10 + 3 * round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)

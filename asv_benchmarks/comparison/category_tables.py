@@ -19,7 +19,7 @@ from benchmarks.peer_models import (
     make_xgboost_lossguide,
 )
 
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ FURTHER = {
 }
 
 
-def read(name: str, task: Task | None = None, most_rows: int = MOST_ROWS) -> Table:
+def read(name: str, task: Task | None = None, most_rows: int = MAX_ROWS) -> Table:
     """A table of at most so many rows with categories as pandas has them; classes of fewer than 10 rows left out."""
     folder = data_folder()
     if folder is None:

@@ -18,7 +18,7 @@ from comparison.quality_runs import Answer
 from comparison.quality_spaces import drawn
 
 N_FOLDS = 8
-MOST_ROUNDS, PATIENCE = 10_000, 50
+MAX_ROUNDS, PATIENCE = 10_000, 50
 Rows = tuple[pd.DataFrame, np.ndarray]
 
 
@@ -61,7 +61,7 @@ def _of_folds(library: Library, table: Table, parts: tuple[np.ndarray, np.ndarra
 def _stopped(library: Library, rows: Rows, held_out: Rows, settings: Settings) -> Any:
     """A model of as many rounds as are best for held-out rows, each library by its own means."""
     name, (X, y), (X_val, y_val) = library.name, rows, held_out
-    library = with_options(library, name, **{OF_ROUNDS[name][0]: MOST_ROUNDS})
+    library = with_options(library, name, **{OF_ROUNDS[name][0]: MAX_ROUNDS})
     if isinstance(library, Ydf):
         stopping = {"early_stopping": "LOSS_INCREASE", "early_stopping_num_trees_look_ahead": PATIENCE}
         return with_options(library, name, **stopping).fit(X, y, settings, held_out)

@@ -10,7 +10,7 @@ from benchmarks.datasets import Table
 from comparison.category_tables import Task, read
 
 # Of 784 columns: a tree on more takes minutes to prune.
-MOST_WIDE_ROWS = 5_000
+MAX_WIDE_ROWS = 5_000
 WORDS = 300
 # Tables of fewer rows are split into folds five times.
 SMALL = 1_000
@@ -19,9 +19,9 @@ SMALL = 1_000
 def read_wide(name: str, task: Task) -> Table:
     """A table of choice: see `posterior_tables`."""
     if name == "mnist":
-        return read(name, task, MOST_WIDE_ROWS)
+        return read(name, task, MAX_WIDE_ROWS)
     if name == "mnist_14":
-        return _halved(read("mnist", task, 2 * MOST_WIDE_ROWS))
+        return _halved(read("mnist", task, 2 * MAX_WIDE_ROWS))
     table = read(name, task)
     return _words(table) if name.startswith("text_") else table
 

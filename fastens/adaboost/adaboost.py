@@ -265,7 +265,7 @@ class AdaBoostClassifier(AdditiveVotes):
         validation = given.read(self)
         if validation is None and holds_out(self):
             check_duplicates(self, data)
-            seed = data.comm.gather(drawn_seed(self))[0]
+            seed = data.comm.allgather(drawn_seed(self))[0]
             data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)
         self._restored()

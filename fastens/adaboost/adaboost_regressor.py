@@ -219,7 +219,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         if not self.resample and (self.estimator is None or takes_weights(self.estimator)):
             yield from (learner.fit(weights, None, index) for index in count())
         order = content_order(learner.content(), weights.classes, self._comm)
-        seed = self._comm.gather(drawn_seed(self))[0]
+        seed = self._comm.allgather(drawn_seed(self))[0]
         for index in count():
             yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
 

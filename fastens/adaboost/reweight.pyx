@@ -6,7 +6,7 @@ Rows are processed in blocks of fixed size and sums are integer sums, so results
 from libc.math cimport INFINITY
 
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint8_t, uint16_t
-from fastens.engine.team cimport MAX_THREADS, share_pieces
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 
 
 cdef extern from "adaboost/reweight_loops.h" nogil:
@@ -85,7 +85,7 @@ cdef int64_t _run(Round* over, int32_t n_threads) noexcept nogil:
     """Process all blocks, and return the sum of the weights."""
     cdef int64_t total = 0
     cdef int32_t t
-    share_pieces(_do_block, over, (over.weights.n_rows + BLOCK - 1) // BLOCK, n_threads)
+    dynamic_parallel_for(_do_block, over, (over.weights.n_rows + BLOCK - 1) // BLOCK, n_threads)
     for t in range(MAX_THREADS):
         total += over.total[t]
     return total

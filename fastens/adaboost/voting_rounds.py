@@ -148,7 +148,7 @@ def _voting_rules(model: Any, comm: Comm) -> VotingRules:
         restarts=resample if isinstance(model.restart, str) else bool(model.restart),
         n_iter_no_change=model.n_iter_no_change,
         tol=model.tol,
-        seed=comm.gather(drawn_seed(model))[0] if resample else 0,
+        seed=comm.allgather(drawn_seed(model))[0] if resample else 0,
         n_threads=resolve_n_jobs(model.n_jobs),
     )
 

@@ -51,13 +51,13 @@ _WEIGHT_BITS = 50
 _SUM_BITS = 62
 # Maximum excess of the shift over the largest logarithm. It costs at most 4 of at least 40 bits.
 _SLACK = 3.0
-_MOST_CLASSES = 1 << 16
+_MAX_CLASSES = 1 << 16
 
 
 def class_numbers(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
     """Convert the classes of rows to the 16 bits that kernels read; raise ValueError if there are too many classes."""
-    if n_classes > _MOST_CLASSES:
-        raise ValueError(f"y must hold at most {_MOST_CLASSES} classes; it holds {n_classes}.")
+    if n_classes > _MAX_CLASSES:
+        raise ValueError(f"y must hold at most {_MAX_CLASSES} classes; it holds {n_classes}.")
     return y.astype(np.uint16)
 
 
@@ -94,7 +94,7 @@ class RowWeights:
 
     def _start(self, sample_weight: NDArray[np.float64]) -> None:
         is_whole = not is_any(self._comm, not are_whole(sample_weight))
-        if is_whole and sum(self._comm.gather(float(sample_weight.sum()))) < 2.0**40:
+        if is_whole and sum(self._comm.allgather(float(sample_weight.sum()))) < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
         else:
             self.logs[:] = log(sample_weight)
@@ -422,7 +422,7 @@ def _exp(x: float) -> float:
 
 
 MODELS = "estimators."
-MOST_LEAVES = 1 << 15
+MAX_LEAVES = 1 << 15
 
 # The forest engine sums integer weights exactly if their total stays below 2**40.
 _TREE_BITS = 39
@@ -515,11 +515,11 @@ class Trees:
 
 
 def _limited(rules: TreeRules, n_rows: int) -> TreeRules:
-    """Limit trees that could exceed 16-bit node indices to their best `MOST_LEAVES` leaves."""
+    """Limit trees that could exceed 16-bit node indices to their best `MAX_LEAVES` leaves."""
     depth = rules.max_depth or n_rows
-    if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MOST_LEAVES:
+    if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MAX_LEAVES:
         return rules
-    return replace(rules, max_leaf_nodes=MOST_LEAVES)
+    return replace(rules, max_leaf_nodes=MAX_LEAVES)
 
 
 def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -683,7 +683,7 @@ _HELD_OUT = 24
 _NODE = 48
 _VALUE = 8
 _SEARCHED = 100
-_MOST_LEAVES = 1 << 15
+_MAX_LEAVES = 1 << 15
 
 
 def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
@@ -698,7 +698,7 @@ def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     of_row = _ROW + WEIGHT * shape.is_weighted + _HELD_OUT * (params.get("n_iter_no_change") is not None)
     of_row += (_GROWN * (depth != 1)) if votes else _STEP * k
     of_row += _DRAWN * (bool(params.get("resample")) or not hasattr(model, "algorithm"))
-    n_leaves = min(1 << min(depth or _MOST_LEAVES, 15), n_rows)
+    n_leaves = min(1 << min(depth or _MAX_LEAVES, 15), n_rows)
     trees = 2 * n_leaves * (_NODE + _VALUE * k) * params.get("n_estimators", 1)
     n_bins = min(bins_of(model), n_rows)
     search = n_bins * _SEARCHED * (k + 1) * (resolve_n_jobs(params.get("n_jobs")) + 1)

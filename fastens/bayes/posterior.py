@@ -25,7 +25,7 @@ from fastens.params.rules import one_of, whole
 from fastens.table.columns.numbers import unmasked
 from fastens.table.labels import index_of_labels
 from fastens.table.opening import opening_tables, split_columns
-from fastens.table.parts import present_rows
+from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.spread import in_memory_only
 from fastens.table.training_data import check_weights
 
@@ -103,7 +103,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
     @opening_tables
     def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the weighted sum of `score_samples`, the log probabilities of the rows."""
-        X, y, sample_weight = present_rows(X, y, sample_weight)
+        X, y, sample_weight = drop_zero_weight_rows(X, y, sample_weight)
         found = self.score_samples(X, y)  # type: ignore[attr-defined]
         weight = check_weights(sample_weight, len(found))
         return float(found.sum() if weight is None else (found[weight > 0] * weight[weight > 0]).sum())
@@ -274,7 +274,7 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
         )
     if isinstance(y, str) or isinstance(sample_weight, str):
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
-    X, y, sample_weight = present_rows(X, y, sample_weight)
+    X, y, sample_weight = drop_zero_weight_rows(X, y, sample_weight)
     proba = model.predict_proba(X)
     weights = check_weights(sample_weight, len(proba))
     truth = proba if y is None else _share_of_labels(y, proba.shape, model.classes_)

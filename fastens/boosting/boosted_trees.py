@@ -40,16 +40,16 @@ from fastens.boosting.rules import (
     SPLITS,
     STOPS,
     boosting_rules,
-    check_together,
     draws_splits,
     growth_rules,
     prepared,
     row_sampling,
+    validate_combinations,
 )
 from fastens.engine.grow.growth import GrowthRules
 from fastens.engine.losses.column_losses import ColumnLosses, LeastSquares
 from fastens.engine.losses.losses import Loss
-from fastens.engine.parts import let_go, origin
+from fastens.engine.parts import origin, release
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import on_used_columns
 from fastens.engine.trees.trees import TreeEnsemble
@@ -222,7 +222,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
-        check_together(self)
+        validate_combinations(self)
 
     @property
     def _stopping(self) -> EarlyStopping:
@@ -247,7 +247,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if not (splits or self._options("boosting") is not None or any(draws) or self._columns_of_statistics()[1]):
             return 0
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return int(self._comm.gather(seed)[0])
+        return int(self._comm.allgather(seed)[0])
 
     def _split(
         self, data: TrainingData, given: GivenValidation, groups: Any
@@ -284,11 +284,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         found = prepared(self, training, rules, earlier)
         is_read_again = self._stopping.refit or rules.linear_l2 is not None
         if not is_read_again and (validation is None or origin(validation.X) is not origin(training.X)):
-            let_go(training.X)
+            release(training.X)
         rounds = found.rounds(self, rules)
         if validation is not None:
             if not is_read_again:
-                let_go(validation.X)
+                release(validation.X)
             self._measure_validation(rounds, self._apply_statistics(validation))
         return rounds
 

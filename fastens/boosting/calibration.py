@@ -25,7 +25,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import levels_of
 from fastens.params.rules import one_of
 from fastens.table.columns.numbers import unmasked
-from fastens.table.parts import present_rows
+from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.training_data import check_same_rows, check_weights, weights_to_count
 
 Array = NDArray[np.float64]
@@ -112,8 +112,8 @@ class SetCalibration:
 def _present(X: Any, y: Any, sample_weight: Any, init_score: Any) -> tuple[Any, Any, Any, Any]:
     """Return the rows without those of weight 0."""
     if init_score is not None:
-        init_score, *_ = present_rows(unmasked(init_score, "init_score"), y, sample_weight)
-    return *present_rows(X, y, sample_weight), init_score
+        init_score, *_ = drop_zero_weight_rows(unmasked(init_score, "init_score"), y, sample_weight)
+    return *drop_zero_weight_rows(X, y, sample_weight), init_score
 
 
 def _counted(model: Any, sample_weight: Any, n_rows: int) -> Array | None:

@@ -85,7 +85,7 @@ class RoundWatch:
         """End the progress reports of the fit."""
         self._tasks.end()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release the rows and leave the model unchanged, because callbacks may keep a `CallbackEnv` after the fit."""
         self._run, self._callbacks = None, ()
 
@@ -145,7 +145,7 @@ def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
                 yield watch if watch.is_needed else None
                 watch.finish()
             finally:
-                watch.let_go()
+                watch.release()
     finally:
         tear_down_callbacks(model)
 
@@ -156,7 +156,7 @@ _RESERVE = 0.03
 _PROBE, _PROBE_SHARE = 10, 0.1
 # If there is not enough time for all rounds, the learning rate is raised, up to a maximum, so that rounds times rate
 # reaches the value of 100 rounds at 0.1.
-_ENOUGH, _MOST_RATE = 10.0, 0.2
+_ENOUGH, _MAX_RATE = 10.0, 0.2
 
 
 def fold_rows(
@@ -323,8 +323,8 @@ class FoldedFit:
         seconds = (time.monotonic() - started) / max(rounds.n_rounds, 1)
         rounds.rules = replace(rounds.rules, n_rounds=n_rounds)
         possible = min(max(end - time.monotonic(), 0.0) / max(seconds, 1e-9), n_rounds)
-        possible = min(self._model._comm.gather(possible))  # all ranks must choose the same rate
-        rate = min(_MOST_RATE, _ENOUGH / max(possible, 1.0))
+        possible = min(self._model._comm.allgather(possible))  # all ranks must choose the same rate
+        rate = min(_MAX_RATE, _ENOUGH / max(possible, 1.0))
         if possible >= n_rounds or rate <= self._rules.learning_rate:
             return rounds
         self._rules = replace(self._rules, learning_rate=rate)

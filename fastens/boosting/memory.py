@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fastens.boosting.fit_arguments import holds_out
-from fastens.boosting.rules import FEWEST_ROWS, row_sampling
-from fastens.engine.bins.binned import MOST_COLUMNS, record_stride
+from fastens.boosting.rules import MIN_ROWS, row_sampling
+from fastens.engine.bins.binned import MAX_COLUMNS, record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.grow.near_columns import near_bytes
 from fastens.engine.threads import resolve_n_jobs
@@ -30,7 +30,7 @@ _CELL = 32
 _BYTE_CELLS = 264
 _NODE = 160
 # Maximum bytes of all cached histograms of sparse tables; at least four histograms are cached.
-_MOST_STORED = 1 << 30
+_MAX_STORED = 1 << 30
 
 
 def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
@@ -52,14 +52,14 @@ def boosting_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     n_folds = model._stopping.folds or 1
     if n_folds > 1:
         of_row += shape.n_columns * code + _HELD_OUT  # each fold has a copy of its bin codes
-    n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // (model.min_samples_leaf or FEWEST_ROWS)))
+    n_leaves = min(model.max_leaf_nodes or 1 << 16, max(1, n_rows // (model.min_samples_leaf or MIN_ROWS)))
     kept = _kept_nodes(model.max_bins, n_rows, n_leaves)
     cells = shape.n_columns * (_BYTE_CELLS if code == 1 else min(model.max_bins, n_rows) + 2)
     histograms = _CELL * cells * k * (kept + resolve_n_jobs(model.n_jobs))
     if (n_codes := shape.stored_codes()) is not None:
         cells = min(cells, n_codes + 3 * shape.n_columns)
         kept = min(kept, 4 * n_codes // cells + 2)  # see CELLS_PER_KEPT in grow.pyx
-        most = max(_MOST_STORED, 4 * _CELL * cells * k)
+        most = max(_MAX_STORED, 4 * _CELL * cells * k)
         histograms = min(_CELL * cells * k * kept, most) + _CELL * cells * k * resolve_n_jobs(model.n_jobs)
     trees = n_folds * _NODE * model.n_estimators * n_leaves * (1 if jointly else k)
     return needs_of(shape, model, n_rows * of_row + histograms, (codes, files), trees)
@@ -71,7 +71,7 @@ def _codes_in_memory(shape: TableShape, code: int, n_workers: int) -> int:
     If all columns would use too much memory, only some are held, for each tree that grows at the same time.
     """
     columns, record = shape.n_columns * code, record_stride(shape.n_columns * code + _PAYLOAD)
-    if shape.n_rows * columns > MOST_COLUMNS:
+    if shape.n_rows * columns > MAX_COLUMNS:
         columns = n_workers * near_bytes(record)
     return shape.n_rows * (columns + record)
 

@@ -29,7 +29,7 @@ from fastens.table.training_data import check_same_rows, check_weights, weights_
 Array = NDArray[np.float64]
 
 # Sums of gains, 2**relevance, must not overflow.
-MOST_RELEVANCE = 64.0
+MAX_RELEVANCE = 64.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class RelevanceLabels:
             first, _ = first_row(comm, len(self.group))
             return query + first
         own = _sorted(_labels(self.qid))[0]
-        labels, places = _sorted(np.concatenate(comm.gather(own)))
+        labels, places = _sorted(np.concatenate(comm.allgather(own)))
         is_shared = np.bincount(places) > 1
         if is_shared.any():
             first_shared = labels[is_shared][:1].tolist()[0]
@@ -128,9 +128,9 @@ def _numbers(relevance: NDArray[Any]) -> Array:
         raise ValueError(f"y must hold real numbers; it holds {relevance.dtype}.")
     if not np.isfinite(found).all():
         raise ValueError("Input y contains " + ("NaN." if np.isnan(found).any() else "infinity."))
-    if found.size and (found.min() < 0 or found.max() > MOST_RELEVANCE):
+    if found.size and (found.min() < 0 or found.max() > MAX_RELEVANCE):
         raise ValueError(
-            f"y must hold relevances from 0 to {MOST_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
+            f"y must hold relevances from 0 to {MAX_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
         )
     return found
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.boosting.row_sampling import OutOfBag, RowSample, RowSampler, RowSampling
-from fastens.engine.bins.binned import MOST_COLUMNS, pages_held
+from fastens.engine.bins.binned import MAX_COLUMNS, pages_held
 from fastens.engine.bins.sparse_binned import (
     AnyCodes,
     AnyMatrix,
@@ -108,7 +108,7 @@ def on_grid(values: Array, grid: float | None) -> Array:
     return values if grid is None else np.rint(values / grid) * grid
 
 
-class ConstantLeaves:
+class OutputTrees:
     """One tree per output, with a constant in every leaf."""
 
     ensemble_type: ClassVar[type[TreeEnsemble]] = TreeEnsemble
@@ -145,7 +145,7 @@ class ConstantLeaves:
             n_threads=problem.n_threads,
         )
 
-    def on_one_thread(self, matrix: AnyMatrix) -> ConstantLeaves:
+    def on_one_thread(self, matrix: AnyMatrix) -> OutputTrees:
         """Return a copy for one of several threads, with its own view of the rows."""
         worker = copy(self)
         worker.problem = self.problem._replace(matrix=matrix, n_threads=1)
@@ -222,7 +222,7 @@ class ConstantLeaves:
         add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads, table.pages)
 
 
-class JointLeaves(ConstantLeaves):
+class JointOutputTrees(OutputTrees):
     """One tree with a value for each output in every leaf, whose splits minimise the sum of the losses."""
 
     grow_apart = False
@@ -251,7 +251,7 @@ class JointLeaves(ConstantLeaves):
         raw += tree.value.T[:, leaves_of_rows(table.codes, tree, self.problem.n_threads, table.pages)]
 
 
-class LinearModels(ConstantLeaves):
+class LinearModels(OutputTrees):
     """One tree per output, with a linear model in every leaf.
 
     Splits are chosen as for constant leaves, and leaf values are kept. In addition, a ridge regression of the
@@ -335,7 +335,7 @@ def damping(loss: Loss, steps: Array) -> Array:
 
 # Numbers of bin codes. Below the first, dispatching trees to threads takes longer than growing them; from the second
 # on, parallelism within a tree is efficient as well.
-_LEAST_CODES = 1 << 15
+_MIN_CODES = 1 << 15
 _ENOUGH_FOR_ONE_TREE = 1 << 20
 # Number of rows whose histogram costs as much as the split search of a node.
 _ROWS_PER_SEARCH = 1 << 12
@@ -344,10 +344,10 @@ _ROWS_PER_SEARCH = 1 << 12
 class SideBySide:
     """A thread pool that grows the trees of a round in parallel, one tree per output."""
 
-    def __init__(self, leaves: ConstantLeaves) -> None:
+    def __init__(self, leaves: OutputTrees) -> None:
         self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
         self._n_workers = min(leaves.problem.n_threads, n_trees)
-        self._free: SimpleQueue[ConstantLeaves] = SimpleQueue()
+        self._free: SimpleQueue[OutputTrees] = SimpleQueue()
         for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
             self._free.put(leaves.on_one_thread(own))
         # True if the kernels keep their own threads, which grow the trees that do not divide evenly among the workers.
@@ -356,14 +356,14 @@ class SideBySide:
         self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
 
     @classmethod
-    def of(cls, leaves: ConstantLeaves) -> SideBySide | None:
+    def of(cls, leaves: OutputTrees) -> SideBySide | None:
         """Return a thread pool, or None if parallelism within each tree is faster."""
         problem, n_trees = leaves.problem, leaves.n_trees
         # Residuals of renewed leaves depend on the outputs before, and ranks exchange one tree after another.
         if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
         n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
-        if min(n_threads, n_trees) == 1 or n_codes < _LEAST_CODES:
+        if min(n_threads, n_trees) == 1 or n_codes < _MIN_CODES:
             return None
         return cls(leaves) if n_trees >= n_threads or n_codes < _ENOUGH_FOR_ONE_TREE else None
 
@@ -538,14 +538,14 @@ class Rounds:
         """Return the binned rows; linear leaves and distributed fits need the dense layout."""
         if data.comm.size == 1 and self.rules.linear_l2 is None and stays_sparse(data.X):
             return sparse_matrix(self.binning, data.X, self.rules.n_threads)
-        return self.binning.transform(data.X, self.rules.n_threads, MOST_COLUMNS)
+        return self.binning.transform(data.X, self.rules.n_threads, MAX_COLUMNS)
 
     def _codes(self, X: Any) -> AnyCodes:
         if self.rules.linear_l2 is not None:
             return self.binning.codes(X, self.rules.n_threads)
         return codes_of(self.binning, X, self.rules.n_threads)
 
-    def _new_leaves(self, data: TrainingData, growth: GrowthRules) -> ConstantLeaves:
+    def _new_leaves(self, data: TrainingData, growth: GrowthRules) -> OutputTrees:
         loss, rules = self.loss, self.rules
         matrix = replace(self._binned(data), comm=data.comm)
         constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)
@@ -553,7 +553,7 @@ class Rounds:
         problem = Problem(matrix, loss, *weights, constant_hessian, self._grid, rules.n_threads)
         if rules.linear_l2 is not None:
             return LinearModels(problem, growth, data.X, rules.linear_l2)
-        return (JointLeaves if rules.jointly else ConstantLeaves)(problem, growth)
+        return (JointOutputTrees if rules.jointly else OutputTrees)(problem, growth)
 
     # Evaluation --------------------------------------------------
 

@@ -157,7 +157,7 @@ class RowSampler:
         if not is_any(self._comm, len(rows) > 0):
             # If no row was drawn, the row with the smallest random number is used, with a factor of 1.
             factors = None if factors is None else np.ones(len(draws))
-            lowest = self._comm.gather(float(draws.min(initial=1.0)))
+            lowest = self._comm.allgather(float(draws.min(initial=1.0)))
             if lowest.index(min(lowest)) == self._comm.rank:
                 rows = np.array([np.argmin(draws)], dtype=np.uint32)
         return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))

@@ -27,7 +27,7 @@ from fastens.tree_model.tree_model import column_chances, monotone_columns, path
 # These defaults were tuned jointly, see docs/defaults.md. If the noise can be estimated, pruning replaces a large
 # minimum leaf size, except that linear models need leaves with many rows.
 SPLIT_PENALTY = 3.0
-FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
+MIN_ROWS, DEFAULT_MIN_SAMPLES_NO_NOISE = 5, 20
 ROWS_IN_TAIL = 2.0  # rows expected beyond a quantile in a leaf; 20 rows in total for levels 0.1 and 0.9
 # The second pruning level of `choose_pruning`, which suits noise-free targets.
 LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
@@ -97,7 +97,7 @@ def fewest_rows(model: Any) -> int:
     """Return the minimum number of rows in a leaf."""
     if model.min_samples_leaf is not None:
         return model.min_samples_leaf
-    return FEWEST_ROWS if _prunes_by_noise(model) else FEWEST_ROWS_OTHERWISE
+    return MIN_ROWS if _prunes_by_noise(model) else DEFAULT_MIN_SAMPLES_NO_NOISE
 
 
 def _prunes_by_noise(model: Any) -> bool:
@@ -162,7 +162,7 @@ def _check_called_after(callbacks: Iterable[Any]) -> None:
             )
 
 
-def check_together(model: Any) -> None:
+def validate_combinations(model: Any) -> None:
     """Raise ValueError for parameters that exclude each other."""
     _check_called_after(model.callbacks or ())
     if model._options("growth").split_criterion == "squared_error" and (

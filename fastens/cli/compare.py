@@ -29,7 +29,7 @@ from fastens.cli.table.columns import CommandError
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_table, writing
 from fastens.cli.table.task import Task, add_task_options, read_task
 
-STACK, FEWEST_MEMBERS = "stack of these", 2
+STACK, MIN_MEMBERS = "stack of these", 2
 DESCRIPTION = """Cross-validate kinds of models on a table, all on the same folds, and rank them.
 Without a table it uses a real one that comes with scikit-learn."""
 
@@ -112,7 +112,7 @@ def _compare(
         if not options.stack:
             return
         members = {entry.name: models[entry.name] for entry in entries[1:] if entry.scores}
-        if len(members) < FEWEST_MEMBERS:
+        if len(members) < MIN_MEMBERS:
             entries.append(Entry(STACK, failure=f"{len(members)} of the models can do the table, and it needs two"))
         else:
             entries.append(cross_validate(STACK, _stack(members, task, options), task, folds, partial(advance, STACK)))
@@ -166,7 +166,7 @@ def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
     for name in wanted:
         if name not in known:
             raise CommandError(f"--models: no {name!r} for {task.card.task}; there are {', '.join(known)}")
-    if options.stack and len(wanted) < FEWEST_MEMBERS:
+    if options.stack and len(wanted) < MIN_MEMBERS:
         raise CommandError(f"--stack needs at least two models; got {', '.join(wanted)}")
     return {name: _make(known[name], options) for name in wanted}
 

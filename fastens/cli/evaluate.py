@@ -21,7 +21,7 @@ from fastens.cli.table.target import CLASSIFICATION, required, target_values, we
 from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
 
 # The maximum numbers of groups and of time periods whose scores are shown.
-MOST_PARTS = (10, 5)
+MAX_PARTS = (10, 5)
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
             report, "Scores by rows", [(name, np.flatnonzero(rows)) for name, rows in parts.items()], predicted, truth
         )
     if order is not None:
-        _by_part(report, f"Scores by {order.name!r}", order.parts(MOST_PARTS[order.is_time]), predicted, truth)
+        _by_part(report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth)
     report.notes([*unfit, *notes, *area_notes(truth)])
     report.warnings(score_warnings(scores))
 

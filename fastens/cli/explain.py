@@ -24,7 +24,7 @@ from fastens.cli.table.tables import add_overwrite, check_output, output_format,
 
 DEFAULT_OUTPUT = "report.html"
 # The time budget in seconds for the table of contributions, and the minimum number of its rows.
-SECONDS, FEWEST_ROWS = 15.0, 20
+SECONDS, MIN_ROWS = 15.0, 20
 # A temporary column with the row numbers, while rows are left out; column names in files cannot contain NUL.
 _PLACE = "\0row"
 DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _rows_to_explain(model: Any, X: pa.Table, most: int | None) -> NDArray[np.intp]:
     """Return rows for the table of contributions, evenly spaced if not all are wanted or affordable."""
-    most = max(FEWEST_ROWS, affordable_rows(model, X, SECONDS)) if most is None else most
+    most = max(MIN_ROWS, affordable_rows(model, X, SECONDS)) if most is None else most
     return np.arange(0, X.num_rows, -(-X.num_rows // most))
 
 

@@ -56,8 +56,8 @@ from fastens.table.training_data import IMPORTANCE, WEIGHT_TYPE, warn_of_duplica
 Array = NDArray[np.float64]
 
 N_FOLDS = 5
-# Number of significant binary digits of an error; predictions of more steps than _MOST_STEPS are not rounded.
-_DIGITS, _MOST_STEPS = 30, 2.0**52
+# Number of significant binary digits of an error; predictions of more steps than _MAX_STEPS are not rounded.
+_DIGITS, _MAX_STEPS = 30, 2.0**52
 _COLUMN = "conformalregressor_prediction"
 
 
@@ -100,7 +100,7 @@ def without_last_digits(predicted: Array, y: Array) -> Array:
     largest = np.nanmax(np.abs(y[:, None] - predicted))
     step = np.ldexp(float(largest > 0), int(np.frexp(largest)[1]) - _DIGITS)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(np.abs(predicted) < step * _MOST_STEPS, np.rint(predicted / step) * step, predicted)
+        return np.where(np.abs(predicted) < step * _MAX_STEPS, np.rint(predicted / step) * step, predicted)
 
 
 def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> Array:

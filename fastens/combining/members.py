@@ -105,7 +105,7 @@ def _forests(is_classification: bool) -> list[tuple[str, Any]]:
 # Bytes per row: its index, target, weight and hash; and its index in a fold.
 _ROW = 80
 _FOLD = 8
-_MOST_FOLDS = 10
+_MAX_FOLDS = 10
 # Bytes per response of a member: for the folds, summed up, and as columns.
 _RESPONSE = 32
 # Number of simultaneous copies of a table whose rows are taken: folds, bags of folds, and tables with added columns.
@@ -185,7 +185,7 @@ def n_folds_of(cv: Any) -> int:
         return int(cv)
     if hasattr(cv, "__len__") and not isinstance(cv, str):
         return len(cv)
-    return int(getattr(cv, "n_splits", _MOST_FOLDS))
+    return int(getattr(cv, "n_splits", _MAX_FOLDS))
 
 
 def responses_of(model: Any, shape: TableShape) -> int:

@@ -21,13 +21,13 @@ from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
 Array = NDArray[np.float64]
 
 # Probabilities are clipped to this distance from 0 and 1.
-_LEAST_PROBABILITY = 1e-7
+_MIN_PROBABILITY = 1e-7
 # Tolerance for sums of probabilities, which may have been rounded to float32.
 _SUM_TOLERANCE = 1e-4
 # Infinite values are replaced by this number, whose square is finite.
 _LARGEST = 1e100
 # Newton's method is used up to this number of coefficients.
-_MOST_FOR_NEWTON = 300
+_MAX_FOR_NEWTON = 300
 
 
 class _Columns(BaseFastens):
@@ -63,7 +63,7 @@ class _Columns(BaseFastens):
         Z = X.astype(np.float64)
         np.clip(Z, -_LARGEST, _LARGEST, out=Z)
         share = Z[:, self.is_probability_]
-        clipped = np.clip(share, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        clipped = np.clip(share, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
         Z[:, self.is_probability_] = log(clipped) if self.is_of_members_ else logit(clipped)
         return Z
 
@@ -150,7 +150,7 @@ class LogisticStacker(BaseClassifier, _Columns):
             self.coef_, self.intercept_ = np.zeros((1, Z.shape[1])), np.zeros(1)
             return self
         n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        solver = "newton-cholesky" if n_outputs * (Z.shape[1] + 1) <= _MOST_FOR_NEWTON else "lbfgs"
+        solver = "newton-cholesky" if n_outputs * (Z.shape[1] + 1) <= _MAX_FOR_NEWTON else "lbfgs"
         model = LogisticRegression(C=self.C, solver=solver, tol=1e-6, max_iter=1000)
         model.fit(Z, data.y, sample_weight=weight)
         self.coef_, self.intercept_ = model.coef_, model.intercept_

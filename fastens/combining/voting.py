@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 # Lower bound of predicted probabilities: a probability of 0 for the observed class would make every likelihood 0.
 _LEAST = 1e-15
-_MOST_STEPS = 1000
+_MAX_STEPS = 1000
 _STEP_TOLERANCE = 1e-9
 _SELECTION_ROUNDS = 50
 
@@ -99,7 +99,7 @@ def likelihood_weights(data: OutOfFold) -> Array:
 def _mixture(density: Array, weight: Array) -> Array:
     """Return mixture weights by expectation maximisation; the problem is concave, so the optimum is unique."""
     share = np.full(len(density), 1 / len(density))
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         joint = share[:, None] * density
         fresh = (joint / joint.sum(axis=0)) @ weight / weight.sum()
         moved, share = np.abs(fresh - share).max(), fresh

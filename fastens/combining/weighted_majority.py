@@ -30,7 +30,7 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, one_of, real
 from fastens.rollback import keeps_model
 from fastens.table.labels import check_classes, read_classes
-from fastens.table.parts import present_rows, take_columns
+from fastens.table.parts import drop_zero_weight_rows, take_columns
 from fastens.table.training_data import IMPORTANCE, check_weights
 
 Array = NDArray[np.float64]
@@ -183,7 +183,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             return self._first_batch(X, y, classes, sample_weight)
         if classes is not None:
             check_classes(classes, self.classes_)
-        X, y, sample_weight = present_rows(X, y, sample_weight)
+        X, y, sample_weight = drop_zero_weight_rows(X, y, sample_weight)
         table = self._check_table(X)
         index = self._encode_target(self._read_target(y)).astype(np.intp)
         if len(index) != table.shape[0]:

@@ -4,7 +4,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
-from fastens.engine.team cimport share_pieces
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 cdef enum:
     ROW_BLOCK = 64
@@ -133,7 +133,7 @@ def upper_ends(
         folds.values, folds.upto, folds.starts, folds.n_folds = &values[0], &upto[0], &starts[0], n_folds
         ends = Ends(&folds, &centers[0, 0], &scales[0, 0], needed, work, size, centers.shape[0], &out[0])
         with nogil:
-            share_pieces(ends_of_block, &ends, (ends.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
+            dynamic_parallel_for(ends_of_block, &ends, (ends.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
     else:
         out[:] = INFINITY
     free(work)

@@ -15,8 +15,14 @@ from distributed import Client, Future, KilledWorker, default_client, futures_of
 from distributed.comm import CommClosedError
 
 from fastens.distributed import dask_worker as remote
+from fastens.distributed.coordinator import (
+    ClusterLostError,
+    TasksCancelledError,
+    WorkerGroup,
+    check_before_reading,
+    run_coordinator,
+)
 from fastens.distributed.dask_table import DaskTable, own_value, split
-from fastens.distributed.leading import ClusterLostError, Crew, TasksCancelledError, check_before_reading, lead
 from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
@@ -32,7 +38,7 @@ def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
     check_before_reading(model, X, given)
     table = X if isinstance(X, DaskTable) else DaskTable(X)
     client, parts = _client_of(table), split(table.table, given)
-    return lead(model, table, parts, given, _Cluster(client, table, parts).crew)
+    return run_coordinator(model, table, parts, given, _Cluster(client, table, parts).crew)
 
 
 def _client_of(table: DaskTable) -> Client:
@@ -60,9 +66,9 @@ class _Cluster:
         self.silent: set[str] = set()  # workers that do not respond
 
     @contextmanager
-    def crew(self, task: FitTask) -> Iterator[Crew]:
+    def crew(self, task: FitTask) -> Iterator[WorkerGroup]:
         """Start a new attempt: send the partitions to the workers and start training."""
-        crew = _DaskCrew(self, (self._name, self._n_attempts), [])
+        crew = _DaskWorkerGroup(self, (self._name, self._n_attempts), [])
         self._n_attempts += 1
         try:
             workers = self._workers()
@@ -126,7 +132,7 @@ class _Cluster:
         held = self.sync(_holders, self.client, list(futures.values())) if futures else {}
         return {number: held.get(key, []) for number, key in enumerate(futures)}
 
-    def _open(self, crew: _DaskCrew, task: FitTask) -> None:
+    def _open(self, crew: _DaskWorkerGroup, task: FitTask) -> None:
         seats = [
             remote.Seat(crew.key, rank, crew.addresses, self.table.patience) for rank in range(len(crew.addresses))
         ]
@@ -140,7 +146,7 @@ class _Cluster:
         for address, answer in silent.items():
             raise RankLostError(f"{address} does not answer: {answer!r}")
 
-    def _close(self, crew: _DaskCrew) -> None:
+    def _close(self, crew: _DaskWorkerGroup) -> None:
         for future in [*crew.futures, *crew.taken.values()]:
             with suppress(Exception):
                 future.cancel()
@@ -150,7 +156,7 @@ class _Cluster:
             calls = [(address, crew.key) for address in crew.addresses if address in there]
             self.on_each(remote.close_session, calls, 5.0)
 
-    def _submit(self, crew: _DaskCrew, owned: Sequence[range]) -> list[Future]:
+    def _submit(self, crew: _DaskWorkerGroup, owned: Sequence[range]) -> list[Future]:
         """Submit tasks that send the partitions to their workers and then train."""
         ranks: list[Any] = []
         taken: dict[Any, Any] = {}
@@ -174,7 +180,7 @@ class _Cluster:
         return futures[: len(ranks)]
 
 
-class _DaskCrew(Crew):
+class _DaskWorkerGroup(WorkerGroup):
     """The workers of one attempt at a fit, one per rank."""
 
     def __init__(self, cluster: _Cluster, key: remote.Key, addresses: list[str]) -> None:

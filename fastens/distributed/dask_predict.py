@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.distributed.dask_table import DaskTable, in_parts, is_collection, partitions, table_of_collection
-from fastens.distributed.rank_fit import are_names, bare, joined
+from fastens.distributed.rank_fit import are_names, joined, unfitted_clone
 from fastens.engine.threads import limited_threads
 from fastens.table.answers import BY_ROW
 from fastens.table.opening import joined_targets
@@ -44,7 +44,7 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
         named = {*names, *(value for value in given.values() if _is_name(value))}
         X = X[[name for name in X.columns if name in named]]  # so that other columns are not read
     parts = partitions(X, by_row)
-    shared = dask.delayed(deepcopy(bare(model)), pure=False, traverse=False)
+    shared = dask.delayed(deepcopy(unfitted_clone(model)), pure=False, traverse=False)
     answer = dask.delayed(_answer, pure=False)
     answers = [answer(shared, method, part.pop("X"), given, part) for part in parts]
     if isinstance(X, list | tuple):

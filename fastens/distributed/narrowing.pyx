@@ -19,7 +19,7 @@ cdef enum How:
 HOW = {"set": SET, "sum": ADD, "max": TAKE_LARGER}
 
 
-def narrowed(arrays):
+def pack_ints(arrays):
     """Encode the integers of arrays as bytes, as offsets from the minimum of each block.
 
     Blocks run along columns, because the numbers of a column have similar magnitudes.
@@ -33,8 +33,8 @@ def narrowed(arrays):
     --------
     >>> import numpy as np
     >>> numbers = 10**12 + np.arange(1024)
-    >>> message, found = narrowed([numbers]), np.zeros(1024, dtype=np.int64)
-    >>> widen(message, [found], "sum")
+    >>> message, found = pack_ints([numbers]), np.zeros(1024, dtype=np.int64)
+    >>> unpack_ints(message, [found], "sum")
     >>> len(message), bool((found == numbers).all())
     (1068, True)
     """
@@ -55,13 +55,13 @@ def narrowed(arrays):
     return message[: size + TAIL]
 
 
-def widen(const uint8_t[::1] message, arrays, how):
-    """Decode the bytes of `narrowed` into arrays of the same shapes.
+def unpack_ints(const uint8_t[::1] message, arrays, how):
+    """Decode the bytes of `pack_ints` into arrays of the same shapes.
 
     Parameters
     ----------
     message : uint8 array
-        Result of `narrowed`.
+        Result of `pack_ints`.
     arrays : list of int64 arrays
         In C order; modified in place.
     how : {"set", "sum", "max"}

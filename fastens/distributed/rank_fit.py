@@ -59,7 +59,7 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
     array([7, 7])
     """
     of_parts = [_array(part[qid] if qid in part else _column(part[table], qid)) for part in parts]
-    of_ranks = comm.gather(np.unique(np.concatenate(of_parts)))
+    of_ranks = comm.allgather(np.unique(np.concatenate(of_parts)))
     labels, first = np.unique(np.concatenate(of_ranks), return_index=True)
     homes = np.repeat(np.arange(comm.size), [len(own) for own in of_ranks])[first]
     goes_to = [homes[np.searchsorted(labels, queries)] for queries in of_parts]
@@ -72,7 +72,7 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
             sent[rank].append({name: _rows(values, ranks == rank) for name, values in part.items()})
     kept = sent[comm.rank]
     sent[comm.rank] = []
-    return [*kept, *(part for received in comm.exchange(sent) for part in received)]
+    return [*kept, *(part for received in comm.alltoall(sent) for part in received)]
 
 
 def _array(values: Any) -> NDArray[Any]:
@@ -209,7 +209,7 @@ def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tupl
 def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
     """Raise ValueError if partitions differ in their columns; warn if one turns numbers into categories."""
     own = [(_number(part), *_columns_of(part[table])) for part in parts if part[table].shape[0]]
-    found = [each for of_rank in comm.gather(own) for each in of_rank]
+    found = [each for of_rank in comm.allgather(own) for each in of_rank]
     known: dict[int, tuple[str, str]] = {}
     for number, columns, kinds in found:
         first, expected = found[0][:2]
@@ -294,7 +294,7 @@ class _OwnParts(TableParts):
 
     _n_passes = 0  # passes left, the last of which drops each partition after reading; 0 keeps all partitions
 
-    def let_go(self, n_passes: int) -> None:
+    def release(self, n_passes: int) -> None:
         """Drop the partitions during the last of the next `n_passes` passes."""
         self._n_passes = n_passes
 
@@ -343,7 +343,7 @@ class _Relay:
         question = "callbacks", replace(env, params={}, _model=None)
         while True:
             answer = self._watcher.ask(*question) if self._comm.rank == 0 else None
-            answer = self._comm.gather(answer)[0]
+            answer = self._comm.allgather(answer)[0]
             if isinstance(answer, BaseException):
                 raise answer
             if answer != "model":
@@ -358,7 +358,7 @@ def fitted_state(model: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(model).items() if name not in own}
 
 
-def bare(model: Any) -> Any:
+def unfitted_clone(model: Any) -> Any:
     """Return a copy of the estimator to send to ranks, without functions that are called after rounds."""
     bare = copy(model)
     for name in ("_on_round", "_skl_callbacks"):

@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from fastens.distributed.leading import ClusterLostError, Crew, check_before_reading, lead
+from fastens.distributed.coordinator import ClusterLostError, WorkerGroup, check_before_reading, run_coordinator
 from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
@@ -31,7 +31,7 @@ def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
     check_before_reading(model, X, given)
     table = X if isinstance(X, RayTable) else RayTable(X)
     parts = split_on_ray(table.table, given)
-    return lead(model, table, parts, given, lambda task: _crew(table, parts, task))
+    return run_coordinator(model, table, parts, given, lambda task: _crew(table, parts, task))
 
 
 # The workers --------------------------------------------------
@@ -84,7 +84,7 @@ def _touch(*values: Any) -> None:
 
 
 @contextmanager
-def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Crew]:
+def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]:
     """Start the actors of a new attempt, load their partitions and start training."""
     # Partitions, including those of a lost node, must be computed before actors reserve the CPUs that this needs.
     _get([_touch.remote(*part.values()) for found in parts.values() for part in found])
@@ -100,7 +100,9 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Crew]:
         _get([_call(actor, "sit", rank, actors) for rank, actor in enumerate(actors)], table.patience)
         _load(actors, owned, parts, table.patience)
         n_threads = max(1, int(n_cpus))
-        yield _RayCrew(actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience)
+        yield _RayWorkerGroup(
+            actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience
+        )
     except Exception as error:
         if isinstance(error, ClusterLostError) or _cluster() == cluster:
             raise
@@ -167,7 +169,7 @@ def _load(actors: Sequence[Any], owned: Sequence[range], parts: Parts, patience:
         _get(arrived)
 
 
-class _RayCrew(Crew):
+class _RayWorkerGroup(WorkerGroup):
     """The actors of one attempt at a fit, one per rank."""
 
     def __init__(self, actors: Sequence[Any], runs: Sequence[Any], patience: float) -> None:

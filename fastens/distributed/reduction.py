@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.distributed.narrowing import narrowed, widen
+from fastens.distributed.narrowing import pack_ints, unpack_ints
 from fastens.engine.comm import Comm
 
 Numbers = NDArray[np.int64]
@@ -65,18 +65,18 @@ class RanksComm(Comm):
         self.sums_travel = self.size == 2
         self.n_exchanges = self.n_bytes = self._n_travelling = 0
 
-    def sum(self, *arrays: Numbers) -> None:
+    def allreduce_sum(self, *arrays: Numbers) -> None:
         """Sum arrays over the ranks, in place."""
         self._reduce("sum", arrays)
 
-    def begin_sum(self, *arrays: Numbers) -> Callable[[], None]:
+    def begin_allreduce_sum(self, *arrays: Numbers) -> Callable[[], None]:
         """Start summing arrays over the ranks; return a function that waits for the sums.
 
         The returned functions must be called in the order of the calls of this method. With two ranks, a sum is one
         message each way, which is sent in the background. With more ranks, the sums are computed at the end.
         """
         if not self.sums_travel:
-            return super().begin_sum(*arrays)
+            return super().begin_allreduce_sum(*arrays)
         self.n_exchanges += 1
         self._n_travelling += 1
         partner, tag = 1 - self.rank, (self.n_exchanges, 1)
@@ -90,11 +90,11 @@ class RanksComm(Comm):
 
         return finish
 
-    def max(self, *arrays: Numbers) -> None:
+    def allreduce_max(self, *arrays: Numbers) -> None:
         """Replace arrays by their elementwise maxima over the ranks."""
         self._reduce("max", arrays)
 
-    def gather(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         """Return the values of all ranks in rank order; values can be any picklable objects."""
         if self.size == 1:
             return [value]
@@ -108,7 +108,7 @@ class RanksComm(Comm):
         found = dict(own)
         return [value if rank == self.rank else pickle.loads(found[rank]) for rank in range(self.size)]
 
-    def exchange(self, values: list[Any]) -> list[Any]:
+    def alltoall(self, values: list[Any]) -> list[Any]:
         """Send one value to each rank; return the values that the ranks have sent here, in rank order."""
         found = list(values)
         others = [rank for rank in range(self.size) if rank != self.rank]
@@ -240,12 +240,12 @@ class RanksComm(Comm):
         return self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
 
     def _written(self, arrays: Sequence[Numbers]) -> NDArray[Any]:
-        """Return a narrowed copy of arrays to send, which later changes of the arrays do not affect."""
-        return narrowed(arrays)
+        """Return a pack_ints copy of arrays to send, which later changes of the arrays do not affect."""
+        return pack_ints(arrays)
 
     def _take(self, message: NDArray[Any], arrays: Sequence[Numbers], how: str) -> None:
         """Combine arrays with the content of a message, in place."""
-        widen(message, arrays, how)
+        unpack_ints(message, arrays, how)
 
 
 # Seconds between checks of the deadline while no message arrives.
@@ -311,7 +311,7 @@ _AWAKE = 1e-3
 _HEAD = struct.Struct("<qq?q")
 # The maximum number of bytes of a message that is read into a reusable buffer, because allocation costs more than the
 # read.
-_MOST_KEPT = 1 << 22
+_MAX_KEPT = 1 << 22
 # True if one call can send several buffers; Windows does not support this.
 _GATHERS = hasattr(socket.socket, "sendmsg")
 # Yields the core to other threads that wait for it.
@@ -394,9 +394,9 @@ class Sockets:
 
         Unsent messages are sent meanwhile, because other ranks may wait for them.
         """
-        if len(self._room) < n_bytes <= _MOST_KEPT:
+        if len(self._room) < n_bytes <= _MAX_KEPT:
             self._room = memoryview(bytearray(n_bytes))
-        left = found = self._room[:n_bytes] if n_bytes <= _MOST_KEPT else memoryview(bytearray(n_bytes))
+        left = found = self._room[:n_bytes] if n_bytes <= _MAX_KEPT else memoryview(bytearray(n_bytes))
         since = time.perf_counter()
         while left:
             try:

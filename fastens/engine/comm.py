@@ -33,34 +33,34 @@ class Comm:
     size : int
         Number of ranks.
     sums_travel : bool
-        True if ranks can do other work between `begin_sum` and its result.
+        True if ranks can do other work between `begin_allreduce_sum` and its result.
     """
 
     rank: int = 0
     size: int = 1
     sums_travel: bool = False
 
-    def sum(self, *arrays: NDArray[np.int64]) -> None:
+    def allreduce_sum(self, *arrays: NDArray[np.int64]) -> None:
         """Sum arrays over all ranks in place (allreduce)."""
 
-    def begin_sum(self, *arrays: NDArray[np.int64]) -> Callable[[], None]:
+    def begin_allreduce_sum(self, *arrays: NDArray[np.int64]) -> Callable[[], None]:
         """Start a sum over all ranks and return a function that waits for it; wait in the order of the starts."""
-        return partial(self.sum, *arrays)
+        return partial(self.allreduce_sum, *arrays)
 
-    def max(self, *arrays: NDArray[np.int64]) -> None:
+    def allreduce_max(self, *arrays: NDArray[np.int64]) -> None:
         """Replace arrays by their elementwise maxima over all ranks."""
 
-    def gather(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         """Return the values of all ranks, ordered by rank (allgather). Values can be any picklable objects."""
         return [value]
 
-    def exchange(self, values: list[Any]) -> list[Any]:
+    def alltoall(self, values: list[Any]) -> list[Any]:
         """Send one value to each rank; return the values that the ranks sent to this one, ordered by rank.
 
         This implementation gathers all values on all ranks; communicators with point-to-point messages send each value
         only to its rank.
         """
-        return [of_rank[self.rank] for of_rank in self.gather(values)]
+        return [of_rank[self.rank] for of_rank in self.allgather(values)]
 
 
 LOCAL = Comm()
@@ -68,7 +68,7 @@ LOCAL = Comm()
 
 def sum_over(comm: Comm, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the sums of an array over all ranks; the array may be overwritten."""
-    comm.sum(numbers)
+    comm.allreduce_sum(numbers)
     return numbers
 
 
@@ -87,7 +87,7 @@ def sum_ints(comm: Comm, *numbers: int) -> list[int]:
         for place in range(_N_LIMBS - 1):
             own[place] = (number >> place * _LIMB_BITS) & ((1 << _LIMB_BITS) - 1)
         own[-1] = number >> (_N_LIMBS - 1) * _LIMB_BITS
-    comm.sum(limbs)
+    comm.allreduce_sum(limbs)
     return [sum(limb << place * _LIMB_BITS for place, limb in enumerate(own)) for own in limbs.tolist()]
 
 
@@ -102,7 +102,7 @@ def max_floats(comm: Comm, *numbers: float) -> list[float]:
     if comm.size == 1:
         return list(numbers)
     keys = ordered_bits(np.array(numbers, dtype=np.float64))
-    comm.max(keys)
+    comm.allreduce_max(keys)
     found: list[float] = floats_of_bits(keys).tolist()
     return found
 
@@ -112,13 +112,13 @@ def is_any(comm: Comm, answer: bool) -> bool:
     if comm.size == 1:
         return answer
     votes = np.array([answer], dtype=np.int64)
-    comm.max(votes)
+    comm.allreduce_max(votes)
     return bool(votes[0])
 
 
 def first_row(comm: Comm, n_rows: int) -> tuple[int, int]:
     """Return the index of this rank's first row in the whole table, and the total number of rows."""
-    sizes = comm.gather(n_rows)
+    sizes = comm.allgather(n_rows)
     return sum(sizes[: comm.rank]), sum(sizes)
 
 
@@ -132,7 +132,7 @@ def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArra
     [array([0, 2]), array([1, 3])]
     """
     first, _ = first_row(comm, n_rows)
-    chosen = comm.gather(numbers if comm.rank == 0 else None)[0]
+    chosen = comm.allgather(numbers if comm.rank == 0 else None)[0]
     return [np.sort(part[(part >= first) & (part < first + n_rows)]) - first for part in chosen]
 
 
@@ -140,7 +140,7 @@ def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
     """Return the arrays of all ranks, concatenated; None stays None and must be None on every rank."""
     if comm.size == 1:
         return list(arrays)
-    parts = zip(*comm.gather(list(arrays)), strict=True)
+    parts = zip(*comm.allgather(list(arrays)), strict=True)
     return [None if own[0] is None else np.concatenate(own, axis=axis) for own in parts]
 
 
@@ -160,13 +160,13 @@ def of_whole(comm: Comm, function: Callable[..., Any], *arrays: Any) -> Any:
     return function(*gathered(comm, arrays, axis=-1))[..., first : first + n_rows]
 
 
-def in_turn(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.float64]], None]) -> NDArray[np.float64]:
+def chain_sum(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.float64]], None]) -> NDArray[np.float64]:
     """Let the ranks add their rows to `sums` one after another, so that floats are added in table order.
 
     Examples
     --------
     >>> import numpy as np
-    >>> in_turn(LOCAL, np.zeros(2), lambda sums: np.add.at(sums, [0, 1, 1], 0.5))
+    >>> chain_sum(LOCAL, np.zeros(2), lambda sums: np.add.at(sums, [0, 1, 1], 0.5))
     array([0.5, 1. ])
     """
 
@@ -174,13 +174,13 @@ def in_turn(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.flo
         add(sums)
         return sums
 
-    found = relayed(comm, sums, added)
+    found = chain_reduce(comm, sums, added)
     if found is not sums:
         sums[...] = found
     return sums
 
 
-def relayed(comm: Comm, state: T, change: Callable[[T], T]) -> T:
+def chain_reduce(comm: Comm, state: T, change: Callable[[T], T]) -> T:
     """Pass a picklable state from rank to rank, let each rank change it, and return the final state on all ranks.
 
     Examples
@@ -192,7 +192,7 @@ def relayed(comm: Comm, state: T, change: Callable[[T], T]) -> T:
         if comm.rank == turn:
             state = change(state)
         if comm.size > 1:
-            state = comm.gather(state if comm.rank == turn else None)[turn]
+            state = comm.allgather(state if comm.rank == turn else None)[turn]
     return state
 
 
@@ -206,7 +206,7 @@ def counted(comm: Comm, sums: NDArray[Any], add: Callable[[Any], None]) -> Any:
     array([1, 2])
     """
     if sums.dtype.kind == "f":
-        return in_turn(comm, sums, add)
+        return chain_sum(comm, sums, add)
     add(sums)
     return sum_over(comm, sums)
 
@@ -247,7 +247,7 @@ class CommPool:
     >>> from fastens.engine.comm import CommPool
     >>> def add(comm, number):
     ...     total = np.array([number])
-    ...     comm.sum(total)
+    ...     comm.allreduce_sum(total)
     ...     return int(total[0])
     >>> CommPool(LOCAL, n_threads=1).run(add, [3, 4])
     [3, 4]
@@ -318,7 +318,7 @@ class CommPool:
         if self._error is not None or not self._waiting or len(self._waiting) < self._n_running:
             return
         try:
-            for kind, reduce in (("max", self.comm.max), ("sum", self.comm.sum)):
+            for kind, reduce in (("max", self.comm.allreduce_max), ("sum", self.comm.allreduce_sum)):
                 given = [self._waiting[place][1] for place in sorted(self._waiting) if self._waiting[place][0] == kind]
                 arrays = [array for of_one in given for array in of_one]
                 if arrays:
@@ -342,15 +342,15 @@ class _Member(Comm):
         self.rank, self.size = pool.comm.rank, pool.comm.size
         self._pool, self._place = pool, place
 
-    def sum(self, *arrays: NDArray[np.int64]) -> None:
+    def allreduce_sum(self, *arrays: NDArray[np.int64]) -> None:
         """Sum arrays over all ranks in place."""
         self._pool.reduce(self._place, "sum", arrays)
 
-    def max(self, *arrays: NDArray[np.int64]) -> None:
+    def allreduce_max(self, *arrays: NDArray[np.int64]) -> None:
         """Replace arrays by their elementwise maxima over all ranks."""
         self._pool.reduce(self._place, "max", arrays)
 
-    def gather(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         """Raise NotImplementedError, because only numbers are reduced together."""
         raise NotImplementedError("functions side by side have sums and maxima in common, and nothing else")
 

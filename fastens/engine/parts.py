@@ -72,8 +72,8 @@ class RowSource:
         """Yield the rows part by part; every call yields the same parts."""
         raise NotImplementedError
 
-    def let_go(self, n_passes: int) -> None:
-        """Release rows in the last pass; see the function `let_go`."""
+    def release(self, n_passes: int) -> None:
+        """Release rows in the last pass; see the function `release`."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -105,9 +105,9 @@ class SelectedRows(RowSource):
     def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
         return part[rows]
 
-    def let_go(self, n_passes: int) -> None:
+    def release(self, n_passes: int) -> None:
         """Release all rows of the source, selected or not."""
-        self._source.let_go(n_passes)
+        self._source.release(n_passes)
 
 
 class MappedRows(RowSource):
@@ -123,9 +123,9 @@ class MappedRows(RowSource):
         for start, part in parts_of(self._source):
             yield self._function(start, part)
 
-    def let_go(self, n_passes: int) -> None:
+    def release(self, n_passes: int) -> None:
         """Release the rows of the source."""
-        let_go(self._source, n_passes)
+        release(self._source, n_passes)
 
 
 class ConvertedRows(RowSource):
@@ -232,10 +232,10 @@ def origin(X: Any) -> Any:
     return origin(X._source) if isinstance(X, SelectedRows | MappedRows) else X
 
 
-def let_go(X: Any, n_passes: int = 1) -> None:
+def release(X: Any, n_passes: int = 1) -> None:
     """Release the rows that only the row source holds while the last of `n_passes` passes reads them."""
     if isinstance(X, RowSource):
-        X.let_go(n_passes)
+        X.release(n_passes)
 
 
 def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:

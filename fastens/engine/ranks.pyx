@@ -58,11 +58,11 @@ cdef bint _reduce(
             view = <int64_t[:n * width]>arrays[i]
             views.append(np.asarray(view).reshape(n, width) if width > 1 else np.asarray(view))
         if what == MAX:
-            exchange.comm.max(*views)
+            exchange.comm.allreduce_max(*views)
         elif what == SUM:
-            exchange.comm.sum(*views)
+            exchange.comm.allreduce_sum(*views)
         elif what == BEGIN_SUM:
-            exchange.begun.append(exchange.comm.begin_sum(*views))
+            exchange.begun.append(exchange.comm.begin_allreduce_sum(*views))
         else:
             exchange.begun.popleft()()
     except BaseException as error:

@@ -16,13 +16,13 @@ from typing import Any
 import joblib
 from threadpoolctl import ThreadpoolController
 
-from fastens.engine.team import forget_helpers
+from fastens.engine.thread_pool import forget_helpers
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_helpers)
 
 # Kernels take the number of threads as a C int, so larger values of `n_jobs` are clipped to this.
-_MOST_THREADS = 2**31 - 1
+_MAX_THREADS = 2**31 - 1
 
 
 class _Limit(threading.local):
@@ -96,7 +96,7 @@ def resolve_n_jobs(n_jobs: Any = None) -> int:
         raise ValueError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}.")
     if _limit.n_threads == 1:
         return 1
-    count = _default_n_threads() if n_jobs is None else min(int(n_jobs), _MOST_THREADS)
+    count = _default_n_threads() if n_jobs is None else min(int(n_jobs), _MAX_THREADS)
     if count < 0:
         count = max(1, _default_n_threads() + 1 + count)
     return count if _limit.n_threads is None else min(count, _limit.n_threads)

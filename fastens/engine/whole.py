@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Sums of integers above this are not exact in float64, so such weights cannot count as copies.
-MOST_COPIES = 2.0**53
+MAX_COPIES = 2.0**53
 # Forest growers use integer weights with a sum below this unchanged; they round all other weights.
-MOST_EXACT = 2.0**40
+MAX_EXACT = 2.0**40
 # No table has more rows, and no tree has more leaves or levels, so larger limits are equivalent to this one.
 LARGEST_LIMIT = 2**31 - 1
 
@@ -36,7 +36,7 @@ def are_copies(weight: NDArray[np.float64] | None) -> bool:
     >>> are_copies(np.array([2.0, 3.0])), are_copies(np.array([2.0, 1e300]))
     (True, False)
     """
-    return weight is None or (bool(weight.sum() <= MOST_COPIES) and are_whole(weight))
+    return weight is None or (bool(weight.sum() <= MAX_COPIES) and are_whole(weight))
 
 
 def cap_limits(rules: Any) -> None:

@@ -18,7 +18,7 @@ SHAPES = 20  # number of cells from which candidate formats are collected
 # Two-digit years belong to the hundred years that end this many years from now, or now if the dates go far back.
 _YEARS_AHEAD, _LONG_AGO = 10, 30
 # Maximum number of days by which an invalid date, such as February 31, overflows into the next month.
-_MOST_DAYS_OVER = 3
+_MAX_DAYS_OVER = 3
 _IS_BIRTH = re.compile(r"birth|dob|born|geb|naiss|nacim|nasc", re.IGNORECASE)
 # Prefixes of month names in English, German, French, Spanish, Italian and Portuguese.
 _MONTHS = (
@@ -115,7 +115,7 @@ class DateFormat:
 
 def _of_calendar(moments: Any, cells: Any, text: str) -> Any:
     """Return the timestamps with null for days that do not exist, which Arrow moves to the next month."""
-    late = pc.and_(pc.less_equal(pc.day(moments), _MOST_DAYS_OVER), pc.is_valid(moments))
+    late = pc.and_(pc.less_equal(pc.day(moments), _MAX_DAYS_OVER), pc.is_valid(moments))
     if not pc.any(late).as_py():
         return moments
     before = re.escape(text[: text.index("%d")]).replace("%Y", "[0-9]{4}")

@@ -39,7 +39,7 @@ from fastens.files.numbers import NEARLY, NumberFormat, leading_zeros, mixed_uni
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableFileError, TableSchema, listed
 
 SAMPLE = 1000
-MOST_NAMED = 8
+MAX_NAMED = 8
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 _IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -338,7 +338,7 @@ def _grouped(notes: list[str]) -> list[str]:
         if not found:
             grouped.append(note)
         elif (alike := names.pop(writing, None)) is not None:
-            several = alike if len(alike) <= MOST_NAMED else [*alike[:MOST_NAMED], f"{len(alike) - MOST_NAMED} more"]
+            several = alike if len(alike) <= MAX_NAMED else [*alike[:MAX_NAMED], f"{len(alike) - MAX_NAMED} more"]
             one = between if len(alike) == 1 else " are read as "
             grouped.append(" and ".join(filter(None, [", ".join(several[:-1]), several[-1]])) + one + writing)
     return grouped

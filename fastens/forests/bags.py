@@ -15,7 +15,7 @@ from fastens.engine.comm import Comm, first_row
 from fastens.engine.forest.data import totals_of
 from fastens.engine.forest.forests import Totals, TreeSample
 from fastens.engine.rows.sampling import Bootstrap, Copies, random_stream, stream_seeds
-from fastens.engine.whole import MOST_COPIES, are_copies
+from fastens.engine.whole import MAX_COPIES, are_copies
 from fastens.table.training_data import multiplied
 from fastens.warn import warn
 
@@ -113,7 +113,7 @@ def _n_draws(max_samples: Any, total: float) -> float:
         return total
     is_count = isinstance(max_samples, int | np.integer)
     n_draws = float(max_samples) if is_count else max(1.0, float(_share_of(total, max_samples)))
-    if n_draws > MOST_COPIES:
+    if n_draws > MAX_COPIES:
         raise ValueError(f"max_samples must stand for at most 2**53 draws; got {max_samples}.")
     return n_draws
 

@@ -15,7 +15,7 @@ from fastens.engine.bins.sparse_binned import AnyMatrix, binned, learned_and_bin
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.growth import count_of, prune
-from fastens.engine.parts import let_go
+from fastens.engine.parts import release
 from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import decision_path
@@ -109,7 +109,7 @@ class BaseForest(TreeParameters, TreeModel):
         else:
             kinds = self._is_categorical
             if not (self._has_random_thresholds or self.averaging or getattr(self, "keep_leaves", False)):
-                let_go(data.X, n_passes=2)  # one pass learns the bin edges, the other one bins the rows
+                release(data.X, n_passes=2)  # one pass learns the bin edges, the other one bins the rows
             binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
@@ -138,7 +138,7 @@ class BaseForest(TreeParameters, TreeModel):
         self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        self._seed: int = data.comm.gather(draw_seed(self.random_state))[0]
+        self._seed: int = data.comm.allgather(draw_seed(self.random_state))[0]
         return data
 
     def _plan_bags(self, data: TrainingData, everyone: AllRows, n_threads: int) -> Weighting:

@@ -186,7 +186,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         weight = unless_ones(self._weights_to_count(weight, is_fit=True), comm)
         n_threads = resolve_n_jobs(self.n_jobs)
         if not continues or not hasattr(self, "_seed"):  # models imported from other libraries have no seed
-            self._seed: int = comm.gather(draw_seed(self.random_state))[0]
+            self._seed: int = comm.allgather(draw_seed(self.random_state))[0]
         self._warn_of_pooled()
         is_categorical = self._is_categorical
         known = self._ensemble.binning if continues else None

@@ -320,7 +320,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         """Return the unpruned tree and the binning, matrix and data that it was grown on."""
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
-        seed = data.comm.gather(growth_seed(self.random_state))[0]
+        seed = data.comm.allgather(growth_seed(self.random_state))[0]
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
         kinds, comm = self._is_categorical, data.comm

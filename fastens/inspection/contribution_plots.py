@@ -26,7 +26,7 @@ from fastens.inspection.plotting import (
 from fastens.params.rules import NONE, one_of, whole
 
 Array = NDArray[np.float64]
-MOST_COLOURS = 9  # for the most frequent categories; others are grey
+MAX_COLOURS = 9  # for the most frequent categories; others are grey
 GREY = "0.6"
 STRIP = 0.35  # half the width of a strip of dots, as a fraction of the space for a category
 
@@ -85,7 +85,7 @@ def draw_scatter(ax: Any, column: Column, parts: Array, by: Column | None) -> No
 def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: dict[str, Any]) -> None:
     names = by.categories or []
     counts = np.bincount(by.values[~np.isnan(by.values)].astype(np.intp), minlength=len(names))
-    chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_COLOURS])
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:MAX_COLOURS])
     drawn, texts = [], []
     for code, colour in zip(chosen, class_colours(len(chosen)), strict=True):
         rows = by.values == code

@@ -269,7 +269,7 @@ def _draw_edge(ax: Any, way: list[Point], label: str, is_arrow: bool) -> None:
 
 LINE = 36  # characters
 LONGEST = 240
-MOST_GENERAL = 8
+MAX_GENERAL = 8
 LATTICE_FONT, LATTICE_GAP = 8.0, 0.2  # font size of the title in points; its margin in inches
 COLOURS = {"S": "#d5ecd4", "G": "#dfe9f5", "S = G": "#fde3c0", "": "white"}
 
@@ -302,7 +302,7 @@ def plot_boundaries(
 
     If G is large, `general` holds its first hypotheses; `title` and `ax` are as in `plot_lattice`.
     """
-    shown = general[:MOST_GENERAL]
+    shown = general[:MAX_GENERAL]
     names = [_named(member, "G") for member in shown]
     if len(general) > len(shown):
         names.append(f"... {len(general) - len(shown):,} more of G")

@@ -208,7 +208,7 @@ def each(rule: Rule) -> Rule:
 Array = NDArray[np.float64]
 BOX_MARGIN = 0.04  # inches, for the outlines of boxes at the sides
 MAX_FIGURE_INCHES = 150.0  # maximum size of a new figure; matplotlib draws at most 65 536 pixels
-MOST_GROWN = 1.25  # maximum enlargement of text if axes have spare space
+MAX_GROWN = 1.25  # maximum enlargement of text if axes have spare space
 ROUNDING = 0.05  # inches
 
 
@@ -241,7 +241,7 @@ def set_inches(ax: Any, width: float, height: float, is_new: bool) -> None:
         )
         spare_x = spare_y = BOX_MARGIN
     else:
-        room = ax.get_window_extent().size / ax.figure.dpi / MOST_GROWN
+        room = ax.get_window_extent().size / ax.figure.dpi / MAX_GROWN
         spare_x, spare_y = (
             max(BOX_MARGIN, (has - needs) / 2) for has, needs in zip(room, (width, height), strict=True)
         )
@@ -279,7 +279,7 @@ def draw_box(
     return box
 
 
-MOST_CATEGORIES = 30  # maximum number of categories along an axis; the most frequent ones
+MAX_CATEGORIES = 30  # maximum number of categories along an axis; the most frequent ones
 MARGIN = 0.06  # fraction of an axis beyond the lowest and the highest number
 BAND = 0.08  # fraction of an axis for missing values
 LARGEST = 1e300  # so that differences are finite
@@ -425,7 +425,7 @@ class Plane:
 
     def _category_axis(self, column: int, values: list[Any], present: list[Any], missing_row: int) -> Axis:
         counts = Counter(present)
-        kept = sorted(counts, key=lambda value: (-counts[value], _order(value)))[:MOST_CATEGORIES]
+        kept = sorted(counts, key=lambda value: (-counts[value], _order(value)))[:MAX_CATEGORIES]
         categories = sorted(kept, key=_order)
         name = self.names[column]
         if len(counts) > len(kept):
@@ -457,7 +457,7 @@ class Plane:
             return MISSING, float("nan") if row is None else row
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not self._holds_numbers(column, present) or not is_number or not np.isfinite(value):
-            known = sorted(set(present), key=_order)[:MOST_CATEGORIES]
+            known = sorted(set(present), key=_order)[:MAX_CATEGORIES]
             raise ValueError(
                 f"held must give column {self.names[column]!r} a value that it can have; got {value!r}"
                 + (f", and its values are {known}." if not self._holds_numbers(column, present) else ".")

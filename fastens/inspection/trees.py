@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_CATEGORIES = 8
+MAX_CATEGORIES = 8
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Split:
 
 
 def _listed(categories: Sequence[Any]) -> str:
-    shown = [str(category) for category in categories[:MOST_CATEGORIES]]
-    if len(categories) > MOST_CATEGORIES:
-        shown.append(f"{len(categories) - MOST_CATEGORIES} more")
+    shown = [str(category) for category in categories[:MAX_CATEGORIES]]
+    if len(categories) > MAX_CATEGORIES:
+        shown.append(f"{len(categories) - MAX_CATEGORIES} more")
     return "{" + ", ".join(shown) + "}"
 
 
@@ -377,7 +377,7 @@ def _colours(trees: TreeEnsemble, nodes: np.ndarray) -> dict[int, Any]:
 
 
 LONGEST = 14  # maximum number of characters of a name or a value
-MOST_VALUES = 6
+MAX_VALUES = 6
 CUT = "..."
 
 
@@ -393,15 +393,15 @@ def table_text(
     `table` has axes for the parents and the variable. If there are more than `max_rows` lines, or many values, "..."
     stands for the rest.
     """
-    header = [*parent_names, *states[:MOST_VALUES]] + [CUT] * (len(states) > MOST_VALUES)
+    header = [*parent_names, *states[:MAX_VALUES]] + [CUT] * (len(states) > MAX_VALUES)
     lines = [[_cell(found) for found in header]]
     shape = table.shape[:-1]
     n_rows = int(np.prod(shape))
     for row in range(min(n_rows, max_rows)):
         place = np.unravel_index(row, shape) if shape else ()
         values = [_cell(known[int(at)]) for known, at in zip(parent_states, place, strict=True)]
-        shares = [_share(share) for share in table[place][:MOST_VALUES].tolist()]
-        lines.append([*values, *shares] + [CUT] * (len(states) > MOST_VALUES))
+        shares = [_share(share) for share in table[place][:MAX_VALUES].tolist()]
+        lines.append([*values, *shares] + [CUT] * (len(states) > MAX_VALUES))
     text = _aligned(lines, len(parent_names))
     left_out = n_rows - max_rows
     if left_out > 0:

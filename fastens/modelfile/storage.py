@@ -32,7 +32,7 @@ DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[48]|<U[1-9][0-9]{0,8}")
 MAX_DIMENSIONS = 8
 # No model needs an array with more values than both limits, where the first is per byte of the file. A failed
 # allocation of a larger array means that the file is damaged.
-_MOST_PER_BYTE, _FEWEST_CLAIMED = 64, 1 << 24
+_MAX_PER_BYTE, _MIN_CLAIMED = 64, 1 << 24
 MAX_DEPTH = 200  # maximum nesting of lists and objects in the header; each nested estimator adds four levels
 _MARKS = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)  # delimiters of lists, objects and strings, and escaped characters
 ENDING = 50  # characters of the name that a temporary file keeps: systems allow 255 bytes, up to 4 per character
@@ -163,7 +163,7 @@ def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
 def _is_claim(error: MemoryError, size: int) -> bool:
     """Return True if NumPy failed to allocate an array much larger than the file, so the file is to blame."""
     shape = getattr(error, "shape", None)
-    return shape is not None and math.prod(shape) > max(_MOST_PER_BYTE * size, _FEWEST_CLAIMED)
+    return shape is not None and math.prod(shape) > max(_MAX_PER_BYTE * size, _MIN_CLAIMED)
 
 
 def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:

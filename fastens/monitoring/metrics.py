@@ -205,7 +205,7 @@ class Metrics:
         values = [self._number(name, metric, raw) for name, metric in zip(self.names, self._metrics, strict=True)]
         # All processes use the coordinator's values, so that they decide identically even if a user's function does
         # not.
-        for name, value in zip(self.names, self._comm.gather(values)[0], strict=True):
+        for name, value in zip(self.names, self._comm.allgather(values)[0], strict=True):
             if np.isnan(value):
                 raise ValueError(f"eval_metric must give numbers; {name!r} gave {value}.")
             self.scores[name].append(value)

@@ -141,7 +141,7 @@ def depths(left_child: NDArray[np.int32]) -> NDArray[np.int32]:
 
 SEARCH, STRICT, FEATURES = "search", "strict", "features"
 # Exponent limit of the number of category subsets, to avoid overflow.
-_MOST_BITS = 1000.0
+_MAX_BITS = 1000.0
 
 
 class SearchCost(Protocol):
@@ -196,7 +196,7 @@ def n_splits_of(
 
 def _n_ways(n_places: Array, tree: Tree) -> Array:
     """Return the number of splits of a feature from its number of thresholds, or of categories minus 1."""
-    n_sets = np.exp2(np.minimum(n_places, _MOST_BITS)) - 1.0
+    n_sets = np.exp2(np.minimum(n_places, _MAX_BITS)) - 1.0
     return np.where(tree.category_set >= 0, n_sets, n_places)
 
 
@@ -277,7 +277,7 @@ def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float
 
 
 # Maximum weight of a tree whose class counts can be recovered from float32 probabilities.
-MOST_COUNTED = 2.0**23
+MAX_COUNTED = 2.0**23
 
 
 @dataclass(frozen=True)
@@ -351,7 +351,7 @@ def nodes_of(tree: Tree) -> Nodes:
 def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> NDArray[Any]:
     """Recover the weights of the classes in the leaves from their probabilities, (n_statistics, n_leaves).
 
-    Integer weights are recovered exactly if they sum to at most `MOST_COUNTED`, and have the smallest integer type that
+    Integer weights are recovered exactly if they sum to at most `MAX_COUNTED`, and have the smallest integer type that
     holds the weight of every leaf.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)

@@ -25,15 +25,15 @@ _TABLE = 1 << 16
 _SMALL_TABLE = 256
 # Nodes of at most this many rows may store their evidence itself instead of its logarithm, if the magnitude of the
 # logarithm stays below the second number.
-_MOST_FEW, _LARGEST_LOG = 1024, 600.0
+_MAX_TABLED_ROWS, _LARGEST_LOG = 1024, 600.0
 # A power of two, so that scaling is exact.
 _SCALE = 64.0
 # Nodes count rows in 32 bits, so there must be fewer rows than this.
-_MOST_ROWS = 2.0**31
+_MAX_ROWS = 2.0**31
 # Larger weights or counts make no difference in float64, and SciPy returns NaN or 1 for much larger ones.
 _MANY = 2.0**50
 # Lower limits that keep degenerate distributions proper.
-_LEAST_SHAPE = _LEAST_WIDTH = 1e-300
+_MIN_SHAPE = _MIN_WIDTH = 1e-300
 
 
 class Nodes(NamedTuple):
@@ -104,12 +104,12 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
 def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float) -> int:
     def largest(first: float, signs: Array) -> Array:
         """Return the running maximum of the signed logarithms of products of 0, 1, ... factors."""
-        logs = np.concatenate([[0.0], np.cumsum(log((first + np.arange(_MOST_FEW)) / _SCALE))])
+        logs = np.concatenate([[0.0], np.cumsum(log((first + np.arange(_MAX_TABLED_ROWS)) / _SCALE))])
         return np.maximum.accumulate(np.max(np.multiply.outer(signs, logs), axis=0))
 
     # In the worst case, the product of one class is large and all others are small.
     both, small = np.array([-1.0, 1.0]), np.array([-1.0])
-    rows = np.arange(_MOST_FEW + 1)
+    rows = np.arange(_MAX_TABLED_ROWS + 1)
     most = np.full(len(rows), -log1p(-most_split))
     for n in n_classes:
         by_rows = rows * log(_SCALE) + np.minimum(rows, n) * max(-log(alpha), 0.0)
@@ -177,7 +177,7 @@ class ClassPrior:
         """Return the posterior by tables of products and of log gammas, if all classes have the same alpha."""
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None
-        if leaves.sum(dtype=np.float64) >= _MOST_ROWS:
+        if leaves.sum(dtype=np.float64) >= _MAX_ROWS:
             return None
         alpha, n_classes = self.alpha, self.n_classes
         few = _few_of_classes(alpha, n_classes, float(split.max()))
@@ -280,12 +280,12 @@ class NumberPrior:
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """Return the posterior by a table of all factors that do not depend on the sum of squares."""
         total, n_targets = leaves[0], len(self.location)
-        if not are_whole(total) or total.sum(dtype=np.float64) >= _MOST_ROWS:
+        if not are_whole(total) or total.sum(dtype=np.float64) >= _MAX_ROWS:
             return None
-        rows, rate = np.arange(_MOST_FEW), self._rate
+        rows, rate = np.arange(_MAX_TABLED_ROWS), self._rate
         squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)
         known = _log_factors(self.shape, self.weight)
-        logs = known[:_MOST_FEW]
+        logs = known[:_MAX_TABLED_ROWS]
         most = np.abs(logs) + (self.shape + rows / 2) * log1p(0.5 * rows * (squares / rate)[:, None])
         few = _few(most.sum(axis=0) - log1p(-float(split.max())))
         leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
@@ -315,7 +315,7 @@ class NumberPrior:
         """Return degrees of freedom, centre and scale of the Student's t posterior of the mean, or of a new target."""
         worth, mean, shape, rate = self._posterior(statistics)
         variance = rate[column] / shape * (1 / worth + of_target)
-        return 2 * shape, self.location[column] + mean[column], np.maximum(np.sqrt(variance), _LEAST_WIDTH)
+        return 2 * shape, self.location[column] + mean[column], np.maximum(np.sqrt(variance), _MIN_WIDTH)
 
 
 def location_and_variance(y: Array, weight: Array | None) -> tuple[Array, Array]:
@@ -347,7 +347,7 @@ class RatePrior:
     @property
     def _shape(self) -> Array:
         """Shape of each target's prior; the lower limit keeps the prior proper if the rate rounds to 0."""
-        return np.maximum(self.weight * self.rate, _LEAST_SHAPE)
+        return np.maximum(self.weight * self.rate, _MIN_SHAPE)
 
     def _posterior(self, statistics: Array) -> tuple[Array, Array]:
         return self._shape[:, None] + statistics[1:-1], self.weight + statistics[0]

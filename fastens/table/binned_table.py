@@ -548,7 +548,7 @@ class BinnedTable(RowSource):
             )
         return self._arrays.values
 
-    def taken_by(self, owner: str) -> BinnedTable:
+    def validate_for(self, owner: str) -> BinnedTable:
         """Return the table with the name of the estimator that reads it, which error messages mention."""
         return self if owner == self.owner else replace(self, owner=owner)
 

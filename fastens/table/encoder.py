@@ -22,7 +22,7 @@ from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.opening import open_table
-from fastens.table.parted import AtSight, PartedTable, StreamedTable, table_of_part
+from fastens.table.parted import OnePassCategories, PartedTable, StreamedTable, table_of_part
 from fastens.table.source import FitNeeds
 from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates
 from fastens.warn import warn
@@ -143,7 +143,7 @@ class InputEncoder:
             If the table is invalid, or the fit would exceed the memory limit, which is checked before it is read.
         """
         if is_coded(X):
-            return X.encoder_of(reading, owner), X.taken_by(owner)
+            return X.encoder_of(reading, owner), X.validate_for(owner)
         limits, table = getattr(X, "limits", None), _opened(X, owner, _fewest(comm))
         if limits is not None and needs is not None:
             # The categories are not yet known.
@@ -181,15 +181,15 @@ class InputEncoder:
         return encoder, encoder.transform(table, n_threads)
 
     @classmethod
-    def _at_sight(cls, table: StreamedTable, reading: Reading) -> AtSight:
+    def _at_sight(cls, table: StreamedTable, reading: Reading) -> OnePassCategories:
         is_chosen = table.chosen_columns(reading.categorical_features, exact_integers=reading.exact_integers)
         encoder = cls(table.names, [[] if found else None for found in is_chosen])
         encoder._learn_dates(table, reading)
-        return AtSight(table, encoder)
+        return OnePassCategories(table, encoder)
 
     def _learn_dates(self, table: Table, reading: Reading, comm: Comm = LOCAL) -> None:
         """Learn which columns hold dates, and which date parts become additional columns."""
-        parts = joined_dates(comm.gather(table.dates()))
+        parts = joined_dates(comm.allgather(table.dates()))
         self.dates = [column for column in parts if self.categories[column] is None]
         if not self.dates or not reading.splits_dates:
             return
@@ -201,7 +201,7 @@ class InputEncoder:
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the learned columns as an encoded row source; the parameters match `learn`."""
         if is_coded(X):
-            return X.checked(self).taken_by(owner)
+            return X.checked(self).validate_for(owner)
         table = self.matched(X, owner, _fewest(comm))
         if reading.as_codes:
             return self.codes(table, n_threads)
@@ -238,7 +238,7 @@ class InputEncoder:
             )
         categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
         if comm.size > 1:
-            categories = table.joined_categories(comm.gather(categories))
+            categories = table.joined_categories(comm.allgather(categories))
         return cls(table.names, categories, missing_is_category=missing_is_category)
 
     @classmethod
@@ -247,7 +247,7 @@ class InputEncoder:
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder that treats every column as categorical, and the `codes` of the table."""
         if comm.size == 1 and isinstance(table, StreamedTable):
-            rows = AtSight(table, cls(table.names, [[] for _ in range(len(table))]))
+            rows = OnePassCategories(table, cls(table.names, [[] for _ in range(len(table))]))
             codes = rows.codes(n_threads)
             return rows.encoder, codes
         if comm.size > 1 or isinstance(table, PartedTable):

@@ -115,7 +115,7 @@ def learn_labels(
     """Return the classes of a target, of which there must be at least `fewest`, and the class index of each row."""
     classes, index = encode_labels(y)
     if comm.size > 1:
-        of_ranks = [found for found in comm.gather(classes) if found.size]
+        of_ranks = [found for found in comm.allgather(classes) if found.size]
         if len({found.dtype.kind == "U" for found in of_ranks}) > 1:
             kinds = sorted({type(value).__name__ for found in of_ranks for value in found.tolist()})
             raise _mixed_labels(kinds, name)

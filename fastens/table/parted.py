@@ -117,7 +117,7 @@ class StreamedTable(PartedTable):
         return StreamedTable(self.source.select(names))
 
 
-class AtSight(RowSource):
+class OnePassCategories(RowSource):
     """Rows of a table in batches, whose categories are numbered in order of first appearance in the first pass.
 
     After the first pass, the categories of the encoder are sorted, and later passes use the sorted positions. Counts

@@ -378,7 +378,7 @@ def as_numbers(X: Any) -> Any:
     return InputEncoder.learn(X, Reading(), "the estimator")[1]
 
 
-def present_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any, Any]:
+def drop_zero_weight_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any, Any]:
     """Return a table, labels and weights without the rows of weight 0.
 
     They are returned unchanged if no weight is 0, or if their numbers of rows differ, which a later check rejects.

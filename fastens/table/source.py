@@ -19,7 +19,7 @@ from sklearn.base import is_classifier
 from fastens.engine.bins.binned import MEMORY, WINDOW, Place, TemporaryFiles, record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.bins.row_sketch import default_sample
-from fastens.engine.bins.sparse_binned import MOST_STORED
+from fastens.engine.bins.sparse_binned import MAX_STORED
 from fastens.engine.names import plain_name, plain_names
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs
@@ -42,7 +42,7 @@ _PAGE_ROW = 16
 _ARROW = 24 << 20
 # Fixed overhead of threads and allocators, which does not depend on the table.
 _BESIDES = 12 << 20
-_MOST_GAPS = 32 << 20
+_MAX_GAPS = 32 << 20
 # Bytes of a validation row: its target and weight, and the raw prediction of each output.
 _VALIDATED = 24
 _OF_OUTPUT = 16
@@ -98,7 +98,7 @@ class MemoryLimits(NamedTuple):
 
 def _with_gaps(n_bytes: int) -> int:
     """Add the fragmentation of blocks that threads allocate and free; large blocks do not fragment."""
-    return n_bytes + min(n_bytes // 10, _MOST_GAPS)
+    return n_bytes + min(n_bytes // 10, _MAX_GAPS)
 
 
 class TableShape(NamedTuple):
@@ -124,7 +124,7 @@ class TableShape(NamedTuple):
 
     def stored_codes(self) -> int | None:
         """Return the number of stored codes, or None if the codes of all values are stored."""
-        if self.n_stored is None or self.n_stored > MOST_STORED * self.n_rows * self.n_columns:
+        if self.n_stored is None or self.n_stored > MAX_STORED * self.n_rows * self.n_columns:
             return None
         return self.n_stored
 

@@ -100,10 +100,10 @@ def read_together(source: RowSource, readers: list[Callable[[RowSource], None]])
             each.result()
 
 
-# All of the first rows are hashed, and then every `_STEP`-th row; in wide tables, at most `_MOST_COLUMNS` columns.
+# All of the first rows are hashed, and then every `_STEP`-th row; in wide tables, at most `_MAX_COLUMNS` columns.
 _FIRST_ROWS = 1 << 16
 _STEP = 16
-_MOST_COLUMNS = 64
+_MAX_COLUMNS = 64
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
 
@@ -119,7 +119,7 @@ class SameRows:
 
     def over(self, batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
         """Yield the batches of a pass; raise ValueError at its end if a column differs from an earlier pass."""
-        chosen = range(0, len(columns), -(-len(columns) // _MOST_COLUMNS) or 1)
+        chosen = range(0, len(columns), -(-len(columns) // _MAX_COLUMNS) or 1)
         sums, n_rows = dict.fromkeys(chosen, 0), 0
         for batch in batches:
             rows = _looked_at(n_rows, batch.num_rows)

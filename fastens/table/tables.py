@@ -114,7 +114,7 @@ class Table:
 
     def categorical_columns(self, comm: Comm = LOCAL) -> list[bool]:
         """Return which columns are categorical: by their type on any rank, or because they are empty on all ranks."""
-        return [found is not False for found in joined_kinds(comm.gather(self.categorical_by_type()))]
+        return [found is not False for found in joined_kinds(comm.allgather(self.categorical_by_type()))]
 
     def kinds(self, index: int) -> set[type]:
         """Return the types of the objects of a column that are not missing."""
@@ -171,7 +171,7 @@ class Table:
         if isinstance(categorical_features, str) and categorical_features == "from_dtype":
             chosen[:] = self.categorical_columns(comm)
             if exact_integers:
-                chosen |= np.any(comm.gather(self.large_integers()), axis=0)
+                chosen |= np.any(comm.allgather(self.large_integers()), axis=0)
             return chosen
         if isinstance(categorical_features, str) and categorical_features == "all":
             return ~chosen

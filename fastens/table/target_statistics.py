@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm, first_row, in_turn, is_any, max_floats, of_whole
+from fastens.engine.comm import LOCAL, Comm, chain_sum, first_row, is_any, max_floats, of_whole
 from fastens.engine.losses.losses import exact_sum
 from fastens.engine.parts import MappedRows, parts_of
 from fastens.engine.rows.sampling import random_stream
@@ -116,13 +116,13 @@ class Targets:
     def sums(self, column: Array) -> Array:
         """Return the sums of `category_sums` over all ranks, shape (n_targets, n_categories, 4)."""
         n_categories = np.array([int(np.fmax.reduce(column, initial=-1)) + 1], dtype=np.int64)
-        self.comm.max(n_categories)
+        self.comm.allreduce_max(n_categories)
 
         def add(sums: Array) -> None:
             for target, own in zip(self.values, sums, strict=True):
                 category_sums(column, target, self.weights, own)
 
-        return in_turn(self.comm, np.zeros((len(self.values), n_categories[0], 4)), add)
+        return chain_sum(self.comm, np.zeros((len(self.values), n_categories[0], 4)), add)
 
     def of_other_folds(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
         """Return the smoothed category means of each row over the other folds, shape (n_targets, n_rows)."""
@@ -133,7 +133,7 @@ class Targets:
             for target, own in zip(self.values, sums, strict=True):
                 fold_sums(column, target, self.weights, fold, own)
 
-        of_folds = in_turn(self.comm, np.zeros((*sums.shape[:2], N_FOLDS, 2)), add)
+        of_folds = chain_sum(self.comm, np.zeros((*sums.shape[:2], N_FOLDS, 2)), add)
         out = np.empty(self.values.shape)
         for own, prior, of_rows in zip(of_folds, smoothing, out, strict=True):
             means_of_other_folds(column, fold, own, prior.mean, prior.prior, of_rows)

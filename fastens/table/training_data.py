@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from fastens.engine.comm import LOCAL, Comm, first_row, gathered, in_turn, is_any, max_floats, sum_ints
+from fastens.engine.comm import LOCAL, Comm, chain_sum, first_row, gathered, is_any, max_floats, sum_ints
 from fastens.engine.losses.losses import exact_sum
 from fastens.engine.parts import as_array, is_coded
-from fastens.engine.whole import MOST_COPIES, MOST_EXACT, are_copies, are_whole
+from fastens.engine.whole import MAX_COPIES, MAX_EXACT, are_copies, are_whole
 from fastens.params.rules import POSITIVE, one_of
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.warn import warn
@@ -24,14 +24,14 @@ WEIGHT_TYPE = one_of(*WEIGHT_TYPES)
 MAX_MEDIAN_COPIES = 10.0
 # The largest weight must lie between 2**-100 and 2**100; otherwise all weights are scaled by a power of two. Parameters
 # in units of weight, such as penalties, are far from such magnitudes, so the scaling does not affect the model.
-_MOST_BITS = 100
+_MAX_BITS = 100
 # Smaller fractions of the largest weight are raised to this fraction, which no sum can resolve. This avoids quotients
 # of numbers near zero.
-_LEAST_SHARE = 2.0**-100
+_MIN_SHARE = 2.0**-100
 # Class factors are rounded to multiples of a unit only if the smallest factor is at least this many units.
-_FEWEST_MULTIPLES = 16
+_MIN_MULTIPLES = 16
 # Smaller than the exponent of any positive float.
-_LEAST_EXPONENT = -5000
+_MIN_EXPONENT = -5000
 
 
 def check_weights(
@@ -102,7 +102,7 @@ def weights_to_count(
     present = weight[weight > 0]
     total = exact_sum(weight, comm)
     n_rows, n_large = sum_ints(comm, len(present), int(np.count_nonzero(present > MAX_MEDIAN_COPIES)))
-    are_counts = not is_any(comm, not are_whole(weight)) and total <= MOST_COPIES
+    are_counts = not is_any(comm, not are_whole(weight)) and total <= MAX_COPIES
     if weight_type == FREQUENCY and not are_counts:
         broken = weight[weight != np.rint(weight)]
         got = broken[0] if broken.size else f"a sum of {total:.15g}"
@@ -149,12 +149,12 @@ def _in_range(
     """
     present = weight > 0
     tops = (np.frexp(weight)[1] + exponents)[present]
-    top = int(max_floats(comm, float(tops.max(initial=_LEAST_EXPONENT)))[0])
-    shift = int(np.clip(top, -_MOST_BITS, _MOST_BITS)) - top
+    top = int(max_floats(comm, float(tops.max(initial=_MIN_EXPONENT)))[0])
+    shift = int(np.clip(top, -_MAX_BITS, _MAX_BITS)) - top
     if shift or np.ndim(exponents):
         weight = np.ldexp(weight, exponents + shift)
     (largest,) = max_floats(comm, float(weight.max(initial=0.0)))
-    return np.where(present, np.maximum(weight, largest * _LEAST_SHARE), 0.0)
+    return np.where(present, np.maximum(weight, largest * _MIN_SHARE), 0.0)
 
 
 def multiplied(
@@ -185,12 +185,12 @@ def as_multiples(
     def add(sums: NDArray[np.float64]) -> None:
         sums += counted.sum(), counted @ factors
 
-    total, product = in_turn(comm, np.zeros(2), add)
+    total, product = chain_sum(comm, np.zeros(2), add)
     # The factor 1.001 keeps the mean away from powers of two, so that rounding in a different summation order cannot
     # change the unit.
     unit = np.ldexp(1.0, n_bits - int(np.frexp(product / total * 1.001)[1]))
     (minus_smallest,) = max_floats(comm, -float(factors.min(initial=np.inf)))
-    return factors if -minus_smallest * unit < _FEWEST_MULTIPLES else np.rint(factors * unit) / unit
+    return factors if -minus_smallest * unit < _MIN_MULTIPLES else np.rint(factors * unit) / unit
 
 
 def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:
@@ -204,7 +204,7 @@ def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.floa
     bits = np.ldexp(fraction, 53).astype(np.int64)
     lowest = np.frexp((bits & -bits).astype(np.float64))[1] - 54 + exponents
     scale = float(np.ldexp(1.0, -int(lowest.min())))
-    return (weight * scale, scale) if weight.sum() * scale < MOST_EXACT else (weight, 1.0)
+    return (weight * scale, scale) if weight.sum() * scale < MAX_EXACT else (weight, 1.0)
 
 
 def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
@@ -215,7 +215,7 @@ def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArr
 def _totals(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
     """Return the total weight of each class, summed as integers so that it does not depend on the order of the rows."""
     if not is_any(comm, not are_copies(weight)):
-        return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
+        return chain_sum(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
     largest = np.zeros(n_classes)
     np.maximum.at(largest, index, weight)
     n_bits = sum_ints(comm, len(index))[0].bit_length()

@@ -23,7 +23,7 @@ from fastens.table.columns.dates import instants_of
 from fastens.table.opening import in_passes
 
 Array = NDArray[np.float64]
-_MOST_SCALES = 1 << 22  # maximum number of scales in memory
+_MAX_SCALES = 1 << 22  # maximum number of scales in memory
 # The kernel finds equal background rows in a hash table with two 32-bit places for each row.
 MAX_BACKGROUND = 2**29
 # A function of a range of rows: the factor of each row's contributions against each background row.
@@ -43,7 +43,7 @@ def raw_contributions(
     rows = None if background is None else as_array(background)
     if rows is not None:
         check_count("background", "rows", len(rows), MAX_BACKGROUND, advice="Pass a sample of them.")
-    step = X.shape[0] if scales is None or rows is None else max(_MOST_SCALES // len(rows), 1)
+    step = X.shape[0] if scales is None or rows is None else max(_MAX_SCALES // len(rows), 1)
     columns = np.arange(len(model._column_of)) if parts else model._column_of
     found = []
     for start, part in [(0, X)] if isinstance(X, np.ndarray) else parts_of(X):
@@ -58,7 +58,7 @@ def raw_contributions(
     return explained
 
 
-_MOST_LOSSES = 1 << 22  # maximum number of losses in memory
+_MAX_LOSSES = 1 << 22  # maximum number of losses in memory
 OUTPUTS = one_of("raw", "probability", "loss")
 
 
@@ -156,7 +156,7 @@ def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game |
         found = loss(np.repeat(target[first:last], len(base_raw)), np.tile(base_raw, last - first))
         return found.reshape(last - first, -1)
 
-    after, step = loss(target, raw), max(_MOST_LOSSES // len(base_raw), 1)
+    after, step = loss(target, raw), max(_MAX_LOSSES // len(base_raw), 1)
     starts = range(0, max(len(raw), 1), step)
     return _Game(
         np.concatenate([losses(first, min(first + step, len(raw))).mean(axis=1) for first in starts]),

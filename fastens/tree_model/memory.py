@@ -35,7 +35,7 @@ _GROWN_NODE = 200
 _GROWN_VALUE = 24
 _NODE = 10
 _VALUE = 4
-_MOST_DEPTH = 40
+_MAX_DEPTH = 40
 # If the classes are independent of the columns, the number of leaves per row is this minus 1 / n_classes.
 _LEAVES_OF_CLASSES = 1.1
 # Bytes of a bin in a thread's search, and of a column's bin.
@@ -101,7 +101,7 @@ def _most_leaves(model: Any, shape: TableShape, params: dict[str, Any], n_rows: 
     least = least if isinstance(least, int) else max(1, int(least * n_rows))
     if is_classifier(model) and shape.n_targets == 1:
         n_rows = math.ceil(n_rows * min(1.0, _LEAVES_OF_CLASSES - 1 / max(2, shape.n_outputs)))
-    by_depth = 1 << min(_MOST_DEPTH, params.get("max_depth") or _MOST_DEPTH)
+    by_depth = 1 << min(_MAX_DEPTH, params.get("max_depth") or _MAX_DEPTH)
     return max(1, min(n_rows // least, by_depth, params.get("max_leaf_nodes") or n_rows))
 
 

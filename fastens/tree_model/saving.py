@@ -31,7 +31,7 @@ from fastens.warn import warn
 
 PREFIX = "ensemble."
 # With Categories(encoding="auto"), columns with more categories than this are target-encoded.
-MOST_PARTITIONED = 32
+MAX_PARTITIONED = 32
 
 
 def tree_arrays(trees: TreeEnsemble, prefix: str) -> dict[str, np.ndarray]:
@@ -113,7 +113,7 @@ class SavedEnsemble:
         method = self._category_options().encoding
         sizes = [0 if found is None else len(found) for found in self._encoder.categories]
         if method == "auto":
-            return "target", [column for column, size in enumerate(sizes) if size > MOST_PARTITIONED]
+            return "target", [column for column, size in enumerate(sizes) if size > MAX_PARTITIONED]
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
 
     def _n_classes(self) -> list[int]:

@@ -242,10 +242,10 @@ CLASSIFICATION = "classification"
 LOSS = "loss"
 # Maximum number of boosting rounds, which early stopping limits; fraction of the trees grown first to estimate the
 # time.
-MOST_ROUNDS, PROBE = 10_000, 10
+MAX_ROUNDS, PROBE = 10_000, 10
 # A trial is pruned once its mean loss is worse than the median of at least this many others on the same folds (the
 # median stopping rule of Golovin et al. 2017).
-FEWEST_FOR_MEDIAN = 5
+MIN_FOR_MEDIAN = 5
 
 
 class TimeIsUpError(Exception):
@@ -356,9 +356,7 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
         _check_time(model, train, deadline)
         model.fit(**train)
         return
-    model.set_params(
-        n_estimators=MOST_ROUNDS, early_stopping=True, n_iter_no_change=data.patience, callbacks=[deadline]
-    )
+    model.set_params(n_estimators=MAX_ROUNDS, early_stopping=True, n_iter_no_change=data.patience, callbacks=[deadline])
     watched = _of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
     model.fit(**train, X_val=watched["X"], y_val=watched["y"], sample_weight_val=watched["sample_weight"])
     if deadline.has_ended:
@@ -389,7 +387,7 @@ def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:
 def _is_worse_than_most(losses: list[float], others: list[Trial]) -> bool:
     n = len(losses)
     means = [np.mean(other.losses[:n]) for other in others if len(other.losses) >= n]
-    return len(means) >= FEWEST_FOR_MEDIAN and bool(np.mean(losses) > np.median(means))
+    return len(means) >= MIN_FOR_MEDIAN and bool(np.mean(losses) > np.median(means))
 
 
 TASKS = (CLASSIFICATION, "regression")

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.params.options import Growth
 
-MOST_ROWS = 9000
+MAX_ROWS = 9000
 # Table and target; what must be left out, for it tells the target.
 CLASSES = {"adult": "income", "electricity": "class", "nursery": "class", "magic_telescope": "class", "letter": "class"}
 NUMBERS = {
@@ -62,7 +62,7 @@ def split(load_table):
     @cache
     def read(name, target):
         table = load_table(name).dropna(subset=[target])
-        table = table.sample(min(MOST_ROWS, len(table)), random_state=0).reset_index(drop=True)
+        table = table.sample(min(MAX_ROWS, len(table)), random_state=0).reset_index(drop=True)
         y = table.pop(target).to_numpy()
         X = table.drop(columns=TELLS.get(name, []))
         texts = [column for column in X if not pd.api.types.is_numeric_dtype(X[column])]

@@ -45,7 +45,7 @@ def test_models_are_the_same(case, monkeypatch):
     whole = fitted(*CASES[case])
     n_read, read = [], NearColumns._read
     monkeypatch.setattr(NearColumns, "_read", lambda self, feature: (n_read.append(feature), read(self, feature)))
-    monkeypatch.setattr("fastens.boosting.rounds.MOST_COLUMNS", 0)
+    monkeypatch.setattr("fastens.boosting.rounds.MAX_COLUMNS", 0)
     model = fitted(*CASES[case])
     assert n_read
     for name, array in whole._ensemble.to_arrays().items():
@@ -55,7 +55,7 @@ def test_models_are_the_same(case, monkeypatch):
 def test_several_targets_in_one_tree(monkeypatch):
     y = np.column_stack([Y, -(Y**2), X[:, 5]])
     whole = fe.GradientBoostingRegressor(n_estimators=4, subsample=0.7, random_state=0).fit(X, y)
-    monkeypatch.setattr("fastens.boosting.rounds.MOST_COLUMNS", 0)
+    monkeypatch.setattr("fastens.boosting.rounds.MAX_COLUMNS", 0)
     model = fe.GradientBoostingRegressor(n_estimators=4, subsample=0.7, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
 

@@ -63,7 +63,7 @@ def test_numbers(rows, kept, kind, n_targets):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "renewed"])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_classes(rows, kept, kind, n_jobs, monkeypatch):
-    monkeypatch.setattr("fastens.boosting.rounds._LEAST_CODES", 0)
+    monkeypatch.setattr("fastens.boosting.rounds._MIN_CODES", 0)
     X, t = rows
     y = np.digitize(t, [-0.5, 0.5])
     model = GradientBoostingClassifier(n_estimators=8, n_jobs=n_jobs, **KINDS[kind])

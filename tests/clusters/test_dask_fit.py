@@ -31,7 +31,7 @@ from fastens import (
     TextClassifier,
 )
 from fastens.distributed import DaskTable
-from fastens.distributed.leading import ClusterLostError
+from fastens.distributed.coordinator import ClusterLostError
 from fastens.params.options import Categories, EarlyStopping
 from reference.cluster_rows import content, make_frame
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.distributed.narrowing import narrowed, widen
+from fastens.distributed.narrowing import pack_ints, unpack_ints
 
 from reference import narrowing as reference
 
@@ -12,12 +12,12 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 
 def check(*arrays):
-    message = narrowed(arrays)
-    np.testing.assert_array_equal(message, reference.narrowed(arrays))
+    message = pack_ints(arrays)
+    np.testing.assert_array_equal(message, reference.pack_ints(arrays))
     others = [np.random.default_rng(1).integers(-9, 9, array.shape) for array in arrays]
     for how, combined in (("set", lambda old, new: new), ("sum", np.add), ("max", np.maximum)):
         found = [other.copy() for other in others]
-        widen(message, found, how)
+        unpack_ints(message, found, how)
         for own, other, array in zip(found, others, arrays, strict=True):
             np.testing.assert_array_equal(own, combined(other, array))
     return message
@@ -51,8 +51,8 @@ def test_numbers_take_as_many_bytes_as_they_lie_apart(width):
 
 @pytest.mark.parametrize("n", [0, 299, 301, 600])
 def test_a_message_of_other_numbers_is_refused(n):
-    message = narrowed([np.arange(300)])
+    message = pack_ints([np.arange(300)])
     with pytest.raises(ValueError, match=f"message must hold {n} numbers; its {len(message)} bytes hold others"):
-        widen(message, [np.zeros(n, dtype=np.int64)], "sum")
+        unpack_ints(message, [np.zeros(n, dtype=np.int64)], "sum")
     with pytest.raises(ValueError, match="message must hold 300 numbers; its 3 bytes"):
-        widen(message[:3], [np.zeros(300, dtype=np.int64)], "sum")
+        unpack_ints(message[:3], [np.zeros(300, dtype=np.int64)], "sum")

@@ -16,7 +16,7 @@ from fastens import (
     StackingRegressor,
 )
 from fastens.distributed import RayTable
-from fastens.distributed.leading import ClusterLostError
+from fastens.distributed.coordinator import ClusterLostError
 from fastens.params.options import EarlyStopping
 from reference.cluster_rows import content, make_frame
 

@@ -24,8 +24,8 @@ def test_sums_and_maxima(lengths, size):
 
     def work(comm):
         sums, largest = arrays_of(comm.rank), arrays_of(comm.rank)
-        comm.sum(*sums)
-        comm.max(*largest)
+        comm.allreduce_sum(*sums)
+        comm.allreduce_max(*largest)
         return sums, largest
 
     of_ranks = list(zip(*map(arrays_of, range(size)), strict=True))
@@ -42,11 +42,11 @@ def test_sums_that_travel(size):
 
     def work(comm):
         arrays = [np.full((n, 3), comm.rank + n, dtype=np.int64) for n in (1, 30_000, 7, 2)]
-        first, *others = [comm.begin_sum(array) for array in arrays[:3]]
+        first, *others = [comm.begin_allreduce_sum(array) for array in arrays[:3]]
         first()
-        for finish in [*others, comm.begin_sum(arrays[3])]:
+        for finish in [*others, comm.begin_allreduce_sum(arrays[3])]:
             finish()
-        comm.sum(arrays[0])
+        comm.allreduce_sum(arrays[0])
         return [np.unique(array).tolist() for array in arrays]
 
     of_ranks = size * (size - 1) // 2
@@ -58,8 +58,8 @@ def test_sums_that_travel(size):
 def test_values_of_all_ranks_in_their_order(size):
     def work(comm):
         shape = np.arange(6).reshape(2, 3) * comm.rank
-        comm.sum(shape[:, ::2])  # of any strides
-        return comm.gather({"rank": comm.rank, "array": shape}), comm.gather(None)
+        comm.allreduce_sum(shape[:, ::2])  # of any strides
+        return comm.allgather({"rank": comm.rank, "array": shape}), comm.allgather(None)
 
     for values, nothing in by_messages(size, work):
         assert [value["rank"] for value in values] == list(range(size))
@@ -73,7 +73,7 @@ def test_values_of_all_ranks_in_their_order(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_values_for_each_rank(size):
     def work(comm):
-        found = comm.exchange([(comm.rank, rank, bytes(1000)) for rank in range(size)])
+        found = comm.alltoall([(comm.rank, rank, bytes(1000)) for rank in range(size)])
         return [(sender, receiver) for sender, receiver, _ in found], comm.n_bytes
 
     for rank, (found, n_bytes) in enumerate(by_messages(size, work)):
@@ -84,7 +84,7 @@ def test_values_for_each_rank(size):
 @pytest.mark.parametrize("size", [2, 4, 8, 16])
 def test_a_large_sum_sends_each_number_less_than_twice(size):
     def work(comm):
-        comm.sum(np.ones(32_768, dtype=np.int64))
+        comm.allreduce_sum(np.ones(32_768, dtype=np.int64))
         return comm.n_bytes
 
     assert max(by_messages(size, work)) <= 2 * 32_768 * 8 * (size - 1) / size + 8 * size
@@ -92,10 +92,10 @@ def test_a_large_sum_sends_each_number_less_than_twice(size):
 
 def test_a_rank_that_is_lost_ends_the_waiting_of_all():
     def fail_on_one(comm):
-        comm.sum(np.zeros(3, dtype=np.int64))
+        comm.allreduce_sum(np.zeros(3, dtype=np.int64))
         if comm.rank == 1:
             raise ValueError("rank 1 stops")
-        comm.sum(np.zeros(3, dtype=np.int64))
+        comm.allreduce_sum(np.zeros(3, dtype=np.int64))
 
     with pytest.raises(ValueError, match="rank 1 stops"):
         by_messages(3, fail_on_one)

@@ -43,12 +43,12 @@ def test_messages_larger_than_what_is_buffered(size):
         comm = RanksComm(rank)
         numbers = np.random.default_rng(rank.rank).integers(-(2**62) // size, 2**62 // size, 200_000)
         total = numbers.copy()
-        comm.sum(total)
+        comm.allreduce_sum(total)
         found[rank.rank] = (
             numbers,
             total,
-            comm.exchange([bytes([to]) * 3_000_000 for to in range(size)]),
-            comm.gather(7),
+            comm.alltoall([bytes([to]) * 3_000_000 for to in range(size)]),
+            comm.allgather(7),
         )
 
     threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in connected(size)]
@@ -70,7 +70,7 @@ def test_sums_that_travel_are_larger_than_what_is_buffered():
     def work(rank):
         comm = RanksComm(rank)
         arrays = [np.arange(200_000) * n * 10**12 for n in (3, 5, 7)]
-        for finish in [comm.begin_sum(array) for array in arrays]:
+        for finish in [comm.begin_allreduce_sum(array) for array in arrays]:
             finish()
         found[rank.rank] = arrays
 

@@ -40,9 +40,9 @@ def parts(size, n_rows):
 
 def test_one_rank_has_what_it_has():
     numbers = np.array([3, 4])
-    LOCAL.sum(numbers)
-    LOCAL.max(numbers)
-    assert (numbers.tolist(), LOCAL.gather("a"), LOCAL.size, LOCAL.rank) == ([3, 4], ["a"], 1, 0)
+    LOCAL.allreduce_sum(numbers)
+    LOCAL.allreduce_max(numbers)
+    assert (numbers.tolist(), LOCAL.allgather("a"), LOCAL.size, LOCAL.rank) == ([3, 4], ["a"], 1, 0)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -83,7 +83,7 @@ def test_floats_are_added_in_the_order_of_the_table(size):
 
     def work(comm):
         own = values[rows_of(comm, 300)]
-        return seam.in_turn(comm, np.array([0.5]), lambda sums: np.add.at(sums, np.zeros(len(own), int), own))[0]
+        return seam.chain_sum(comm, np.array([0.5]), lambda sums: np.add.at(sums, np.zeros(len(own), int), own))[0]
 
     assert on_ranks(size, work) == [expected] * size
 
@@ -113,18 +113,20 @@ def test_row_numbers_are_those_that_the_first_rank_chose(size):
 
 def test_ranks_that_are_out_of_step_fail_and_do_not_hang():
     with pytest.raises(AssertionError, match="out of step"):
-        on_ranks(2, lambda comm: comm.sum(np.zeros(1, int)) if comm.rank else comm.max(np.zeros(1, int)))
+        on_ranks(
+            2, lambda comm: comm.allreduce_sum(np.zeros(1, int)) if comm.rank else comm.allreduce_max(np.zeros(1, int))
+        )
     with pytest.raises(threading.BrokenBarrierError):
-        on_ranks(2, lambda comm: comm.sum(np.zeros(1, int)) if comm.rank else None, timeout=0.2)
+        on_ranks(2, lambda comm: comm.allreduce_sum(np.zeros(1, int)) if comm.rank else None, timeout=0.2)
     with pytest.raises(ValueError, match="rank 1"):
         on_ranks(2, fail_on_one)
-    assert ThreadsComm(Hub(1), 0).gather(3) == [3]
+    assert ThreadsComm(Hub(1), 0).allgather(3) == [3]
 
 
 def fail_on_one(comm):
     if comm.rank == 1:
         raise ValueError("rank 1 stops")
-    comm.sum(np.zeros(1, int))
+    comm.allreduce_sum(np.zeros(1, int))
 
 
 def weights_of(kind, n):
@@ -263,7 +265,7 @@ def test_errors_side_by_side_that_were_handled_hold_nothing():
         freed = weakref.ref(rows)
 
         def fail(comm, number, rows=rows):
-            comm.sum(np.array([number]))
+            comm.allreduce_sum(np.array([number]))
             raise ValueError("no")
 
         with pytest.raises(ValueError, match="no") as raised:

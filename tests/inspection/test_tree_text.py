@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier, export_text
 
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestRegressor
-from fastens.inspection.trees import MOST_CATEGORIES, Names, plot_tree, split_at, to_dataframe, to_text, value_text
+from fastens.inspection.trees import MAX_CATEGORIES, Names, plot_tree, split_at, to_dataframe, to_text, value_text
 from fastens.params.options import Categories
 from reference.sklearn_trees import ensemble_of
 
@@ -124,7 +124,7 @@ def test_many_categories_are_cut_short():
     model.fit(X, X[:, 0] % 2)
     split = split_at(model._ensemble, 0, Names(None, model._encoder.categories))
     assert sorted(split.left + split.right) == list(range(40))
-    assert f"{20 - MOST_CATEGORIES} more}}" in split.side(True)
+    assert f"{20 - MAX_CATEGORIES} more}}" in split.side(True)
 
 
 @pytest.mark.parametrize(

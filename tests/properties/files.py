@@ -19,7 +19,7 @@ from fastens.modelfile import storage
 from properties.choices import Choices
 
 REFUSALS = (ValueError, TypeError, OverflowError)
-MOST_EDITS = 6
+MAX_EDITS = 6
 # Numbers as a damaged or hostile file may hold them, in the widths of the arrays.
 NUMBERS = [
     np.array(value, dtype).tobytes()
@@ -37,7 +37,7 @@ NUMBERS = [
 
 def edited(content: bytes, choices: Choices) -> bytes:
     """A few places overwritten, left out or repeated."""
-    for _ in range(choices.below(MOST_EDITS)):
+    for _ in range(choices.below(MAX_EDITS)):
         place, kind = choices.below(len(content) + 1), choices.below(4)
         if kind == 0:
             content = content[:place] + bytes([choices.below(256)]) + content[place + 1 :]

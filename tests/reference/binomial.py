@@ -6,7 +6,7 @@ import math
 
 from reference.splitmix import random_bits, random_share
 
-MOST_TOSSED = 512
+MAX_COIN_TOSSES = 512
 
 
 def log_chance(n, k):
@@ -19,7 +19,7 @@ def log_chance(n, k):
 
 def heads(seed, n):
     """How many of n coins show heads."""
-    if n <= MOST_TOSSED:
+    if n <= MAX_COIN_TOSSES:
         words = [random_bits(seed, word) for word in range(-(-n // 64))]
         if n % 64:
             words[-1] >>= 64 - n % 64

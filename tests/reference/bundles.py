@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-MOST_COMBINATIONS = 256
-MOST_OPEN = 16
+MAX_COMBINATIONS = 256
+MAX_OPEN = 16
 
 
 def combinations(columns: np.ndarray) -> np.ndarray:
@@ -25,7 +25,7 @@ def cost(columns: np.ndarray, n_codes: np.ndarray) -> float:
     and those that the others get in addition. A feature that was alone had cost nothing.
     """
     before, after = combinations(columns[:-1]), combinations(columns)
-    if after.shape[1] > MOST_COMBINATIONS:
+    if after.shape[1] > MAX_COMBINATIONS:
         return np.inf
     own = np.sum(after[-1] != most_frequent_bin(after[-1]))
     usual = [most_frequent_bin(codes) for codes in before]
@@ -39,7 +39,7 @@ def join(columns: np.ndarray, n_codes: np.ndarray, most_cost: int) -> list[list[
     """Groups of features: each goes to the one of the latest where it costs least, or begins one."""
     bundles: list[list[int]] = []
     for feature in range(len(columns)):
-        latest = bundles[-MOST_OPEN:]
+        latest = bundles[-MAX_OPEN:]
         costs = [cost(columns[[*bundle, feature]], n_codes[[*bundle, feature]]) for bundle in latest]
         if min(costs, default=np.inf) <= most_cost:
             latest[int(np.argmin(costs))].append(feature)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-LEAST_ROWS = 3
+MIN_ROWS = 3
 
 
 def cut_points(x, y):
@@ -21,7 +21,7 @@ def cut_points(x, y):
 
 
 def _split(x, y, start, end, found):
-    if end - start < LEAST_ROWS or x[start] == x[end - 1]:
+    if end - start < MIN_ROWS or x[start] == x[end - 1]:
         return
     place = _best_place(y[start:end])
     if place is None:

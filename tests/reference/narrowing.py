@@ -9,7 +9,7 @@ import numpy as np
 BLOCK, TAIL = 256, 8
 
 
-def narrowed(arrays: list[Any]) -> Any:
+def pack_ints(arrays: list[Any]) -> Any:
     """The message of some arrays: of each block of a column its least number, a width, and as many bytes of each."""
     found = []
     for array in arrays:

@@ -46,13 +46,13 @@ class ThreadsComm(Comm):
     def __init__(self, hub: Hub, rank: int) -> None:
         self._hub, self.rank, self.size = hub, rank, hub.size
 
-    def sum(self, *arrays: Any) -> None:
+    def allreduce_sum(self, *arrays: Any) -> None:
         self._reduce("sum", np.add, arrays)
 
-    def max(self, *arrays: Any) -> None:
+    def allreduce_max(self, *arrays: Any) -> None:
         self._reduce("max", np.maximum, arrays)
 
-    def gather(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         return self._hub.exchange(self.rank, "gather", pickle.loads(pickle.dumps(value)))  # no rank sees it change
 
     def _reduce(self, kind: str, combined: Any, arrays: tuple[Any, ...]) -> None:

@@ -11,7 +11,7 @@ import fastens as fe
 from fastens.engine.parts import RowSource, as_array
 from fastens.params.options import Categories, EarlyStopping
 
-N_ROWS, MOST_ROWS = 1000, 130
+N_ROWS, MAX_ROWS = 1000, 130
 
 
 class PartsOnly(RowSource):
@@ -26,7 +26,7 @@ class PartsOnly(RowSource):
         while first < len(self):
             last = first + self._sizes[number % len(self._sizes)]
             part = self._table[first:last]
-            assert len(part) <= MOST_ROWS
+            assert len(part) <= MAX_ROWS
             yield part
             first, number = last, number + 1
 
@@ -41,7 +41,7 @@ def refuse_whole_tables(monkeypatch):
 
     def concatenate_few(arrays, *args, **kwargs):
         out = concatenate(arrays, *args, **kwargs)
-        is_table = out.ndim == 2 and out.shape[0] > MOST_ROWS and out.shape[1] == 6 and out.dtype.kind == "f"
+        is_table = out.ndim == 2 and out.shape[0] > MAX_ROWS and out.shape[1] == 6 and out.dtype.kind == "f"
         assert not is_table, "the whole table was put together"
         return out
 

@@ -16,7 +16,7 @@ from fastens.bayes.posterior import draw_index
 from fastens.engine.elementary import exp, log, log1p, logaddexp
 
 Array = NDArray[np.float64]
-MOST_LISTED = 10_000_000  # hypotheses in `posterior_`: 80 MB
+MAX_LISTED = 10_000_000  # hypotheses in `posterior_`: 80 MB
 
 
 class ListsHypotheses:
@@ -48,9 +48,9 @@ class ListsHypotheses:
     def posterior_(self) -> Array:
         """P(h | D) of each hypothesis, in the order of `members`; ``1 / |VS|`` for the uniform prior without noise."""
         space = self._space
-        if not space.is_exact or space.n_hypotheses > MOST_LISTED:
+        if not space.is_exact or space.n_hypotheses > MAX_LISTED:
             raise AttributeError(
-                f"posterior_ holds a number for each of at most {MOST_LISTED} hypotheses; there are "
+                f"posterior_ holds a number for each of at most {MAX_LISTED} hypotheses; there are "
                 f"{space.n_hypotheses}. posterior_of(hypothesis) is that of one."
             )
         return space.posterior()

@@ -45,12 +45,12 @@ from fastens.rollback import keeps_model
 from fastens.table.columns.numbers import unmasked
 from fastens.table.labels import check_classes, read_classes
 from fastens.table.opening import check_in_memory
-from fastens.table.parts import present_rows
+from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import check_weights
 from fastens.warn import warn
 
-MOST_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example
+MAX_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example
 
 
 class DrawsVersionSpace:
@@ -104,7 +104,7 @@ def _between(model: Any, specific: list[Conjunction], general: list[Conjunction]
     """Return the members other than S and G, or None if they cannot be listed."""
     if specific[0].values is not None:
         found = _relaxations(specific[0], general)
-    elif space_sizes(model._attribute_sizes()).semantic > MOST_TRIED:
+    elif space_sizes(model._attribute_sizes()).semantic > MAX_TRIED:
         return None
     else:
         found = (h for h in all_conjunctions(model._encoder.categories) if any(g >= h for g in general))
@@ -275,7 +275,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         """
         check_in_memory(self, X)
         self._check_target_given(y)
-        X, labels, sample_weight = present_rows(X, np.atleast_1d(unmasked(y, "y")), sample_weight)
+        X, labels, sample_weight = drop_zero_weight_rows(X, np.atleast_1d(unmasked(y, "y")), sample_weight)
         if not hasattr(self, "_examples"):
             self._check_parameters()
             self._learn_target(labels if classes is None else read_classes(classes, 2))

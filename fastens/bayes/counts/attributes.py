@@ -19,7 +19,7 @@ from fastens.engine.names import plain_name
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows
 from fastens.table.columns.factorize import Categories, is_missing, listed_values, sorted_categories, without_same
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.parted import AtSight, PartedTable, move_positions
+from fastens.table.parted import OnePassCategories, PartedTable, move_positions
 from fastens.table.source import FitNeeds
 from fastens.table.tables import ArrayTable, Table, dense, is_frame, table_from_frame
 
@@ -223,7 +223,7 @@ class CategoricalInput(BaseClassifier):
             rows = super()._learn_table(dense(X), needs)
         except TypeError as error:  # an unhashable value, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
-        if isinstance(rows, AtSight):
+        if isinstance(rows, OnePassCategories):
             rows = rows.whole()
             self._set_columns()
         return rows

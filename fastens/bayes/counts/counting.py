@@ -32,8 +32,8 @@ from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
 Counts = NDArray[np.int64] | NDArray[np.float64]
 CODE_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
-MOST_CATEGORIES = 1 << 24
-MOST_PAIRS = 1 << 28  # maximum cells of a table of pairs: 2 GiB
+MAX_CATEGORIES = 1 << 24
+MAX_PAIRS = 1 << 28  # maximum cells of a table of pairs: 2 GiB
 GRAIN = 100_000  # codes per thread: about 100 microseconds
 
 
@@ -110,9 +110,9 @@ def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int)
 def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
     """Raise ValueError if the counts of pairs would use too much memory."""
     n_cells = n_classes * int(n_codes.sum()) ** 2
-    if n_cells > MOST_PAIRS:
+    if n_cells > MAX_PAIRS:
         raise ValueError(
-            f"Pairs of columns must have at most {MOST_PAIRS} counts, (categories of all columns)^2 x classes; here "
+            f"Pairs of columns must have at most {MAX_PAIRS} counts, (categories of all columns)^2 x classes; here "
             f"they have {n_cells}. Join rare categories, or leave out columns with many."
         )
 
@@ -151,7 +151,7 @@ def encode_all(X: Any, n_threads: int = 1) -> Codes:
     """Return the codes of a table of category positions in which every position up to the maximum is a category."""
     narrow = np.iinfo(np.uint8).max - 1
     found = encode(X, np.full(X.shape[1], narrow, dtype=np.int64), n_threads)
-    if found.largest.max(initial=0) < narrow or found.largest.max() >= MOST_CATEGORIES:
+    if found.largest.max(initial=0) < narrow or found.largest.max() >= MAX_CATEGORIES:
         return found
     return encode(X, found.largest + 1, n_threads)
 
@@ -237,7 +237,7 @@ def check_cube_size(sizes: Sequence[int], n_classes: int) -> None:
 
 Array = NDArray[np.float64]
 Family = tuple[int, ...]
-MOST_CELLS = 1 << 27  # maximum cells of one table: a gigabyte
+MAX_CELLS = 1 << 27  # maximum cells of one table: a gigabyte
 JOIN_GRAIN = 2_000_000  # minimum of families times rows for which joint counting of families pays off
 JOINT_CELLS = 1 << 10  # maximum cells for which the kernel keeps separate counters
 NEAR_FAMILIES = 4  # number of previous families that a family may be joined with
@@ -271,7 +271,7 @@ class CodedRows:
     def n_copies(self) -> float:
         """Return the number of rows of all processes, or the sum of their weights."""
         if self.weights is None:
-            return float(sum(self.comm.gather(self.codes.shape[1])))
+            return float(sum(self.comm.allgather(self.codes.shape[1])))
         (weights,) = gathered(self.comm, [self.weights])
         return float(weights.sum())
 
@@ -439,15 +439,15 @@ _TEXT = 400
 _OF_TEXT = 30
 TEXTS_AT_ONCE = 1 << 12
 # Maximum number of questions about a categorical column.
-MOST_QUESTIONS = 64
+MAX_QUESTIONS = 64
 # Bytes of each answer of a row, and of a row in a batch; of each cell of a cube and class; and of sets of attributes.
 _ANSWER, _NEW_ANSWER = 3, 10
 _CUBE = 40
-_SETS, _MOST_SETS = 4, 1 << 27
+_SETS, _MAX_SETS = 4, 1 << 27
 # Bytes of each cell of network families that are counted at a time; maximum cells in total and of a dense family, as in
 # `FamilyScores`; bytes of each row with a missing variable.
 _FAMILY = 56
-_MOST_FAMILIES, _DENSE = 1 << 22, 1 << 16
+_MAX_FAMILIES, _DENSE = 1 << 22, 1 << 16
 _HIDDEN = 24
 
 
@@ -477,8 +477,8 @@ def network_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     """Return the memory that a fit of a Bayesian network needs."""
     values = np.append(shape.values(model.max_bins or 2), max(2, shape.n_outputs))
     largest = np.sort(values)[::-1]
-    cells = min(float(MOST_CELLS), largest[: _most_parents(model) + 1].prod()) * len(values)
-    counted = min(_MOST_FAMILIES, max(min(cells, _DENSE * len(values)), len(values) ** 2 * largest[:2].prod()))
+    cells = min(float(MAX_CELLS), largest[: _most_parents(model) + 1].prod()) * len(values)
+    counted = min(_MAX_FAMILIES, max(min(cells, _DENSE * len(values)), len(values) ** 2 * largest[:2].prod()))
     pairs = classes_of(shape) * (values + 1).sum() ** 2 if model.structure in ("chow-liu", "tan", "kdb") else 0
     kept = _KEPT * cells + _categories(shape)
     held = _FAMILY * counted + (_PAIRS + _KEPT) * pairs
@@ -512,14 +512,14 @@ def version_space_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     if model.noise > 0 or model.on_collapse in ("noise", "max-consistent"):
         space = _CUBE * 2 * min((values + 1).prod(), MAX_NUMBERS)
     else:
-        space = _SETS * min(_MOST_SETS, 2.0 ** (min(shape.n_columns, 60) - 3))
+        space = _SETS * min(_MAX_SETS, 2.0 ** (min(shape.n_columns, 60) - 3))
     return needs_without_files(shape, model, _COMPARED * shape.n_rows * shape.n_columns + space, _categories(shape))
 
 
 def tree_average_needs(model: Any, shape: TableShape) -> MemoryNeeds:
     """Return the memory that an exact tree average needs: the answers of all rows and the count cube."""
     values = shape.values(np.nan)
-    asked = 1 + np.where(np.isnan(values), model.n_thresholds, np.minimum(values, MOST_QUESTIONS)).sum()
+    asked = 1 + np.where(np.isnan(values), model.n_thresholds, np.minimum(values, MAX_QUESTIONS)).sum()
     cube = _CUBE * classes_of(shape) * 3.0 ** min(model.max_questions, asked)
     held = shape.n_rows * (_ANSWER * asked + _COMPARED * shape.n_columns) + _CODED * _block_values(shape)
     held += _NEW_ANSWER * asked * _block_values(shape) / shape.n_columns

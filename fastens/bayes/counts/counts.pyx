@@ -2,7 +2,7 @@
 
 from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
-from fastens.engine.team cimport share_pieces, share_until_interrupted
+from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 
 
 cdef enum:
@@ -139,7 +139,7 @@ def count_columns(
         1, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0])
     with nogil:
-        share_until_interrupted(_count_piece, &job, job.n_features, n_threads)
+        parallel_for_until_interrupted(_count_piece, &job, job.n_features, n_threads)
 
 
 def count_pairs(
@@ -155,7 +155,7 @@ def count_pairs(
         2, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
         out.shape[1], &out[0, 0, 0])
     with nogil:
-        share_until_interrupted(_count_piece, &job, job.n_features, n_threads)
+        parallel_for_until_interrupted(_count_piece, &job, job.n_features, n_threads)
 
 
 def count_triples(
@@ -177,7 +177,7 @@ def count_triples(
         3, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
-        share_until_interrupted(_count_piece, &job, pairs.shape[0], n_threads)
+        parallel_for_until_interrupted(_count_piece, &job, pairs.shape[0], n_threads)
 
 
 ctypedef fused position_t:
@@ -299,7 +299,7 @@ def encode_positions(
     job.limits, job.codes, job.code_size = &limits[0], &codes[0, 0], sizeof(any_code_t)
     job.largest, job.faults = &largest[0, 0], &faults[0, 0]
     with nogil:
-        share_pieces(_encode_piece, &job, n_parts, n_threads)
+        dynamic_parallel_for(_encode_piece, &job, n_parts, n_threads)
 
 
 cdef struct Entries:
@@ -354,4 +354,4 @@ def add_entries(
         &codes[0, 0], sizeof(any_code_t), codes.shape[1], codes.shape[0], out.shape[1], &offsets[0], &table[0, 0],
         &out[0, 0])
     with nogil:
-        share_pieces(_add_piece, &job, (job.n_rows + SUM_ROWS - 1) // SUM_ROWS, n_threads)
+        dynamic_parallel_for(_add_piece, &job, (job.n_rows + SUM_ROWS - 1) // SUM_ROWS, n_threads)

@@ -4,11 +4,11 @@ from libc.math cimport INFINITY
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.exact cimport exp, lgamma, log
 from fastens.bayes.counts.counted cimport any_code_t, count_t, first_of
-from fastens.engine.team cimport share_pieces
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
 cdef enum:
-    MOST_ATTRIBUTES = 64
+    MAX_ATTRIBUTES = 64
 
 
 def fill(
@@ -90,7 +90,7 @@ def log_weights(
     `most_errors` get -inf. `layout` holds sizes and strides. Returns the lowest errors and the first cell with them.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
-    cdef int64_t digits[MOST_ATTRIBUTES]
+    cdef int64_t digits[MAX_ATTRIBUTES]
     cdef int64_t cell, first = 0
     cdef double n_second = counts[counts.shape[0] - 1, 1], least = INFINITY, errors
     cdef int j
@@ -162,8 +162,8 @@ def tree_evidence(
     gamma(a + n) / gamma(a) for a = alpha and for a = alpha times the number of classes; the entries for n = 0 are 0.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
-    cdef int64_t digits[MOST_ATTRIBUTES]
-    cdef double terms[MOST_ATTRIBUTES + 1]
+    cdef int64_t digits[MAX_ATTRIBUTES]
+    cdef double terms[MAX_ATTRIBUTES + 1]
     cdef Py_ssize_t n_classes = counts.shape[1]
     cdef int64_t cell
     cdef int j, n_terms, depth
@@ -189,7 +189,7 @@ def tree_reach(
     """Write the posterior probability that a row in each cell reaches a node on it; the last cell is the root, with 1.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
-    cdef int64_t digits[MOST_ATTRIBUTES]
+    cdef int64_t digits[MAX_ATTRIBUTES]
     cdef int64_t cell, v
     cdef double through
     cdef int j, depth
@@ -407,7 +407,7 @@ def find_complete(
     job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
     job.sizes, job.is_complete = &sizes[0], &is_complete[0]
     with nogil:
-        share_pieces(_look_piece, &job, codes.shape[0], n_threads)
+        dynamic_parallel_for(_look_piece, &job, codes.shape[0], n_threads)
 
 
 def count_families(
@@ -428,7 +428,7 @@ def count_families(
     job.sizes, job.is_complete, job.weight, job.counts = &sizes[0], &is_complete[0], first_of(weight), &out[0]
     job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
     with nogil:
-        share_pieces(_count_piece, &job, starts.shape[0] - 1, n_threads)
+        dynamic_parallel_for(_count_piece, &job, starts.shape[0] - 1, n_threads)
 
 
 cdef void _sum_out(
@@ -526,4 +526,4 @@ def add_family_entries(
     job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
     job.n_families, job.table, job.width, job.out = starts.shape[0] - 1, &table[0, 0], table.shape[1], &out[0, 0]
     with nogil:
-        share_pieces(_add_piece, &job, (job.n_rows + BLOCK - 1) // BLOCK, n_threads)
+        dynamic_parallel_for(_add_piece, &job, (job.n_rows + BLOCK - 1) // BLOCK, n_threads)

@@ -27,8 +27,8 @@ from fastens.rollback import keeps_model
 from fastens.table.columns.numbers import has_large_numbers
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import check_classes, read_classes
-from fastens.table.parted import AtSight
-from fastens.table.parts import present_rows
+from fastens.table.parted import OnePassCategories
+from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.source import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.sources import read_together
 from fastens.table.tables import dense
@@ -216,12 +216,12 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self
         """
         self._check_parameters()
-        X, y, sample_weight = present_rows(X, y, sample_weight, self._comm)
+        X, y, sample_weight = drop_zero_weight_rows(X, y, sample_weight, self._comm)
         is_first = not hasattr(self, "class_count_")
         self._learn_classes(classes, is_first=is_first)
         if is_first:
             rows = self._learn_table(X)
-            if isinstance(rows, AtSight):
+            if isinstance(rows, OnePassCategories):
                 rows.read()
                 self._set_columns()
         else:
@@ -267,7 +267,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         else:
             for likelihood in likelihoods:
                 likelihood.count(batch)
-        if isinstance(data.X, AtSight):
+        if isinstance(data.X, OnePassCategories):
             self._set_columns()
             for likelihood in likelihoods:
                 likelihood.place_categories(data.X.given, self._encoder.categories)

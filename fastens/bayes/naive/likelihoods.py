@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.bayes.counts.counting import (
-    MOST_CATEGORIES,
+    MAX_CATEGORIES,
     LabelledCodes,
     add_class_counts,
     empty_counts,
@@ -23,7 +23,7 @@ from fastens.bayes.counts.counting import (
 from fastens.bayes.counts.counts import add_entries
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.moments import add_gaussian, add_moments, add_products, add_sparse_sums
-from fastens.engine.comm import LOCAL, Comm, in_turn, relayed, sum_over
+from fastens.engine.comm import LOCAL, Comm, chain_reduce, chain_sum, sum_over
 from fastens.engine.elementary import exp, log, log1p, logaddexp
 from fastens.engine.parts import RowSource, dense_blocks, parts_of
 from fastens.engine.threads import threads_for
@@ -88,7 +88,7 @@ class Batch(NamedTuple):
     def _given_back(self, n_rows: int) -> tuple[int, list[Any]]:
         """Exchange rows of split blocks; return the number of leading rows sent away and the tails received."""
         comm = self.comm
-        ends = np.cumsum(comm.gather(len(self.y)))
+        ends = np.cumsum(comm.allgather(len(self.y)))
         first = int(ends[comm.rank]) - len(self.y)
         n_before = min(-first % n_rows, len(self.y))
         given: list[Any] = [None] * comm.size
@@ -96,14 +96,14 @@ class Batch(NamedTuple):
             (_, X), *_ = dense_blocks(self.X[:n_before], n_before)
             owner = int(np.searchsorted(ends, first // n_rows * n_rows, side="right"))
             given[owner] = (X, *self.taken(slice(n_before), X)[1:3])
-        return n_before, [part for part in comm.exchange(given) if part is not None]
+        return n_before, [part for part in comm.alltoall(given) if part is not None]
 
 
 def sums_by_class(y: NDArray[Any], weight: Array | None, n_classes: int, comm: Comm) -> Array:
     """Return the number of rows of each class over all processes, or the sum of their weights."""
     if weight is None:
         return sum_over(comm, np.bincount(y, minlength=n_classes)).astype(np.float64)
-    return in_turn(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, y, weight))
+    return chain_sum(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, y, weight))
 
 
 class NotPositionsError(ValueError):
@@ -111,7 +111,7 @@ class NotPositionsError(ValueError):
 
     def __init__(self, columns: NDArray[np.intp], name: str) -> None:
         super().__init__(
-            f"Column {name} must hold category positions, whole numbers from 0 to {MOST_CATEGORIES - 1}, as in the "
+            f"Column {name} must hold category positions, whole numbers from 0 to {MAX_CATEGORIES - 1}, as in the "
             "first rows; it holds other numbers."
         )
         self.columns = columns
@@ -235,7 +235,7 @@ class DirichletLikelihood(Likelihood):
 
     def check(self, n_classes: int, n_features: int) -> None:
         sizes, counts = self.sizes, self.counts
-        if sizes.dtype != np.int64 or sizes.ndim != 1 or (sizes < 0).any() or (sizes > MOST_CATEGORIES).any():
+        if sizes.dtype != np.int64 or sizes.ndim != 1 or (sizes < 0).any() or (sizes > MAX_CATEGORIES).any():
             raise ValueError("the numbers of categories are malformed")
         if counts.shape != (n_classes, sizes.sum()) or not np.isfinite(counts).all() or (counts < 0).any():
             raise ValueError("the counts are malformed")
@@ -331,11 +331,11 @@ class CategoricalLikelihood(CellLikelihood):
         state = sizes, empty_counts(sizes, batch.n_classes, batch.weight), np.zeros(n_columns, dtype=np.int64)
         if batch.weight is None:
             sizes, _, faults = self._count_blocks(batch, state)
-            batch.comm.max(largest := sizes.copy(), faults)
+            batch.comm.allreduce_max(largest := sizes.copy(), faults)
             self.widen(largest)
             self.counts = sum_over(batch.comm, self.counts)
         else:
-            self.sizes, self.counts, faults = relayed(batch.comm, state, partial(self._count_blocks, batch))
+            self.sizes, self.counts, faults = chain_reduce(batch.comm, state, partial(self._count_blocks, batch))
         faulty = np.flatnonzero(faults)
         if faulty.size:
             raise NotPositionsError(faulty, self.column_name(batch.names, int(faulty[0])))
@@ -351,7 +351,7 @@ class CategoricalLikelihood(CellLikelihood):
         self.sizes, self.counts, faults = state
         for block in batch.blocks():
             found = encode_all(self.positions(block.X), batch.n_threads)
-            faults = faults | (found.faults > 0) | (found.largest >= MOST_CATEGORIES)
+            faults = faults | (found.faults > 0) | (found.largest >= MAX_CATEGORIES)
             if not faults.any():
                 self.widen(np.maximum(self.sizes, found.largest + 2))
                 add_class_counts(block.coded(found.codes), self.sizes, self.counts)
@@ -437,7 +437,7 @@ def _mix(share: Array, one: Array, other: Array) -> Array:
 _MOMENT_ROWS = 1 << 14
 _MOMENT_VALUES = 1 << 22
 # Twice this variance times 2 pi is still finite.
-_MOST_VARIANCE = float(np.finfo(np.float64).max) / 16
+_MAX_VARIANCE = float(np.finfo(np.float64).max) / 16
 IMPOSSIBLE = -1e300  # replaces minus infinity because 0 * -inf is NaN
 
 
@@ -475,7 +475,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         return positions
 
     def count(self, batch: Batch) -> None:
-        if not any(batch.comm.gather(batch.is_sparse)):
+        if not any(batch.comm.allgather(batch.is_sparse)):
             super().count(batch)
             return
         if self.threshold < 0:
@@ -488,7 +488,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
                 _add_sums(X, np.isnan(X.data), block, sums[0])
                 _add_sums(X, X.data > self.threshold, block, sums[1])
 
-        missing, yes = in_turn(batch.comm, np.zeros((2, batch.n_classes, n_columns)), add)
+        missing, yes = chain_sum(batch.comm, np.zeros((2, batch.n_classes, n_columns)), add)
         self.take_sums(yes, sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing)
 
     def take_sums(self, sums: Array, n_known: Array, names: list[str] | None = None) -> None:
@@ -547,7 +547,7 @@ class MultinomialLikelihood(DirichletLikelihood):
                 if not isinstance(X, np.ndarray):
                     _add_sums(X, np.nan_to_num(X.data), block, sums)
 
-        self.take_sums(in_turn(batch.comm, np.zeros_like(total), add), total, batch.names)
+        self.take_sums(chain_sum(batch.comm, np.zeros_like(total), add), total, batch.names)
 
     def take_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
         """See Likelihood."""
@@ -681,7 +681,7 @@ class GaussianLikelihood(Likelihood):
                 self.add(part)
             sums[...] = self.weight, self.mean, self.squares
 
-        sums = in_turn(batch.comm, np.zeros((3, batch.n_classes, self.n_columns(batch.X))), add)
+        sums = chain_sum(batch.comm, np.zeros((3, batch.n_classes, self.n_columns(batch.X))), add)
         self.weight, self.mean, self.squares = sums
 
     def _count_block(self, batch: Batch) -> None:
@@ -720,7 +720,7 @@ class GaussianLikelihood(Likelihood):
     @property
     def epsilon(self) -> float:
         """Value added to all variances."""
-        return min(float(self.var_smoothing) * float(self._pooled()[1].max(initial=0)), _MOST_VARIANCE)
+        return min(float(self.var_smoothing) * float(self._pooled()[1].max(initial=0)), _MAX_VARIANCE)
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
         """See Likelihood: every mode is maximum likelihood; draws use a prior proportional to 1 / variance."""
@@ -734,7 +734,7 @@ class GaussianLikelihood(Likelihood):
             var = np.divide(self.squares, chi2, out=var.copy(), where=chi2 > 0)
             mean = mean + rng.standard_normal(mean.shape) * np.sqrt(var / np.maximum(self.weight, 1))
         self.theta = mean
-        self.var = np.maximum(np.minimum(var, _MOST_VARIANCE) + self.epsilon, np.finfo(np.float64).tiny)
+        self.var = np.maximum(np.minimum(var, _MAX_VARIANCE) + self.epsilon, np.finfo(np.float64).tiny)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         table = np.stack([self.theta.T, 0.5 / self.var.T, -0.5 * log(2 * np.pi * self.var.T)], axis=1)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fastens.base import TrainingData
 from fastens.bayes.counts.attributes import declared_values, with_categories, with_values
-from fastens.bayes.counts.counting import MOST_CATEGORIES, offsets_of
+from fastens.bayes.counts.counting import MAX_CATEGORIES, offsets_of
 from fastens.bayes.counts.dirichlet import Smoothing
 from fastens.bayes.naive.base_naive_bayes import (
     FINITE,
@@ -39,7 +39,7 @@ from fastens.params.rules import NONE, Rule, one_of, real, whole
 from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import open_table
-from fastens.table.parted import AtSight
+from fastens.table.parted import OnePassCategories
 from fastens.table.source import FitNeeds
 from fastens.table.tables import ArrayTable, Table, checked_array, column_positions, is_frame, table_from_frame
 
@@ -53,7 +53,7 @@ class CategoryInput(BaseNaiveBayes):
 
     def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
         table = super()._learn_table(X, needs)
-        if isinstance(table, AtSight):
+        if isinstance(table, OnePassCategories):
             self._encoder.unseen = -1.0
             return table
         # Copy the encoder because models of one table may share it.
@@ -145,7 +145,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     _parameter_rules: ClassVar = {
         **SmoothingParameters._parameter_rules,
         "min_categories": NONE
-        | whole(1, MOST_CATEGORIES)
+        | whole(1, MAX_CATEGORIES)
         | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
         "unseen": UNSEEN,
         "feature_prior": FEATURE_PRIOR,
@@ -179,7 +179,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             for index, known in values.items():
                 values[index] = np.union1d(known, part[~np.isnan(part[:, index]), index])
         if self._comm.size > 1:
-            of_ranks = self._comm.gather(values)
+            of_ranks = self._comm.allgather(values)
             values = {index: np.unique(np.concatenate([own[index] for own in of_ranks])) for index in values}
         categories = list(self._encoder.categories)
         for index, known in values.items():
@@ -203,7 +203,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         minimum = np.asarray(0 if self.min_categories is None else self.min_categories)
         if minimum.shape not in ((), (self.n_features_in_,)) or minimum.dtype.kind not in "iu" or _is_outside(minimum):
             raise ValueError(
-                f"min_categories must hold a whole number from 0 to {MOST_CATEGORIES} for each of the "
+                f"min_categories must hold a whole number from 0 to {MAX_CATEGORIES} for each of the "
                 f"{self.n_features_in_} columns; got {self.min_categories!r}."
             )
         minimum = np.maximum(minimum, n_declared(self._encoder))
@@ -238,7 +238,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
 
 def _is_outside(minimum: NDArray[Any]) -> bool:
-    return bool(minimum.min() < 0 or minimum.max() > MOST_CATEGORIES)
+    return bool(minimum.min() < 0 or minimum.max() > MAX_CATEGORIES)
 
 
 def n_declared(encoder: InputEncoder) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Moments by class, Gaussian densities, and log probabilities with parent columns."""
 
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint8_t, value_t
-from fastens.engine.team cimport share_pieces, share_until_interrupted
+from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.math cimport INFINITY
 from fastens.engine.exact cimport exp, log
 
@@ -92,7 +92,7 @@ def add_moments(
     rows.mean = &mean[0, 0] if mean is not None else NULL
     rows.total, rows.out = &total[0, 0], &out[0, 0]
     with nogil:
-        share_pieces(_chunk_piece, &rows, (rows.n_features + COLUMNS - 1) // COLUMNS, n_threads)
+        dynamic_parallel_for(_chunk_piece, &rows, (rows.n_features + COLUMNS - 1) // COLUMNS, n_threads)
 
 
 def add_sparse_sums(
@@ -161,7 +161,7 @@ def add_gaussian(const value_t[:, :] X, const float64_t[:, :, ::1] table, float6
         <const char*> &X[0, 0], sizeof(value_t), X.strides[0], X.strides[1], X.shape[0], X.shape[1], out.shape[1],
         &table[0, 0, 0], &out[0, 0])
     with nogil:
-        share_until_interrupted(_density_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
+        parallel_for_until_interrupted(_density_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 cdef struct Products:
@@ -202,7 +202,7 @@ def add_products(const float64_t[:, ::1] X, const float64_t[:, ::1] table, float
         return
     job = Products(&X[0, 0], &table[0, 0], X.shape[0], X.shape[1], table.shape[1], &out[0, 0])
     with nogil:
-        share_pieces(_product_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
+        dynamic_parallel_for(_product_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 ctypedef fused any_code_t:
@@ -275,7 +275,7 @@ def add_families(
         &codes[0, 0], sizeof(any_code_t), &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
-        share_until_interrupted(_block_piece, &families, (families.n_rows + FAMILY_ROWS - 1) // FAMILY_ROWS, n_threads)
+        parallel_for_until_interrupted(_block_piece, &families, (families.n_rows + FAMILY_ROWS - 1) // FAMILY_ROWS, n_threads)
 
 
 cdef struct Averaged:
@@ -413,4 +413,4 @@ def average_parents(
     given.scores, given.places, given.block_rows = &scores[0, 0], &places[0, 0], places.shape[1]
     cdef Py_ssize_t n_blocks = (given.n_rows + given.block_rows - 1) // given.block_rows
     with nogil:
-        share_until_interrupted(_average_piece, &given, n_blocks, <int32_t> places.shape[0])
+        parallel_for_until_interrupted(_average_piece, &given, n_blocks, <int32_t> places.shape[0])

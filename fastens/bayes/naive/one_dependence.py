@@ -41,7 +41,7 @@ from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, instance, parameter, real, whole
-from fastens.table.parted import AtSight
+from fastens.table.parted import OnePassCategories
 from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.tables import column_positions
 from fastens.table.training_data import WEIGHT_TYPE
@@ -75,7 +75,7 @@ class PairLikelihood(CellLikelihood):
 
     def count(self, batch: Batch) -> None:
         check_pairs(self.sizes + 1, batch.n_classes)
-        is_known = not isinstance(batch.X, AtSight) or batch.X.is_known
+        is_known = not isinstance(batch.X, OnePassCategories) or batch.X.is_known
         codes = [self._codes_of(block, is_known=is_known) for block in batch.blocks()]
         self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
 
@@ -203,7 +203,7 @@ class TreeLikelihood(PairLikelihood):
             raise ValueError("the log probabilities are malformed")
 
 
-MOST_TRIPLES = 1 << 28  # table cells of all columns by pairs of columns: 2 GiB
+MAX_TRIPLES = 1 << 28  # table cells of all columns by pairs of columns: 2 GiB
 LARGEST = 3  # number of columns that an error message names
 
 
@@ -300,11 +300,11 @@ def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | N
     """Raise ValueError, naming the largest columns, if probabilities given pairs would use too much memory."""
     n_cells, squares = int(sizes.sum()), int((sizes**2).sum())
     n_triples = n_classes * (n_cells**2 - squares) // 2 * n_cells
-    if n_triples > MOST_TRIPLES:
+    if n_triples > MAX_TRIPLES:
         largest = np.argsort(-sizes, kind="stable")[:LARGEST].tolist()
         top = ", ".join(f"{names[column] if names else column!r} ({sizes[column]})" for column in largest)
         raise ValueError(
-            f"order=2 must have at most {MOST_TRIPLES} probabilities, categories of all pairs of columns x categories "
+            f"order=2 must have at most {MAX_TRIPLES} probabilities, categories of all pairs of columns x categories "
             f"of all columns x classes; here it has {n_triples}. The columns with the most categories are {top}: join "
             "rare ones, leave such columns out, take fewer max_bins, or order=1."
         )
@@ -526,7 +526,7 @@ class _PairModel(CategoryInput):
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
-        if isinstance(data.X, AtSight) and self._encoder.is_categorical.all():
+        if isinstance(data.X, OnePassCategories) and self._encoder.is_categorical.all():
             self._limits = [None] * len(self._encoder.categories)
             return self._count(data)
         data = data._replace(X=as_floats(data.X))

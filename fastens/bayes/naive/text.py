@@ -163,11 +163,11 @@ def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, c
     Integer weights count as copies.
     """
     found = _Terms(vectorizer, is_there=False)
-    copies = weight if all(comm.gather(are_copies(weight))) else None
+    copies = weight if all(comm.allgather(are_copies(weight))) else None
     for start, part in parts_of(texts) if isinstance(texts, RowSource) else [(0, texts)]:
         own = texts_of(part, fewest=0)
         found.rows_of(own, None if copies is None else copies[start : start + len(own)])
-    return _vocabulary(comm.gather(found.of_texts()), vectorizer)
+    return _vocabulary(comm.allgather(found.of_texts()), vectorizer)
 
 
 def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
@@ -273,7 +273,7 @@ def _check_one_column(names: list[str]) -> None:
 
 Array = NDArray[np.float64]
 WORD = re.compile(r"(?u)\b\w\w+\b")  # scikit-learn's token pattern
-MOST_STEMS = 100_000  # size of the cache
+MAX_STEMS = 100_000  # size of the cache
 DOCUMENTS = "document-frequencies"
 MODELS: dict[str, Any] = {
     "multinomial": MultinomialNB,
@@ -318,7 +318,7 @@ class Tokenizer:
         words = [word for word in WORD.findall(text) if word not in self.stop_words]
         if self._stemmers is None:
             return words
-        if len(self._known) > MOST_STEMS:
+        if len(self._known) > MAX_STEMS:
             self._known = {}
         known, stem = self._known, self._stemmers.stem
         for word in words:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.counting import MOST_CELLS, add_family_logs
+from fastens.bayes.counts.counting import MAX_CELLS, add_family_logs
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.structures import ancestors
 from fastens.engine.elementary import log
@@ -51,9 +51,9 @@ def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
 
 def _check_size(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     n_cells = math.prod(map(max, one, other))
-    if n_cells > MOST_CELLS:
+    if n_cells > MAX_CELLS:
         raise ValueError(
-            f"Exact inference here needs a table of {n_cells:.3g} cells, more than the {MOST_CELLS} allowed: too many "
+            f"Exact inference here needs a table of {n_cells:.3g} cells, more than the {MAX_CELLS} allowed: too many "
             "variables depend on each other."
         )
 

@@ -50,7 +50,7 @@ class FamilyScores:
         self._ess = ess if score == "bdeu" else None
         self._found: dict[Candidate, float] = {}
         self._added: dict[Addition, float] = {}
-        self._is_complete = all(rows.comm.gather(bool(rows.codes.all())))
+        self._is_complete = all(rows.comm.allgather(bool(rows.codes.all())))
 
     def bound(self, candidate: Candidate) -> float:
         """Return an upper bound of the score of this family, which is infinite if values are missing."""
@@ -262,7 +262,7 @@ def _number_of(variable: Any, numbers: Mapping[Any, int]) -> int:
 
 
 Array = NDArray[np.float64]
-LEAST_GAIN = 1e-9  # relative to the score; smaller gains are rounding errors
+MIN_GAIN = 1e-9  # relative to the score; smaller gains are rounding errors
 
 
 class Move(NamedTuple):
@@ -333,7 +333,7 @@ class _Search:
     @property
     def least_gain(self) -> float:
         """Minimum gain; smaller gains are rounding errors."""
-        return LEAST_GAIN * max(1.0, abs(self.score))
+        return MIN_GAIN * max(1.0, abs(self.score))
 
     def _learn(self, children: range | list[int]) -> None:
         """Compute the gains of all changes of the parents of some variables."""

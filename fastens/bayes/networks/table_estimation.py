@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from fastens.bayes.counts.counting import MOST_CELLS, CodedRows, FamilyLayout, complete_columns, family_counts, n_cells
+from fastens.bayes.counts.counting import MAX_CELLS, CodedRows, FamilyLayout, complete_columns, family_counts, n_cells
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.networks.discrete_network import DiscreteNetwork, as_table, check_table, joined
 from fastens.bayes.networks.inference import expected_counts, find_components, missing_in
@@ -225,9 +225,9 @@ class TableEstimation(ParameterPosteriorMixin):
     def _estimate_tables(self, network: DiscreteNetwork, data: CodedRows) -> None:
         sizes = data.sizes.tolist()
         for name, family in zip(network.names, network.families, strict=True):
-            if n_cells(family, sizes) > MOST_CELLS:
+            if n_cells(family, sizes) > MAX_CELLS:
                 raise ValueError(
-                    f"The table of {name!r} must have at most {MOST_CELLS} cells; with its parents it would have "
+                    f"The table of {name!r} must have at most {MAX_CELLS} cells; with its parents it would have "
                     f"{n_cells(family, sizes):.3g}."
                 )
         layout = FamilyLayout(network.families, data.sizes)

@@ -29,7 +29,7 @@ from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, POSITIVE, SPLIT_PRIOR, one_of, parameter, real, whole
 from fastens.posterior.averaging import (
-    MOST_COUNTED,
+    MAX_COUNTED,
     NodeSearch,
     PruningPrior,
     Prunings,
@@ -47,7 +47,7 @@ from fastens.table.training_data import AllRows
 
 Array = NDArray[np.float64]
 TRAIN, HONEST = "train", "honest"
-_MOST_COPIES = 2.0**32
+_MAX_COPIES = 2.0**32
 
 POSTERIOR_DOCS = entries("""\
 split_prior : {"search", "strict", "features"}, float or pair
@@ -143,7 +143,7 @@ class BaseBayesTree(BaseDecisionTree):
     def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
         if self.evidence == TRAIN:
             return everyone.sample_weight
-        self._honest_seed = data.comm.gather(draw_seed(self.random_state))[0]
+        self._honest_seed = data.comm.allgather(draw_seed(self.random_state))[0]
         return np.where(self._grows(data), _or_ones(everyone), 0.0)
 
     def _count(self, data: TrainingData, y: Array, weight: Array | None) -> Array:
@@ -364,9 +364,9 @@ def _or_ones(data: AllRows) -> Array:
 def _in_steps(numbers: Array, total_weight: float) -> Array:
     """Round numbers to multiples of a step that makes their sums exact, so weights equal repeated rows.
 
-    The total weight is capped at `_MOST_COPIES` because larger totals would leave too few bits of precision.
+    The total weight is capped at `_MAX_COPIES` because larger totals would leave too few bits of precision.
     """
-    fraction, exponent = math.frexp(max(np.abs(numbers).max() * min(total_weight, _MOST_COPIES), 1e-290))
+    fraction, exponent = math.frexp(max(np.abs(numbers).max() * min(total_weight, _MAX_COPIES), 1e-290))
     step = math.ldexp(1.0, exponent - (fraction == 0.5) - 52)
     return np.rint(numbers / step) * step
 
@@ -382,7 +382,7 @@ def interval_levels(coverage: Any) -> Array:
 
 
 MODES = ("bayes", "map", "gibbs")
-_FEWEST_ROWS = 0.05
+_MIN_ROWS = 0.05
 
 CLASS_PRIOR_DOCS = POSTERIOR_DOCS | entries("""\
 alpha : float or None
@@ -452,7 +452,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         self._class_shares = np.rint(weight / weight.sum() * 2**20) / 2**20
         noise = min(float(np.float32(self._ensemble.n_leaves[0] / weight.sum())), 1.0)
         n_rows = log(max(self._n_thresholds.sum(), 1.0)) * np.sqrt(noise)
-        self._prior_rows = max(float(n_rows), _FEWEST_ROWS)
+        self._prior_rows = max(float(n_rows), _MIN_ROWS)
 
     @property
     def _leaf_prior(self) -> ClassPrior:
@@ -462,7 +462,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
     def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        is_known = float(tree.weight[0]) < MOST_COUNTED and are_copies(weight)
+        is_known = float(tree.weight[0]) < MAX_COUNTED and are_copies(weight)
         return of_all_nodes(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
 
     @keeps_model

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier
-from fastens.bayes.counts.counting import MOST_QUESTIONS, CountCube, tree_average_needs
+from fastens.bayes.counts.counting import MAX_QUESTIONS, CountCube, tree_average_needs
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from fastens.bayes.posterior import PosteriorMixin, generator
-from fastens.engine.comm import LOCAL, Comm, in_turn, max_floats
+from fastens.engine.comm import LOCAL, Comm, chain_sum, max_floats
 from fastens.engine.elementary import exp, gammaln, log, log1p
 from fastens.engine.parts import RowSource, map_parts, parts_of
 from fastens.modelfile.saving import SavedEstimator
@@ -67,11 +67,11 @@ def candidate_features(
     has_missing = np.zeros(X.shape[1], dtype=np.int64)
     for _, part in parts_of(X):
         has_missing |= np.isnan(part).any(axis=0)
-    comm.max(has_missing)
+    comm.allreduce_max(has_missing)
     for column, (values, of_values) in enumerate(zip(columns, totals, strict=False)):
         if is_categorical[column]:
             heaviest = (
-                np.argsort(-of_values, kind="stable")[:MOST_QUESTIONS] if len(values) > 2 else range(len(values) - 1)
+                np.argsort(-of_values, kind="stable")[:MAX_QUESTIONS] if len(values) > 2 else range(len(values) - 1)
             )
             found += [(column, EQUAL, float(values[place])) for place in sorted(heaviest)]
         else:
@@ -90,7 +90,7 @@ def _distinct_values(X: Any, comm: Comm) -> list[NDArray[np.floating]]:
         for column, values in enumerate(part.T):
             new = np.unique(values[~np.isnan(values)])
             own[column] = np.union1d(own[column], new) if len(own[column]) else new
-    return [np.unique(np.concatenate(of_ranks)) for of_ranks in zip(*comm.gather(own), strict=True)]
+    return [np.unique(np.concatenate(of_ranks)) for of_ranks in zip(*comm.allgather(own), strict=True)]
 
 
 def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: Comm) -> Floats:
@@ -104,7 +104,7 @@ def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: C
                 places = starts[column] + np.searchsorted(columns[column], values[there])
                 np.add.at(sums, places, weight[first + there])
 
-    return in_turn(comm, np.zeros(starts[-1]), add)
+    return chain_sum(comm, np.zeros(starts[-1]), add)
 
 
 def _thresholds(values: NDArray[np.floating], totals: Floats, most: int) -> list[float]:
@@ -138,7 +138,7 @@ def select_features(
         scores[chosen] = np.inf
         best = int(scores.argmin())
         below = 2 * cell + answers[:, best]
-        cells = np.unique(np.concatenate(comm.gather(np.unique(below))))
+        cells = np.unique(np.concatenate(comm.allgather(np.unique(below))))
         cell, n_cells = np.searchsorted(cells, below), len(cells)
         chosen.append(best)
     return chosen
@@ -156,7 +156,7 @@ def _counts(
             for of_feature, answer in zip(sums, block, strict=True):
                 np.add.at(of_feature, cell + answer.astype(np.int64) * shape[1], weight)
 
-        yield from in_turn(comm, np.zeros((len(block), math.prod(shape))), add)
+        yield from chain_sum(comm, np.zeros((len(block), math.prod(shape))), add)
 
 
 def _entropy(counts: Floats, n_classes: int) -> float:
@@ -171,7 +171,7 @@ def _n_log_n(x: Floats) -> Floats:
 
 
 LEAF = -1
-MOST_TABLED = 1 << 16  # size of the log gamma table: about a megabyte
+MAX_TABLED = 1 << 16  # size of the log gamma table: about a megabyte
 CLASSES_AT_ONCE = 64  # number of classes whose cell probabilities are in memory
 
 
@@ -254,7 +254,7 @@ class TreeCube:
 
     def _evidence(self, *, greatest: bool) -> tuple[Floats, Floats]:
         log_f, log_q = np.empty(len(self.cube)), np.empty(len(self.cube))
-        n = np.arange(min(self.cube.counts[-1].sum(), MOST_TABLED) + 1)
+        n = np.arange(min(self.cube.counts[-1].sum(), MAX_TABLED) + 1)
         bases = np.array([[self._alpha], [self._alpha * self.cube.counts.shape[1]]])
         tables = gammaln(bases + n) - gammaln(bases)
         tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, tables, greatest, log_f, log_q)
@@ -496,10 +496,10 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         """Store the class weights of each distinct combination of answers, which determine the cube."""
         digits, n_classes = np.arange(answers.shape[1])[::-1], len(self.classes_)
         number = answers.astype(np.int64) @ (1 << digits)
-        distinct = np.unique(np.concatenate(data.comm.gather(np.unique(number))))
+        distinct = np.unique(np.concatenate(data.comm.allgather(np.unique(number))))
         cell = np.searchsorted(distinct, number) * n_classes + data.y
         counts = np.zeros(len(distinct) * n_classes)
-        in_turn(data.comm, counts, lambda sums: np.add.at(sums, cell, weight))
+        chain_sum(data.comm, counts, lambda sums: np.add.at(sums, cell, weight))
         self._answers, self._counts = distinct[:, None] >> digits & 1, counts.reshape(-1, n_classes)
         self.__dict__.pop("_made_cube", None)
 

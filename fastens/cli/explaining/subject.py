@@ -25,8 +25,8 @@ from fastens.table.columns.dates import elapsed_days, times_of
 
 Array = NDArray[np.float64]
 # The approximate maximum number of predictions for shuffled columns; rows are subsampled evenly to stay below it.
-MOST_PREDICTIONS = 2_000_000
-MOST_ROWS, FEWEST_ROWS = 2000, 200
+MAX_PREDICTIONS = 2_000_000
+MAX_ROWS, MIN_ROWS = 2000, 200
 N_REPEATS = 5
 N_VALUES = 24
 N_CATEGORIES = 8
@@ -108,7 +108,7 @@ class Importance:
 def shuffled_importance(subject: Subject) -> Importance:
     """Return the increase in loss if a column is shuffled, or the mean change of predictions without true values."""
     n_columns = subject.X.num_columns
-    rows = subject.sample(int(np.clip(MOST_PREDICTIONS // (n_columns * N_REPEATS), FEWEST_ROWS, MOST_ROWS)))
+    rows = subject.sample(int(np.clip(MAX_PREDICTIONS // (n_columns * N_REPEATS), MIN_ROWS, MAX_ROWS)))
     generator = np.random.default_rng(0)
     donors = np.array([generator.permutation(rows) for _ in range(N_REPEATS)])
     sample = subject.take(rows)
@@ -232,7 +232,7 @@ def _is_missing(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 N_STEPS = 8
 N_OTHERS = 100
 NOTHING = 1e-3  # steps smaller than this share of the largest are not shown
-MOST_WORDS, QUOTED = 60, 300
+MAX_WORDS, QUOTED = 60, 300
 TINY = 1e-300
 ADDED = "Bars lead from the expected prediction to that of the row."
 REPLACED = "Bars show the mean change of the prediction when a column has the values of other rows."
@@ -304,7 +304,7 @@ def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
     """Explain a row by the change of the prediction if each word is left out."""
     name = subject.X.column_names[0]
     text = str(subject.X.column(0)[row].as_py() or "")
-    words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MOST_WORDS]
+    words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MAX_WORDS]
     shortened = [re.sub(rf"\b{re.escape(word)}\b", " ", text) for word in words]
     changed = predicted_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
     # The probabilities of the other classes are summed, because 1 - p loses all digits if p is nearly 1.

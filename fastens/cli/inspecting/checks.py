@@ -38,17 +38,17 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 # The maximum number of rows, which are sampled; the number of folds; the maximum number of bins of a column; the
 # minimum number of training rows per bin; and a small number of bins for noisy columns.
-MOST_ROWS, N_FOLDS, N_BINS, BIN_ROWS, FEW_BINS = 10_000, 3, 256, 5, 16
+MAX_ROWS, N_FOLDS, N_BINS, BIN_ROWS, FEW_BINS = 10_000, 3, 256, 5, 16
 # The weight of the prior in the mean of each bin in rows. It must be small so that small pure bins stay visible.
 PRIOR_ROWS = 0.01
 # The number of classes; the least frequent classes beyond it are merged.
-MOST_CLASSES = 20
+MAX_CLASSES = 20
 # Scores that indicate leakage by a column and by a formula. The second is higher because two legitimate columns
 # together may reach 0.99.
 GIVES_AWAY, FORMULA_GIVES_AWAY = 0.99, 0.999
 # Limits of the search for formulas: rows, columns of linear formulas, columns that are paired, and terms of a formula.
-FORMULA_ROWS, MOST_LINEAR, MOST_PAIRED, MOST_TERMS = 1000, 60, 6, 6
-FEWEST_ROWS, PRESENT = 30, 0.8
+FORMULA_ROWS, MAX_LINEAR, MAX_PAIRED, MAX_TERMS = 1000, 60, 6, 6
+MIN_ROWS, PRESENT = 30, 0.8
 NUMERIC = (NUMBER, BOOLEAN, DATE, TIMESTAMP)
 # The factors of a linear combination, the columns, and its R².
 Linear = tuple[Array, list[str], float]
@@ -63,7 +63,7 @@ class Formula:
     score: float
 
 
-def sampled(n_rows: int, most: int = MOST_ROWS) -> NDArray[np.intp]:
+def sampled(n_rows: int, most: int = MAX_ROWS) -> NDArray[np.intp]:
     """Return a sorted random sample of rows."""
     rows = np.random.default_rng(0).permutation(n_rows)[:most]
     return np.sort(rows)
@@ -126,11 +126,11 @@ class Scorer:
 def _class_codes(y: NDArray) -> Codes:
     """Return the codes of classes, where all but the most frequent classes are merged."""
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    if len(counts) <= MOST_CLASSES:
+    if len(counts) <= MAX_CLASSES:
         return codes
     rank = np.empty(len(counts), dtype=np.intp)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    return np.minimum(rank[codes], MOST_CLASSES - 1)
+    return np.minimum(rank[codes], MAX_CLASSES - 1)
 
 
 def _folds(y: NDArray, is_classification: bool) -> list[tuple[Codes, Codes]]:
@@ -213,7 +213,7 @@ def formulas(
         if (values := _leak_numbers(table[name].take(rows), kind)) is not None
     }
     y = y[rows]
-    if len(numbers) < 2 or len(y) < FEWEST_ROWS:
+    if len(numbers) < 2 or len(y) < MIN_ROWS:
         return []
     best = sorted(numbers, key=lambda name: -np.nan_to_num(alone.get(name, 0), nan=-1.0))
     if task == CLASSIFICATION:
@@ -221,12 +221,12 @@ def formulas(
         wanted = (codes == np.argmax(np.bincount(codes))).astype(np.float64)
     else:
         wanted = y.astype(np.float64)
-    linear = _linear(numbers, best[:MOST_LINEAR], wanted)
+    linear = _linear(numbers, best[:MAX_LINEAR], wanted)
     if task != CLASSIFICATION:
-        found = _as_formula(linear, by_power=False) or _powers(numbers, best[:MOST_LINEAR], wanted)
-        return found or _pairs(numbers, best[:MOST_PAIRED], y, task)
+        found = _as_formula(linear, by_power=False) or _powers(numbers, best[:MAX_LINEAR], wanted)
+        return found or _pairs(numbers, best[:MAX_PAIRED], y, task)
     heaviest = [] if linear is None else linear[1]
-    tried = list(dict.fromkeys([*heaviest[: MOST_PAIRED // 2], *best]))[:MOST_PAIRED]
+    tried = list(dict.fromkeys([*heaviest[: MAX_PAIRED // 2], *best]))[:MAX_PAIRED]
     return _pairs(numbers, tried, y, task)
 
 
@@ -250,7 +250,7 @@ def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear 
     rows = np.isfinite(X).all(axis=1) & np.isfinite(y)
     X, y = X[rows], y[rows]
     spread = X.std(axis=0) if len(X) else np.zeros(len(names))
-    if len(y) < max(FEWEST_ROWS, 4 * len(names)) or np.ptp(y) == 0 or not np.isfinite(spread).all():
+    if len(y) < max(MIN_ROWS, 4 * len(names)) or np.ptp(y) == 0 or not np.isfinite(spread).all():
         return None
     keep = np.flatnonzero(spread > 0)
     half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
@@ -288,7 +288,7 @@ def _powers(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Fo
 
 def _as_formula(found: Linear | None, by_power: bool) -> list[Formula]:
     """Return a linear combination of numbers or logarithms as a formula if few columns determine the target."""
-    if found is None or found[2] < FORMULA_GIVES_AWAY or not 2 <= len(found[1]) <= MOST_TERMS:
+    if found is None or found[2] < FORMULA_GIVES_AWAY or not 2 <= len(found[1]) <= MAX_TERMS:
         return []
     factors, names, score = found
     return [Formula(_written(factors, names, by_power), names, score)]
@@ -348,7 +348,7 @@ ALL_GAIN = 0.99
 SMALLEST_CODE = 77
 # Words in names of numeric columns that mark times if the column never decreases.
 TIME_WORD = re.compile("date|datum|time|timestamp|zeit|year|jahr|annee|ano|day|tag|week|epoch")
-FEWEST_TIMES = 10
+MIN_REPEATS = 10
 
 
 @dataclass(frozen=True)
@@ -467,7 +467,7 @@ def time_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
     names = [name for name, kind in kinds.items() if kind in (DATE, TIMESTAMP)]
     rising = [name for name in names if _is_sorted(table[name])]
     numbers = [name for name, kind in kinds.items() if kind == NUMBER and any(map(TIME_WORD.fullmatch, words_of(name)))]
-    numbers = [name for name in numbers if _is_sorted(table[name]) and n_distinct(table[name]) >= FEWEST_TIMES]
+    numbers = [name for name in numbers if _is_sorted(table[name]) and n_distinct(table[name]) >= MIN_REPEATS]
     names, rising = [*names, *numbers], [*rising, *numbers]
     if not names:
         return []

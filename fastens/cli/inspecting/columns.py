@@ -29,12 +29,12 @@ USUAL_CODES = (96, 97, 98, 996, 997, 998, 9996, 9997, 9998, 32767, 32768, 65535,
 FILL_VALUE = 1e30
 # The maximum number of codes at one end, the minimum number of other values, and the limits below and above which
 # distinct values count as few and many.
-MOST_CODES, FEWEST_OTHERS, FEW_DISTINCT, MANY_DISTINCT = 4, 2, 8, 20
+MAX_CODES, MIN_OTHER_VALUES, FEW_DISTINCT, MANY_DISTINCT = 4, 2, 8, 20
 # Outliers are at least this many interquartile ranges beyond the quartiles.
 FAR = 10.0
-MOST_NAMED = 8
+MAX_NAMED = 8
 MOSTLY_MISSING = 0.95
-MOST_DISTINCT_FOR_SPELLINGS = 100_000
+MAX_DISTINCT_FOR_SPELLINGS = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def remark_lines(remarks: Sequence[tuple[str, Remark]]) -> list[str]:
         if len(pairs) == 1:
             lines.append(f"{pairs[0][0]!r} {pairs[0][1].one}.")
             continue
-        named = [f"{name!r} ({remark.detail})" if remark.detail else repr(name) for name, remark in pairs[:MOST_NAMED]]
-        more = f" and {len(pairs) - MOST_NAMED} more" if len(pairs) > MOST_NAMED else ""
+        named = [f"{name!r} ({remark.detail})" if remark.detail else repr(name) for name, remark in pairs[:MAX_NAMED]]
+        more = f" and {len(pairs) - MAX_NAMED} more" if len(pairs) > MAX_NAMED else ""
         lines.append(f"{len(pairs)} columns {many}: {', '.join(named)}{more}.")
     return lines
 
@@ -118,7 +118,7 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
     remarks = _remarks(len(column), n_missing, n_distinct)
     if values is not None and len(values):
         remarks += _odd_numbers(values)
-    if kind == TEXT and 1 < n_distinct <= MOST_DISTINCT_FOR_SPELLINGS:
+    if kind == TEXT and 1 < n_distinct <= MAX_DISTINCT_FOR_SPELLINGS:
         remarks += _odd_spellings(present)
     return ColumnFacts(
         name, kind, len(column), n_missing, n_distinct, quartiles, frequent, values, days, limits, remarks
@@ -204,13 +204,13 @@ def missing_codes(values: Array) -> list[float]:
 def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
     """Return how many of the first numbers, which are the lowest or the highest, are codes."""
     n_usual = 0
-    while n_usual < min(MOST_CODES, len(distinct)) and is_usual_code(distinct[n_usual]):
+    while n_usual < min(MAX_CODES, len(distinct)) and is_usual_code(distinct[n_usual]):
         n_usual += 1
     for n in range(n_usual, 0, -1):
         gap, spread, n_others = _apart(distinct, n)
         spread = spread if n_others <= MANY_DISTINCT else _central_spread(distinct[n:], counts[n:])
         distance = USUAL_DISTANCE if n_others >= FEW_DISTINCT else 1.0
-        if counts[:n].min() >= USUAL_COUNT and n_others >= FEWEST_OTHERS and gap > distance * spread:
+        if counts[:n].min() >= USUAL_COUNT and n_others >= MIN_OTHER_VALUES and gap > distance * spread:
             return n
     gap, spread, n_others = _apart(distinct, 1)
     if n_others < FEW_DISTINCT or counts[0] < CODE_COUNT:
@@ -255,9 +255,9 @@ def _odd_spellings(present: pa.ChunkedArray) -> list[Remark]:
 
 
 # Group numbers are compacted above this limit, before they can overflow.
-MOST_GROUPS = 2**62
+MAX_GROUPS = 2**62
 # This many distinct values have the same order by chance in less than one of ten thousand pairs of columns.
-FEWEST_IN_ORDER = 8
+MIN_ROWS_IN_ORDER = 8
 # The number of columns whose hashes select rows if not all rows are compared.
 HASHED = 4
 
@@ -281,7 +281,7 @@ def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     groups, n_groups = codes[0], int(codes[0].max(initial=0)) + 1
     for own in codes[1:]:
         n_values = int(own.max(initial=0)) + 1
-        if n_groups > MOST_GROUPS // n_values:
+        if n_groups > MAX_GROUPS // n_values:
             groups = np.unique(groups, return_inverse=True)[1]
             n_groups = int(groups.max(initial=0)) + 1
         groups, n_groups = groups * n_values + own, n_groups * n_values
@@ -346,7 +346,7 @@ def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple
 
 def _order(column: pa.ChunkedArray, is_missing: NDArray[np.bool_]) -> NDArray[np.int32] | None:
     """Return the ranks of values, ascending or descending, or None for lists and for too few values."""
-    if np.count_nonzero(~is_missing) < FEWEST_IN_ORDER:
+    if np.count_nonzero(~is_missing) < MIN_ROWS_IN_ORDER:
         return None
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

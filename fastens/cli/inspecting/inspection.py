@@ -14,7 +14,7 @@ from fastens.cli.inspecting.checks import (
     CELLS,
     DUPLICATES,
     IDENTIFIER,
-    MOST_ROWS,
+    MAX_ROWS,
     TEXTS,
     WRITING,
     Finding,
@@ -62,7 +62,7 @@ def inspected(table: pa.Table, target: Target | None, notes: list[str]) -> Inspe
     columns = [column_facts(table, name) for name in table.column_names]
     others = table if target is None else table.drop_columns([target.name])
     kinds = {name: kind for name, kind in column_kinds(others, []).items() if kind != UNUSABLE}
-    alone, leaks = ({}, []) if target is None else leak_findings(others, kinds, target, MOST_ROWS)
+    alone, leaks = ({}, []) if target is None else leak_findings(others, kinds, target, MAX_ROWS)
     remarks = [
         (facts.name, remark)
         for facts in columns
@@ -127,7 +127,7 @@ def _balance(target: Target | None) -> list[Finding]:
     return [Finding(BALANCE, f"Rare classes of {target.name!r}: {shown}{more}. Accuracy says little about them.")]
 
 
-MOST_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
+MAX_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
 CONTENTS = "range, or what is frequent"
 WIDE = 62  # minimum terminal width for a column with the contents
 KINDS = {**DESCRIPTIONS, TEXT: "categories"}
@@ -138,7 +138,7 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     report.facts(table_facts(found, title))
     report.title("Columns")
     headers = ["holds", "missing", "different", *([f"{score_name(found.target)} alone"] if found.alone else [])]
-    columns = found.columns[:MOST_COLUMNS]
+    columns = found.columns[:MAX_COLUMNS]
     rows = [_cells(found, facts) for facts in columns]
     of_names = min(NARROW_NAME, 2 + max((len(facts.name) for facts in columns), default=0))
     n_shown = n_columns_shown(headers, rows, report.out.width - of_names)
@@ -154,8 +154,8 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     report.out.print(table)
     if left_out := [*headers[n_shown:], *([] if is_wide else [CONTENTS])]:
         report.out.print(f" a wider terminal also shows: {'; '.join(left_out)}", style="dim")
-    if len(found.columns) > MOST_COLUMNS:
-        report.out.print(f" and {len(found.columns) - MOST_COLUMNS:,} more columns: -o page.html shows all of them")
+    if len(found.columns) > MAX_COLUMNS:
+        report.out.print(f" and {len(found.columns) - MAX_COLUMNS:,} more columns: -o page.html shows all of them")
     report.title("What to look at" if found.findings else "Nothing stands out")
     grid = Table.grid(padding=(0, 2))
     for finding in sorted(found.findings, key=lambda finding: not finding.is_warning):

@@ -36,8 +36,8 @@ from fastens.inspection.contribution_plots import explained_quantity
 
 Array = NDArray[np.float64]
 # The maximum number of rows for everything except the scores.
-MOST_ROWS = 20_000
-N_SWARM_ROWS, FEWEST_SWARM_ROWS, SWARM_SECONDS = 800, 20, 3.0
+MAX_ROWS = 20_000
+N_SWARM_ROWS, MIN_SWARM_ROWS, SWARM_SECONDS = 800, 20, 3.0
 N_CONTRIBUTING = 12
 N_DEPENDENCES = 6
 # Longer parameter values are left out.
@@ -61,7 +61,7 @@ def report_page(everything: Subject, model_file: str, table_file: str) -> str:
     title = f"What predicts {card.target}" if card.target else "What predicts"
     model_name, table_name = os.path.basename(model_file), os.path.basename(table_file)
     lead = f"{type(model).__name__} in {model_name}, seen through {rows} of {table_name}"
-    parts = [*_quality(subject, rows), *_columns(subject.take(subject.sample(MOST_ROWS))), *_training(model)]
+    parts = [*_quality(subject, rows), *_columns(subject.take(subject.sample(MAX_ROWS))), *_training(model)]
     return document(title, lead, notes, [*parts, _about(subject)], kicker="fastens · model report")
 
 
@@ -118,7 +118,7 @@ def _contributions(subject: Subject, first: list[int]) -> Parts | None:
     """Return the contributions of the individual rows, and of other rows that take a few seconds."""
     if not explains(subject.model):
         return None
-    n_rows = min(N_SWARM_ROWS, max(FEWEST_SWARM_ROWS, affordable_rows(subject.model, subject.X, SWARM_SECONDS)))
+    n_rows = min(N_SWARM_ROWS, max(MIN_SWARM_ROWS, affordable_rows(subject.model, subject.X, SWARM_SECONDS)))
     others = subject.sample(n_rows)
     rows = np.append(np.array(first, dtype=np.intp), others[~np.isin(others, first)])
     return Parts(rows, contributions(subject.model, subject.X.take(rows)))
@@ -191,7 +191,7 @@ def _about(subject: Subject) -> Html:
     )
 
 
-MOST_PICTURES = 200
+MAX_PICTURES = 200
 
 
 def table_page(found: Inspection, table_file: str) -> str:
@@ -233,8 +233,8 @@ def _alone(found: Inspection) -> Html:
 
 
 def _column_sections(found: Inspection) -> Html:
-    cards = [_picture(facts) for facts in found.columns[:MOST_PICTURES]]
-    n_more = len(found.columns) - MOST_PICTURES
+    cards = [_picture(facts) for facts in found.columns[:MAX_PICTURES]]
+    n_more = len(found.columns) - MAX_PICTURES
     more = [element("p", f"and {n_more:,} more columns", class_="caption")] if n_more > 0 else []
     return section("columns", "The columns", "How the values of each column are spread.", grid(cards), *more)
 

@@ -15,7 +15,7 @@ from fastens.cli.report.report import Scores, shown, with_error
 
 Array = NDArray[np.float64]
 # With more classes than this, the most frequent mistakes are listed instead of the whole confusion matrix.
-MOST_CLASSES = 12
+MAX_CLASSES = 12
 N_MISTAKES = 12
 N_IMPORTANT = 20
 
@@ -89,7 +89,7 @@ def _mistakes(subject: Subject) -> Html:
     names = [str(label) for label in classes]
     counts = np.zeros((len(names), len(names)), dtype=np.intp)
     np.add.at(counts, (truth.codes, subject.predicted.argmax(axis=1)), 1)
-    if len(names) > MOST_CLASSES:
+    if len(names) > MAX_CLASSES:
         np.fill_diagonal(counts, 0)
         top = np.argsort(-counts, axis=None, kind="stable")[:N_MISTAKES]
         pairs = [np.unravel_index(place, counts.shape) for place in top if counts.flat[place]]

@@ -28,7 +28,7 @@ from fastens.cli.table.task import Rows, Task
 from fastens.inspection.plotting import axes
 from fastens.table.training_data import shuffled_folds
 
-MOST_DIGITS = 6  # the standard error of equal scores may be a rounding error
+MAX_DIGITS = 6  # the standard error of equal scores may be a rounding error
 NO_VALUE = "-"
 N_IMPORTANT = 10
 PIPED_WIDTH = 120
@@ -214,7 +214,7 @@ def with_error(name: str, value: float, error: float) -> str:
         return NO_VALUE
     if name == "accuracy":
         return f"{value:.1%} ± {error:.1%}"
-    n_digits = min(max(0, 1 - math.floor(math.log10(error))), MOST_DIGITS) if error > 0 else 4
+    n_digits = min(max(0, 1 - math.floor(math.log10(error))), MAX_DIGITS) if error > 0 else 4
     shown = f"{round(value, n_digits) + 0.0:,.{n_digits}f}"  # turns -0 into 0
     return shown if math.isnan(error) else f"{shown} ± {error:,.{n_digits}f}"
 

@@ -52,7 +52,7 @@ ITEMS = "items:"
 _SIGNS = ";|,"
 # The maximum number of items, the minimum mean number of cells per item, and the minimum share of cells with several
 # items.
-_MOST_ITEMS, _CELLS_OF_ITEM, _SEVERAL = 60, 5, 0.1
+_MAX_ITEMS, _CELLS_OF_ITEM, _SEVERAL = 60, 5, 0.1
 TESTS_OF_KIND = {
     NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     TEXT: (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -107,7 +107,7 @@ def items_kind(column: pa.ChunkedArray) -> str | None:
         is_set = all(len(set(own)) == len(own) for own in parts)
         # Pairs such as "Rome, Italy" have too many distinct parts for their cells, and so have sentences.
         if (
-            2 < len(items) <= _MOST_ITEMS
+            2 < len(items) <= _MAX_ITEMS
             and is_set
             and len(items) < len(distinct)
             and n_items >= _CELLS_OF_ITEM * len(items)

@@ -20,7 +20,7 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 # Integers with at most this number of distinct values are classes; --task overrides it.
 CLASSES_MAXIMUM = 10
 # Numbers with fewer rows per distinct value than this are not classes.
-FEWEST_OF_CLASS = 4
+MIN_OF_CLASS = 4
 
 # Texts are unlikely to be classes if this share looks like numbers, or if more than `MANY_CLASSES` have few rows each.
 LOOKS_LIKE_NUMBERS = 0.5
@@ -60,7 +60,7 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool =
             f"the target {name!r} has {n_classes:,} different numbers that are not whole, which are no classes; use "
             f"--task regression, or --column {name}:category if each stands for a class"
         )
-    if task == CLASSIFICATION and kind == NUMBER and n_classes > max(CLASSES_MAXIMUM, len(column) // FEWEST_OF_CLASS):
+    if task == CLASSIFICATION and kind == NUMBER and n_classes > max(CLASSES_MAXIMUM, len(column) // MIN_OF_CLASS):
         raise CommandError(
             f"the target {name!r} has {n_classes:,} different numbers in {len(column):,} rows, too many for classes; "
             f"use --task regression, or --column {name}:category if each stands for a class"

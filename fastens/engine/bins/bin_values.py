@@ -58,7 +58,7 @@ def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArra
             note_extremes(columns, part, first, low, high, threads_for(part.size, n_threads, _GRAIN))
     if matrix.comm.size > 1:
         keys = ordered_bits(np.concatenate([-low, high]))
-        matrix.comm.max(keys)
+        matrix.comm.allreduce_max(keys)
         low, high = np.split(floats_of_bits(keys), 2)
         low = -low
     is_empty = low > high

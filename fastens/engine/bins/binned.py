@@ -173,7 +173,7 @@ def _full_disk_named(folder: str, n_bytes: int) -> Iterator[None]:
 
 _PAYLOAD_BYTES = 4
 # Maximum bytes of column-major codes that boosting keeps in addition to the row-major codes.
-MOST_COLUMNS = 1 << 26
+MAX_COLUMNS = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)

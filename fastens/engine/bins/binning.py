@@ -281,7 +281,7 @@ def _sketch_of(
     if sample_weight is not None:
         # The unit is as fine as possible for sums of all weights in 63 bits, so that integer weights remain exact.
         (largest,) = max_floats(comm, float(np.max(sample_weight, initial=0.0)))
-        bits = math.frexp(largest)[1] + sum(comm.gather(X.shape[0])).bit_length()
+        bits = math.frexp(largest)[1] + sum(comm.allgather(X.shape[0])).bit_length()
         unit = math.ldexp(1.0, bits - 62)
     sketch = BinningSketch(X.shape[1], max_bins, is_categorical, weight_unit=unit, n_threads=n_threads)
     sketch.add(X, sample_weight)
@@ -292,9 +292,9 @@ def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
     """Return the binning of the rows of all ranks; each rank gathers a share of the columns and computes their bins."""
     sketch.keep_as_whole(comm)
     ends = [sketch.n_features * rank // comm.size for rank in range(comm.size + 1)]
-    own, *others = comm.exchange([sketch.of_columns(*bounds) for bounds in pairwise(ends)])
+    own, *others = comm.alltoall([sketch.of_columns(*bounds) for bounds in pairwise(ends)])
     for part in others:
         own.merge(part)
-    found = comm.gather(own.bins())
+    found = comm.allgather(own.bins())
     parts: list[Any] = [[one for of_rank in part for one in of_rank] for part in zip(*found, strict=True)]
     return Binning(*parts)

@@ -10,7 +10,7 @@ from fastens.engine.structs cimport (
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from fastens.engine.team cimport share, share_pieces, share_until_interrupted
+from fastens.engine.thread_pool cimport parallel_for, dynamic_parallel_for, parallel_for_until_interrupted
 
 
 cdef enum:
@@ -29,7 +29,7 @@ cdef enum:
     WHOLE = 2
     SINGLE = 4
 
-cdef float64_t LEAST_BELOW_ZERO = -5e-324
+cdef float64_t LARGEST_NEGATIVE = -5e-324
 
 
 # Search ---------------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ cdef class BinTable:
             if category_codes[f] is not None:
                 self.features[f].category_codes = &codes[at]
                 self.features[f].n_categories = len(category_codes[f])
-                self.features[f].above = -1.0 if lookup[f, 1] & TOWARD_ZERO else LEAST_BELOW_ZERO
+                self.features[f].above = -1.0 if lookup[f, 1] & TOWARD_ZERO else LARGEST_NEGATIVE
                 self.features[f].is_whole = lookup[f, 1] & WHOLE != 0
                 self.features[f].is_single = lookup[f, 1] & SINGLE != 0
                 at += len(category_codes[f]) + 2
@@ -348,7 +348,7 @@ def bin_matrix(
     job.records = &records[first_row, 0] if records is not None else NULL
     job.record_stride = records.shape[1] if records is not None else 0
     with nogil:
-        share_until_interrupted(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
@@ -360,7 +360,7 @@ def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n
         &columns[0, 0], sizeof(code_t), columns.shape[1], columns.shape[0], &records[0, 0], records.shape[1]
     )
     with nogil:
-        share_until_interrupted(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 cdef enum:
@@ -453,7 +453,7 @@ def note_extremes(
     job.n_rows, job.n_features = X.shape[0], X.shape[1]
     job.first, job.low, job.high = &first[0], &low[0], &high[0]
     with nogil:
-        share(_note_part, &job, n_threads)
+        parallel_for(_note_part, &job, n_threads)
 
 
 # Values to codes -----------------------------------------------------------------------------------------------------
@@ -518,7 +518,7 @@ def code_stored(
     if x.shape[0]:
         job.x, job.codes = &x[0], &codes[0]
     with nogil:
-        share_pieces(_code_piece, &job, starts.shape[0] - 1, n_threads)
+        dynamic_parallel_for(_code_piece, &job, starts.shape[0] - 1, n_threads)
 
 
 # Codes by row --------------------------------------------------------------------------------------------------------
@@ -611,4 +611,4 @@ def spread_codes(columns, const int32_t[::1] features, int32_t first_row, code_t
         &out[0, 0],
     )
     with nogil:
-        share_pieces(_spread_piece, &job, out.shape[0], n_threads)
+        dynamic_parallel_for(_spread_piece, &job, out.shape[0], n_threads)

@@ -10,18 +10,18 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from fastens.engine.structs cimport int32_t, int64_t, uint8_t
-from fastens.engine.team cimport share
+from fastens.engine.thread_pool cimport parallel_for
 
 import numpy as np
 
 cpdef enum:
-    MOST_CODES = 33                 # including the code of missing values
+    MAX_CODES = 33                 # including the code of missing values
 
 cdef enum:
-    MOST_COMBINATIONS = 256
-    MOST_PAIRS = MOST_COMBINATIONS * MOST_CODES
+    MAX_COMBINATIONS = 256
+    MAX_PAIRS = MAX_COMBINATIONS * MAX_CODES
     # Number of most recent bundles that are tried for a feature.
-    MOST_OPEN = 16
+    MAX_OPEN = 16
     # After this many rows, then twice as many, and so on, a trial checks whether it can still beat the best one.
     FIRST_ROWS = 128
     ROW_GRAIN = 50000
@@ -33,8 +33,8 @@ cdef struct Candidate:
     int32_t n_codes
     int32_t bundle                  # -1 if the feature is not in a bundle
     int32_t before                  # feature that joined the bundle before this one; -1 if there is none
-    int32_t n_with[MOST_CODES]      # number of combinations with each code
-    uint8_t code_in[MOST_COMBINATIONS]
+    int32_t n_with[MAX_CODES]      # number of combinations with each code
+    uint8_t code_in[MAX_COMBINATIONS]
 
 
 cdef struct Bundle:
@@ -42,7 +42,7 @@ cdef struct Bundle:
     int32_t n_combinations
     int32_t n_features
     int32_t last                    # last feature that joined
-    int32_t n_unusual[MOST_COMBINATIONS]    # number of features whose code is not their most frequent one
+    int32_t n_unusual[MAX_COMBINATIONS]    # number of features whose code is not their most frequent one
 
 
 cdef struct Joining:
@@ -53,7 +53,7 @@ cdef struct Joining:
     int32_t n_bundles
     int32_t most_cost               # maximum cost of a feature
     int32_t n_threads
-    uint8_t* seen                   # MOST_PAIRS pairs of combination and code for each thread
+    uint8_t* seen                   # MAX_PAIRS pairs of combination and code for each thread
 
 
 # Pairs of combination and code ----------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ cdef void _note_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
     cdef Py_ssize_t n = over.end - over.begin
     _note_rows(
         over.bundle.numbers, over.feature, over.begin + n * part // n_parts,
-        over.begin + n * (part + 1) // n_parts, over.job.seen + part * MOST_PAIRS,
+        over.begin + n * (part + 1) // n_parts, over.job.seen + part * MAX_PAIRS,
     )
 
 
@@ -95,10 +95,10 @@ cdef void _note(
     """Mark the pairs of some more rows, and merge the marks of all threads into the first thread's."""
     cdef RowPass over = RowPass(job, bundle, feature, NULL, begin, end)
     cdef int32_t t, p, n_threads = _threads_for(job, end - begin)
-    share(_note_part, &over, n_threads)
+    parallel_for(_note_part, &over, n_threads)
     for t in range(1, n_threads):
         for p in range(bundle.n_combinations * feature.n_codes):
-            job.seen[p] |= job.seen[t * MOST_PAIRS + p]
+            job.seen[p] |= job.seen[t * MAX_PAIRS + p]
 
 
 cdef inline int32_t _largest(const int32_t* counts, int32_t n) noexcept nogil:
@@ -114,7 +114,7 @@ cdef int32_t _cost_so_far(
     const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much
 ) noexcept nogil:
     """Return a lower bound of the cost if the feature joined: more pairs than those in `seen` cannot cost less."""
-    cdef int32_t counts[MOST_CODES]
+    cdef int32_t counts[MAX_CODES]
     cdef bint is_second = bundle.n_features == 1
     cdef int32_t i, k, more, n_new = 0, n_seen = 0, of_others = 0
     cdef const uint8_t* seen = job.seen
@@ -129,7 +129,7 @@ cdef int32_t _cost_so_far(
         n_new += more
         of_others += (more + is_second) * bundle.n_unusual[i]
         seen += feature.n_codes
-    if bundle.n_combinations + n_new > MOST_COMBINATIONS:
+    if bundle.n_combinations + n_new > MAX_COMBINATIONS:
         return too_much
     if is_second:
         of_others += job.features[bundle.last].n_codes
@@ -141,7 +141,7 @@ cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* fe
     cdef Py_ssize_t begin = 0, end = min(<Py_ssize_t>FIRST_ROWS, job.n_rows), t
     cdef int32_t cost = 0
     for t in range(job.n_threads):
-        memset(job.seen + t * MOST_PAIRS, 0, bundle.n_combinations * feature.n_codes)
+        memset(job.seen + t * MAX_PAIRS, 0, bundle.n_combinations * feature.n_codes)
     while begin < end and cost < too_much:
         _note(job, bundle, feature, begin, end)
         cost = _cost_so_far(job, bundle, feature, too_much)
@@ -185,7 +185,7 @@ cdef void _renumber(
     const Joining* job, const Bundle* bundle, const Candidate* feature, const uint8_t* number
 ) noexcept nogil:
     cdef RowPass over = RowPass(job, bundle, feature, number, 0, job.n_rows)
-    share(_renumber_part, &over, _threads_for(job, job.n_rows))
+    parallel_for(_renumber_part, &over, _threads_for(job, job.n_rows))
 
 
 cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:
@@ -216,7 +216,7 @@ cdef void _count_unusual(const Joining* job, Bundle* bundle) noexcept nogil:
 
 cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
     """Add the feature to the bundle."""
-    cdef uint8_t number[MOST_PAIRS]
+    cdef uint8_t number[MAX_PAIRS]
     cdef Bundle* bundle = &job.bundles[b]
     cdef Candidate* feature = &job.features[f]
     _cost(job, bundle, feature, INT32_MAX)
@@ -230,7 +230,7 @@ cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
 cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
     """Return the bundle where the feature costs least, or -1 if it is too expensive in all of them."""
     cdef int32_t b, cost, best = -1, least = job.most_cost + 1
-    for b in range(max(0, job.n_bundles - MOST_OPEN), job.n_bundles):
+    for b in range(max(0, job.n_bundles - MAX_OPEN), job.n_bundles):
         cost = _cost(job, &job.bundles[b], &job.features[f], least)
         if cost < least:
             best, least = b, cost
@@ -302,7 +302,7 @@ def join(
     const uint8_t[:, :] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_cost,
     const int32_t[::1] planned, int32_t n_threads
 ):
-    """Bundle features of at most MOST_CODES codes.
+    """Bundle features of at most MAX_CODES codes.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def join(
     job.n_bundles = 0 if planned is None else <int32_t>n_bundles
     job.features = <Candidate*>calloc(job.n_features, sizeof(Candidate))
     job.bundles = <Bundle*>calloc(n_bundles, sizeof(Bundle))
-    job.seen = <uint8_t*>malloc(n_threads * MOST_PAIRS)
+    job.seen = <uint8_t*>malloc(n_threads * MAX_PAIRS)
     try:
         if job.features == NULL or job.bundles == NULL or job.seen == NULL:
             raise MemoryError(f"no memory to join {job.n_features} features")

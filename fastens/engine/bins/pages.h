@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/team.h"
+#include "engine/thread_pool.h"
 
 #if !defined(_WIN32)
 #include <fcntl.h>
@@ -16,13 +16,13 @@
 
 /* The system maps at least this many bytes around the one that is read: Linux maps the whole folio of its page
  * cache. */
-enum { PAGES_SHIFT = 16, MOST_MAPPED = 4 };
+enum { PAGES_SHIFT = 16, MAX_MAPPED = 4 };
 /* How often Linux is asked for the number of resident pages while the limit's worth of pages is read. */
 enum { PAGES_ASKED = 64 };
 
 typedef struct {
-    const uint8_t* begin[MOST_MAPPED];
-    size_t n_bytes[MOST_MAPPED];
+    const uint8_t* begin[MAX_MAPPED];
+    size_t n_bytes[MAX_MAPPED];
     int32_t n;
     int32_t most;   /* limit of resident pages */
     int32_t n_read; /* since the pages were last released */

@@ -3,12 +3,12 @@ from fastens.engine.structs cimport int32_t, int64_t, uint8_t, uint32_t
 
 cdef extern from "engine/bins/pages.h" nogil:
     enum:
-        MOST_MAPPED
+        MAX_MAPPED
         PAGES_SHIFT
 
     ctypedef struct Pages:
-        const uint8_t* begin[MOST_MAPPED]
-        size_t n_bytes[MOST_MAPPED]
+        const uint8_t* begin[MAX_MAPPED]
+        size_t n_bytes[MAX_MAPPED]
         int32_t n
         int32_t most
         int32_t n_read
@@ -28,7 +28,7 @@ cdef class MappedPages:
 cdef Pages* pages_of(object pages)
 
 
-cdef inline int64_t note_more_rows(
+cdef inline int64_t track_more_resident_rows(
     Pages* pages, int64_t seen, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step
 ) noexcept nogil:
     """Note that n rows from `first` to `last`, `step` bytes apart, will be read; return their last page.
@@ -41,6 +41,6 @@ cdef inline int64_t note_more_rows(
     return end
 
 
-cdef inline void note_rows(Pages* pages, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
+cdef inline void track_resident_rows(Pages* pages, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
     """Note that rows without predecessors will be read."""
-    note_more_rows(pages, -1, first, last, n, step)
+    track_more_resident_rows(pages, -1, first, last, n, step)

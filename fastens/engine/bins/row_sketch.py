@@ -112,8 +112,8 @@ class DistinctValues:
 # Number of rows that a sketch keeps: 100 000 (each of 255 bins is then accurate to within 5 %), more for few features
 # or many bins, fewer for very many features.
 _SAMPLE_ROWS = 100_000
-_LEAST_SAMPLE_VALUES = 1 << 21
-_MOST_SAMPLE_VALUES = 1 << 25
+_MIN_SAMPLE_VALUES = 1 << 21
+_MAX_SAMPLE_VALUES = 1 << 25
 _ROWS_PER_BIN = 20
 # Factor by which the number of rows may exceed the sample size before surplus rows are dropped.
 _SLACK = 1.5
@@ -126,7 +126,7 @@ _SORT_GRAIN = 5_000
 def default_sample(n_features: int, max_bins: int) -> int:
     """Return the number of rows that a sketch keeps."""
     n_features = max(n_features, 1)
-    rows = max(min(_SAMPLE_ROWS, _MOST_SAMPLE_VALUES // n_features), _LEAST_SAMPLE_VALUES // n_features)
+    rows = max(min(_SAMPLE_ROWS, _MAX_SAMPLE_VALUES // n_features), _MIN_SAMPLE_VALUES // n_features)
     return max(rows, _ROWS_PER_BIN * max_bins)
 
 
@@ -250,13 +250,13 @@ class RowSketch:
 
     def keep_as_whole(self, comm: Comm) -> None:
         """Keep only the rows that a sketch of the rows of all ranks would keep."""
-        held = comm.gather((self._is_sampled, sum(rows.n for rows in self._rows)))
+        held = comm.allgather((self._is_sampled, sum(rows.n for rows in self._rows)))
         if not any(is_sampled for is_sampled, _ in held) and sum(n for _, n in held) <= self.n_sample:
             return
         self._start_sampling()
         if self._rows:
             self._drop_surplus(1.0)
-        self._bound = min(comm.gather(self._bound))
+        self._bound = min(comm.allgather(self._bound))
         self._bound = np.uint64(self._whole_bound(comm))
         self._rows = [self._select(rows) for rows in self._rows]
 
@@ -266,10 +266,10 @@ class RowSketch:
         limit = int(self._bound)
         ends = np.array([limit // comm.size * rank for rank in range(1, comm.size)], dtype=np.uint64)
         hashes = hashes[hashes <= self._bound]
-        in_range = np.unique(np.concatenate(comm.exchange(np.split(hashes, np.searchsorted(hashes, ends)))))
-        counts = comm.gather(len(in_range))
+        in_range = np.unique(np.concatenate(comm.alltoall(np.split(hashes, np.searchsorted(hashes, ends)))))
+        counts = comm.allgather(len(in_range))
         place = self.n_sample - 1 - sum(counts[: comm.rank])
-        found = comm.gather(int(in_range[place]) if 0 <= place < len(in_range) else limit)
+        found = comm.allgather(int(in_range[place]) if 0 <= place < len(in_range) else limit)
         return min(found)
 
     def holds_all(self) -> bool:

@@ -6,7 +6,7 @@ from libc.math cimport INFINITY, NAN
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, value_t
 from libc.string cimport memset
 from fastens.engine.strided cimport GOLDEN, Strides, bits_of, strides_of
-from fastens.engine.team cimport share, share_pieces
+from fastens.engine.thread_pool cimport parallel_for, dynamic_parallel_for
 
 
 cdef enum:
@@ -126,7 +126,7 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
     while (1 << found.n_bits) < slots.shape[2]:
         found.n_bits += 1
     with nogil:
-        share(_note_part, &found, n_parts)
+        parallel_for(_note_part, &found, n_parts)
 
 
 # Sorting --------------------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def cut_columns(
     cuts.thresholds, cuts.stride, cuts.n_thresholds = &thresholds[0, 0], thresholds.shape[1], &n_thresholds[0]
     cuts.codes = &codes[0, 0] if codes is not None else NULL
     with nogil:
-        share_pieces(_cut_piece, &cuts, columns.shape[0], <int32_t> room.shape[0])
+        dynamic_parallel_for(_cut_piece, &cuts, columns.shape[0], <int32_t> room.shape[0])
 
 
 cdef struct Columns:
@@ -525,7 +525,7 @@ def cut_sparse_columns(
     of.wants_values, of.max_bins = wants_values, max_bins
     of.room, of.found, of.n_found = &room[0, 0], &places[0], &counts[0]
     with nogil:
-        share_pieces(_find_piece, &of, n_columns, n_threads)
+        dynamic_parallel_for(_find_piece, &of, n_columns, n_threads)
     n_kept = np.maximum(n_found, 0)
     gaps = np.asarray(first) - (np.cumsum(n_kept) - n_kept)
     return found[np.arange(n_kept.sum()) + np.repeat(gaps, n_kept)], n_found

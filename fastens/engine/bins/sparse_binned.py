@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastens.engine.bins.binned import BinnedMatrix, Bundles, empty_records, no_bundles
 from fastens.engine.bins.binning import Binning, learn_and_bin, learn_binning
 from fastens.engine.bins.bins import cells_by_row, code_stored, copy_to_records, spread_codes
-from fastens.engine.bins.bundling import MOST_CODES, join
+from fastens.engine.bins.bundling import MAX_CODES, join
 from fastens.engine.comm import LOCAL, Comm, shared
 from fastens.engine.limits import MAX_INT32, check_count
 from fastens.engine.rows.sampling import columns_of
@@ -25,7 +25,7 @@ _PAYLOAD_BYTES = 4
 # If more than this share of the values is stored, dense codes use less memory. On real numbers in 5000 x 1000 and
 # 40 000 x 100 values with stored shares of 0.02 to 0.3, 20 trees take 2.3 to 1.1 times as long with dense codes; on
 # ones in 5000 x 1000 values, 2.4 to 0.9 times; and in 40 000 x 100 values, which are bundled, 1.1 to 0.5 times.
-MOST_STORED = 0.125
+MAX_STORED = 0.125
 # Number of values that keep a thread busy for some tens of microseconds.
 _GRAIN = 20_000
 # Number of codes that are converted to dense at a time.
@@ -211,7 +211,7 @@ AnyMatrix = BinnedMatrix | SparseMatrix
 
 def stays_sparse(X: Any) -> bool:
     """Return True if the codes of a table are better stored without the codes of zeros."""
-    return scipy.sparse.issparse(X) and X.nnz <= MOST_STORED * X.shape[0] * X.shape[1]
+    return scipy.sparse.issparse(X) and X.nnz <= MAX_STORED * X.shape[0] * X.shape[1]
 
 
 def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:
@@ -272,12 +272,12 @@ def _never_empty(array: np.ndarray) -> np.ndarray:
 # Bundles are chosen on at least this many rows.
 _SAMPLE_ROWS = 16384
 # Records are not rewritten if there are fewer rows, or if bundles save fewer columns.
-_LEAST_ROWS = 400
-_LEAST_SAVED = 0.1
+_MIN_ROWS = 400
+_MIN_SAVED = 0.1
 # Feature histograms are computed from bundle histograms for every node, while a tree reads each row a few times.
 # Therefore, a feature may cost one member or code per this many rows and leaves; more leaves do not lower the limit.
 _ROWS_PER_LEAF = 0.7
-_MOST_LEAVES = 255
+_MAX_LEAVES = 255
 _ROW_GRAIN = 50_000
 # Number of rows whose records are written at a time.
 _BLOCK_ROWS = 1 << 16
@@ -351,14 +351,14 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     >>> matrix.bundles.n_codes
     array([10], dtype=int32)
     """
-    candidates = np.flatnonzero(matrix.n_codes <= MOST_CODES)
-    least_saved = max(1, _LEAST_SAVED * matrix.n_features)
-    has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _LEAST_ROWS and len(candidates) - 1 >= least_saved
+    candidates = np.flatnonzero(matrix.n_codes <= MAX_CODES)
+    least_saved = max(1, _MIN_SAVED * matrix.n_features)
+    has_room = matrix.columns.itemsize == 1 and matrix.n_rows >= _MIN_ROWS and len(candidates) - 1 >= least_saved
     # Ranks would choose different bundles, and records are not rewritten if memory is limited.
     if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.pages is not None:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
-    most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MOST_LEAVES, _MOST_LEAVES)))
+    most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MAX_LEAVES, _MAX_LEAVES)))
     joined = _join(matrix, candidates, most_cost, step)
     if step > 1 and joined.n_saved >= least_saved:
         joined = _join_as_planned(matrix, joined, most_cost, n_threads)

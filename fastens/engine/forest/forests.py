@@ -126,7 +126,7 @@ def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -
     places = [np.flatnonzero(owner == rank).tolist() for rank in range(comm.size)]
     outgoing = [[len(parts[i].y) for i in own] for own in places]
     packed = [Rows.joined([parts[i] for i in own]) if own else None for own in places]
-    received = comm.exchange(list(zip(outgoing, packed, strict=True)))
+    received = comm.alltoall(list(zip(outgoing, packed, strict=True)))
     n_own = len(places[comm.rank])
     if n_own == 0:
         return None, []
@@ -182,7 +182,7 @@ _LITTLE = 1 << 18
 _LOOK_EVERY = 0.1
 # Distributed fits: the number of trees whose trunks grow concurrently and share reductions, and the maximum number of
 # bytes of a rank's rows that are in transit to the owners of their branches.
-_MOST_TRUNKS = 32
+_MAX_TRUNKS = 32
 _MOVING_BYTES = 1 << 28
 # Bytes of a row's entry and its copy.
 _BYTES_OF_ENTRY = 32
@@ -433,8 +433,8 @@ class ForestGrower:
         """Return blocks of trees whose rows are sent at the same time, within the memory limit; equal on all ranks."""
         comm, matrix = self._matrix.comm, self._matrix
         n_bytes = matrix.n_features * matrix.columns.itemsize + self._target.y[:1].nbytes + _BYTES_OF_ENTRY
-        n_rows = max(comm.gather(self._n_rows))
-        size = min(max(_MOVING_BYTES // max(n_rows * n_bytes, 1), 1), _MOST_TRUNKS)
+        n_rows = max(comm.allgather(self._n_rows))
+        size = min(max(_MOVING_BYTES // max(n_rows * n_bytes, 1), 1), _MAX_TRUNKS)
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
 
     def _grow_trunk(self, comm: Comm, sample: TreeSample) -> Trunk:
@@ -460,7 +460,7 @@ class ForestGrower:
             ]
             grown = self._grow_branches(rows, orders)
         found: dict[tuple[int, int], dict[str, Any]] = {}
-        for own in comm.gather(dict(zip(mine, grown, strict=True))):
+        for own in comm.allgather(dict(zip(mine, grown, strict=True))):
             found |= own
         return [
             joined_tree(trunk, [found[tree, i] for i in range(len(trunk.nodes))]) for tree, trunk in enumerate(trunks)

@@ -31,7 +31,7 @@ from fastens.engine.forest.workspace cimport TreeBuffer, close_tree, free_buffer
 from fastens.engine.forest.workspace cimport allocate_search, copy_node, free_grown, free_workspace, reserve_nodes
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from fastens.engine.team cimport MAX_THREADS, share_pieces
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 
 import numpy as np
 
@@ -294,7 +294,7 @@ cdef class TreeWorker:
             self.work -= work_on(forest, size) * halvings(size) // self.n_threads
             end += 1
         is_little = n_rows * forest.limits.features_per_split < THREAD_GRAIN
-        share_pieces(_grow_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
+        dynamic_parallel_for(_grow_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
         for i in range(first, end):
             if self.branches[i].outcome == OUT_OF_MEMORY:
                 return OUT_OF_MEMORY

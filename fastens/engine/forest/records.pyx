@@ -13,7 +13,7 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from fastens.engine.bins.pages cimport note_more_rows
+from fastens.engine.bins.pages cimport track_more_resident_rows
 from fastens.engine.forest.workspace cimport COMPLETE, GROWING, OUT_OF_MEMORY, Outcome
 from fastens.engine.forest.splits.draw cimport Draw, draw_features, start_draw
 from fastens.engine.forest.splits.scan cimport is_packed_squares, words_score
@@ -128,7 +128,7 @@ cdef void make_records(const Forest* forest, const Sample* sample) noexcept nogi
     for i in range(sample.n_entries):
         if i % ROWS_NOTED == 0:
             last = sample.entries[min(i + ROWS_NOTED, sample.n_entries) - 1].row
-            page = note_more_rows(forest.table.pages, page, entry.row, last, ROWS_NOTED, forest.table.record_stride)
+            page = track_more_resident_rows(forest.table.pages, page, entry.row, last, ROWS_NOTED, forest.table.record_stride)
         memcpy(record, forest.table.records + entry.row * forest.table.record_stride, forest.table.n_features)
         record[n_bytes - 1] = (entry.word >> sample.layout.number_shift) != 0
         record += n_bytes

@@ -5,11 +5,11 @@ from fastens.engine.histograms.cells cimport Sums, cells_received, cells_to_send
 from fastens.engine.limits cimport bind_side
 from fastens.engine.splits.gain cimport ValueLimits, limited_value
 from fastens.engine.splits.workspace cimport (
-    Decision, MOST_TRAVELLING, Node, Task, Travelling, Workspace, collect_rows, release_slot, reserve_nodes,
+    Decision, MAX_PENDING_SUMS, Node, Task, PendingSum, Workspace, collect_rows, release_slot, reserve_nodes,
     split_rows, take_slot
 )
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t
-from fastens.engine.team cimport MAX_THREADS, next_item, share
+from fastens.engine.thread_pool cimport MAX_THREADS, next_item, parallel_for
 from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -64,12 +64,12 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     partition.rows, partition.scratch = ws.rows + node.begin, ws.scratch_rows + node.begin
     partition.n_rows = node.end - node.begin
     partition.decision = _decision(ws, node)
-    share(_split_part, &partition, n_threads)
+    parallel_for(_split_part, &partition, n_threads)
     partition.n_left = 0
     for t in range(n_threads):
         partition.first_left[t] = partition.n_left
         partition.n_left += partition.n_left_of[t]
-    share(_collect_part, &partition, n_threads)
+    parallel_for(_collect_part, &partition, n_threads)
     node.middle = node.begin + partition.n_left
 
 
@@ -101,7 +101,7 @@ cdef struct Placing:
 cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil:
     """Copy the rows of a tree to the array that growth reorders; NULL stands for all rows."""
     cdef Placing placing = Placing(ws.rows, given, n_rows)
-    share(_place_part, &placing, threads_for_rows(ws, n_rows))
+    parallel_for(_place_part, &placing, threads_for_rows(ws, n_rows))
 
 
 cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -189,7 +189,7 @@ cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept n
             _split_node(ws, nodes[i], n_threads)
         elif node.middle < 0:
             small_rows += node.end - node.begin
-    share(_split_small, &small, threads_for_rows(ws, small_rows))
+    parallel_for(_split_small, &small, threads_for_rows(ws, small_rows))
 
 
 cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -311,8 +311,8 @@ cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
 
 cdef enum:
     # Limits on the cells exchanged at a time for speculative nodes, and on the candidates considered for them.
-    MOST_SENT = 1 << 17
-    MOST_LOOKED_AT = 64
+    MAX_SENT = 1 << 17
+    MAX_CANDIDATES = 64
 
 
 cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
@@ -343,11 +343,11 @@ cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
 
 cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
     """Wait for the reductions up to `last`; return False if one failed."""
-    cdef Travelling* these
+    cdef PendingSum* these
     cdef int32_t i
     while ws.n_ended < last:
         ws.n_ended += 1
-        these = &ws.travelling[ws.n_ended % MOST_TRAVELLING]
+        these = &ws.travelling[ws.n_ended % MAX_PENDING_SUMS]
         if not finish_sum(ws.ranks):
             return False
         for i in range(these.n):
@@ -359,7 +359,7 @@ cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
 
 cdef bint _begin_exchange(Workspace* ws, int32_t first, int32_t end) noexcept nogil:
     """Count the nodes of some tasks, and begin to reduce their histograms, if any."""
-    cdef Travelling* these = &ws.travelling[(ws.n_begun + 1) % MOST_TRAVELLING]
+    cdef PendingSum* these = &ws.travelling[(ws.n_begun + 1) % MAX_PENDING_SUMS]
     cdef int32_t i
     if first == end:
         return True
@@ -399,12 +399,12 @@ cdef int32_t _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
     Their histograms are part of the next reduction.
     """
     cdef Candidate last = Candidate(INFINITY, -1)
-    cdef Py_ssize_t room = MOST_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
+    cdef Py_ssize_t room = MAX_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
     cdef int32_t _i, place, n = 0
     cdef Node* node
     if ws.limits.max_leaves == 0:
         return 0
-    for _i in range(min(n_left // 4, MOST_LOOKED_AT)):
+    for _i in range(min(n_left // 4, MAX_CANDIDATES)):
         place = _next_best(ws, &last)
         if place < 0 or n >= room:
             break

@@ -33,12 +33,12 @@ from fastens.engine.splits.workspace cimport (
 from fastens.engine.structs cimport (
     float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
-from fastens.engine.team cimport FEW_ROWS, MAX_THREADS
+from fastens.engine.thread_pool cimport FEW_ROWS, MAX_THREADS
 
 import numpy as np
 
 from fastens.engine.grow.near_columns import NearColumns
-from fastens.engine.grow.leaves import bind_values
+from fastens.engine.grow.leaves import clip_to_bounds
 from fastens.engine.trees.trees import Tree
 
 cdef enum:
@@ -49,7 +49,7 @@ cdef enum:
     CELLS_PER_KEPT = 4
     # Up to this number of rows, which fit in the L2 cache, the words that rows add to histograms are precomputed and
     # stored outside of the records: threads would otherwise have to fetch the cache lines that another thread wrote.
-    MOST_WORDS = 1 << 16
+    MAX_WORDS = 1 << 16
     # Unit: (row, column) updates of a histogram.
     WORK_BETWEEN_SIGNALS = 1 << 27  # about 50 ms
     WORK_WITH_HELPERS = 1 << 14     # in the root: work that justifies waking threads
@@ -94,7 +94,7 @@ cdef class Grower:
     def __init__(self, matrix, rules, weights, bint constant_hessian, bint renews_leaves, int n_threads):
         self.matrix, self.rules, self.weights = matrix, rules, weights
         self.renews_leaves = renews_leaves
-        self.ws.n_rooms = min(n_threads, MAX_THREADS)
+        self.ws.max_threads = min(n_threads, MAX_THREADS)
         set_table(&self.ws, matrix, rules.monotone)
         self.noise_units = [1.0] * self.ws.n_outputs
         self._set_limits()
@@ -117,7 +117,7 @@ cdef class Grower:
             out = &self.ws.outputs[o]
             out.source = self.source
             out.quantised.payloads, out.quantised.payload_stride = &payloads[0, 4 * o], payloads.strides[0]
-        if self.ws.n_outputs == 1 and self.matrix.n_rows <= MOST_WORDS:
+        if self.ws.n_outputs == 1 and self.matrix.n_rows <= MAX_WORDS:
             out.quantised.words = <uint64_t*>malloc(self.matrix.n_rows * sizeof(uint64_t))
             if out.quantised.words == NULL:
                 raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
@@ -180,7 +180,7 @@ cdef class Grower:
             given = rows
             self.given_rows, self.n_rows = &given[0], given.shape[0]
         self.ws.outputs[0].quantised.fresh = self.ws.scratch_rows if rows is None and self._may_wait() else NULL
-        self.ws.n_threads = self.ws.n_rooms if self.n_rows * self.ws.table.codes_per_row >= WORK_WITH_HELPERS else 1
+        self.ws.n_threads = self.ws.max_threads if self.n_rows * self.ws.table.codes_per_row >= WORK_WITH_HELPERS else 1
 
     cdef bint _may_wait(self) noexcept:
         """Return True if the root's histogram pass may copy the payloads of all rows to their records."""
@@ -236,7 +236,7 @@ cdef class Grower:
                 l2 = self.rules.l2_of_noise(root_of_noise(&self.ws, o) / self.noise_units[o], hessian)
             self.ws.outputs[o].l2 = l2
 
-    cdef bint _plant(self) noexcept nogil:
+    cdef bint _init_root(self) noexcept nogil:
         """Set up the rows of the tree and create the root; return False if memory runs out."""
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
@@ -276,7 +276,7 @@ cdef class Grower:
         if not is_ready:
             return NOT_FINITE
         with nogil:
-            is_ready = self._plant()
+            is_ready = self._init_root()
         if not is_ready:
             return OUT_OF_MEMORY
         self._set_l2()
@@ -325,7 +325,7 @@ cdef class Grower:
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for the nodes of a tree of {n_leaves} leaves")
         tree = self._tree()
-        if self.rules.bind_values and not self.renews_leaves:
+        if self.rules.clip_to_bounds and not self.renews_leaves:
             self._bind_values(tree)
         if self.near is not None:
             self.near.choose(tree)
@@ -398,7 +398,7 @@ cdef class Grower:
         hessians = tree.weight[:, None] if self.hessians is None else self.hessians
         for column, hessian in enumerate(hessians.T):
             value = tree.value[:, column].copy()
-            bind_values(value, hessian + self.ws.outputs[column].l2, tree, self.rules)
+            clip_to_bounds(value, hessian + self.ws.outputs[column].l2, tree, self.rules)
             tree.value[:, column] = value
 
     cdef float64_t _gain_unit(self) noexcept nogil:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_ints
 from fastens.engine.grow.grow import Grower
-from fastens.engine.grow.leaves import bind_values, leaf_means, places, weakest_links
+from fastens.engine.grow.leaves import clip_to_bounds, leaf_means, places, weakest_links
 from fastens.engine.limits import Limits
 from fastens.engine.losses.losses import exact_sum, weighted_mean
 from fastens.engine.names import are_positions, have_numbers, plain_name
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 # Maximum share of all hessians in an L2 proportional to the noise: a few huge targets must not forbid all splits.
-MOST_OF_HESSIANS = 0.2
+MAX_L2_SHARE_OF_HESSIANS = 0.2
 # Maximum share of a tree's rows in a minimum leaf size that depends on the level of a quantile.
-MOST_OF_ROWS = 0.2
+MAX_L2_SHARE_OF_ROWS = 0.2
 
 
 def weight_unit(
@@ -121,16 +121,16 @@ class GrowthRules(Limits):
         """Return the L2 of an output's leaves, given the square root of the noise and the sum of all hessians."""
         of_noise = self.noise_l2 * root
         if self.noise_power == 1:
-            of_noise = min(of_noise * root, MOST_OF_HESSIANS * hessian)
+            of_noise = min(of_noise * root, MAX_L2_SHARE_OF_HESSIANS * hessian)
         return self.l2_regularization + of_noise
 
     def fewest_rows(self, tail: float, n_rows: float) -> int:
         """Return the minimum leaf size, given the share of rows on the smaller side of a quantile and the row count."""
-        of_tail = min(self.min_samples_tail / tail, MOST_OF_ROWS * n_rows)
+        of_tail = min(self.min_samples_tail / tail, MAX_L2_SHARE_OF_ROWS * n_rows)
         return max(self.min_samples_leaf, math.ceil(of_tail * (1 - 1e-12)))
 
     @property
-    def bind_values(self) -> bool:
+    def clip_to_bounds(self) -> bool:
         """True if leaf values depend on more than the Newton steps of their rows."""
         return self.monotone is not None or self.path_smooth > 0 or self.max_delta_step is not None
 
@@ -274,9 +274,9 @@ class TreeGrower(Grower):
             weights = of_row[rows] if weights is None else weights * of_row[rows]
         found = np.zeros(tree.n_nodes)
         found[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
-        if self.rules.bind_values:
+        if self.rules.clip_to_bounds:
             leaf_means(found, tree.weight, tree.left_child)
-            bind_values(found, tree.weight, tree, self.rules)
+            clip_to_bounds(found, tree.weight, tree, self.rules)
         value = tree.value.copy()
         value[:, column] = found
         return replace(tree, value=value)
@@ -303,7 +303,7 @@ def leaves_within_limits(
     value, weight = value.copy(), np.asarray(tree.weight, dtype=np.float64)
     leaf_means(value, weight, tree.left_child)
     most = None if rules.max_delta_step is None else factor * rules.max_delta_step
-    bind_values(value, weight, tree, replace(rules, path_smooth=0.0, max_delta_step=most))
+    clip_to_bounds(value, weight, tree, replace(rules, path_smooth=0.0, max_delta_step=most))
     return value
 
 

@@ -7,7 +7,7 @@ from fastens.engine.histograms.quantise cimport Moments, RowGradients, Scales, e
 from fastens.engine.structs cimport (
     Column, Feature, PREFETCH_AHEAD, float64_t, int32_t, int64_t, int8_t, prefetch, uint32_t, uint64_t, uint8_t
 )
-from fastens.engine.team cimport share
+from fastens.engine.thread_pool cimport parallel_for
 from fastens.engine.splits.workspace cimport LeafRows, Node, Output, Workspace
 from libc.stdlib cimport calloc, free, malloc
 from fastens.engine.limits cimport bind_side
@@ -61,7 +61,7 @@ cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept n
     cdef const Node* node
     cdef Moments* sums = sums_of_output(ws, output)
     cdef Summing summing = Summing(ws, &ws.outputs[output], sums, sums_of_output(ws, ws.n_outputs))
-    share(_sum_part, &summing, n_threads)
+    parallel_for(_sum_part, &summing, n_threads)
     for i in range(ws.n_nodes - 1, -1, -1):
         node = &ws.nodes[i]
         if node.left_child > 0:
@@ -168,7 +168,7 @@ cdef void add_to_all(
 ) noexcept nogil:
     """Add to each row's raw prediction the value of its leaf."""
     cdef Adding adding = Adding(ws, value, n_rows, raw)
-    share(_add_to_part, &adding, n_threads)
+    parallel_for(_add_to_part, &adding, n_threads)
 
 
 cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -240,7 +240,7 @@ cdef void _bind(
         _bind_children(value, lower, upper, i, left, monotone[feature[i]] if monotone != NULL else 0)
 
 
-def bind_values(float64_t[::1] value, const float64_t[::1] weight, tree, rules):
+def clip_to_bounds(float64_t[::1] value, const float64_t[::1] weight, tree, rules):
     """Smooth values along their paths and clip them to their bounds, in place.
 
     Parameters

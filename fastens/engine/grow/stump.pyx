@@ -25,7 +25,7 @@ from fastens.engine.splits.workspace cimport SQUARES, Criterion, score_of_sums
 from fastens.engine.splits.goes_left cimport middle_code
 from fastens.engine.splits.split cimport sort_by_key
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint16_t
-from fastens.engine.team cimport MAX_THREADS, share_pieces
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 
 
 cdef extern from "engine/grow/stump_loops.h" nogil:
@@ -35,7 +35,7 @@ cdef extern from "engine/grow/stump_loops.h" nogil:
 
 cdef enum:
     CELLS_AT_ONCE = 1 << 15     # cells of the features that are counted together: 256 KiB, in the L2 cache
-    MOST_AT_ONCE = 64
+    MAX_AT_ONCE = 64
     GROUPS = 3                  # groups of features per thread: few, because each group reads all weights
     GRAIN = 1 << 15             # (row, feature) additions, or cells, that justify another thread
 
@@ -323,7 +323,7 @@ cdef class StumpFinder:
         stride = self.rows.most_codes * n_classes
         work = self.rows.n_features * (self.rows.n_rows + stride)
         self.n_threads = max(1, min(n_threads, MAX_THREADS, work // GRAIN))
-        self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MOST_AT_ONCE, self.rows.n_features)
+        self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MAX_AT_ONCE, self.rows.n_features)
         if self.n_threads > 1:
             self.rows.at_once = min(self.rows.at_once, 4 * (1 + self.rows.n_features // (4 * GROUPS * self.n_threads)))
         if isinstance(columns, SparseCodes):
@@ -422,10 +422,10 @@ cdef class StumpFinder:
             cells = counts
             search.cells = &cells[0]
             with nogil:
-                share_pieces(_count_group, &search, n_groups, self.n_threads)
-            comm.sum(counts)
+                dynamic_parallel_for(_count_group, &search, n_groups, self.n_threads)
+            comm.allreduce_sum(counts)
         with nogil:
-            share_pieces(_search_group, &search, n_groups, self.n_threads)
+            dynamic_parallel_for(_search_group, &search, n_groups, self.n_threads)
             best = _best_room(self.rooms, self.n_threads)
         sums_array = np.empty((2, self.rows.n_classes), dtype=np.int64)
         left_array = np.empty(self.rows.n_codes[max(best.feature, 0)], dtype=np.uint8)

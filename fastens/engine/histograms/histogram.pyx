@@ -1,7 +1,7 @@
 """Histograms of gradients, hessians and counts by code, for dense and sparse rows."""
 
 from libc.string cimport memcpy, memset
-from fastens.engine.bins.pages cimport note_more_rows, note_rows
+from fastens.engine.bins.pages cimport track_more_resident_rows, track_resident_rows
 from fastens.engine.histograms.cells cimport (
     CellLayout, Histogram, Sums, add_row, add_sums, cell_sums, clear_sums, flush_cell, set_cell, sums_difference,
     unpack, words_per_cell
@@ -147,7 +147,7 @@ cdef void build_histogram(
     _clear(table, columns, out)
     if not gradients.narrow:
         if n_rows > 0:
-            note_rows(table.pages, rows[0], rows[n_rows - 1], n_rows, table.stride)
+            track_resident_rows(table.pages, rows[0], rows[n_rows - 1], n_rows, table.stride)
         if table.code_size == 1:
             _add_rows_wide(table, gradients.wide, rows, n_rows, columns, out.cells, <const uint8_t*>NULL)
         else:
@@ -157,7 +157,7 @@ cdef void build_histogram(
         prefetch(table.records + rows[i] * table.stride + table.code_size * columns.first)
     while n_rows > 0:
         size = min(<Py_ssize_t>ROW_BLOCK, n_rows)
-        page = note_more_rows(table.pages, page, rows[0], rows[size - 1], size, table.stride)
+        page = track_more_resident_rows(table.pages, page, rows[0], rows[size - 1], size, table.stride)
         if not out.packed and n_in_cells + size > most_rows:
             _flush(scratch, out.cells, table, &gradients.layout, columns)
             n_in_cells = 0

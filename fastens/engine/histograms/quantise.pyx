@@ -20,7 +20,7 @@ from fastens.engine.ranks cimport max_over, sum_over
 from fastens.engine.structs cimport (
     PREFETCH_AHEAD, float32_t, float64_t, int32_t, int64_t, prefetch, uint8_t, uint32_t
 )
-from fastens.engine.team cimport MAX_THREADS, share
+from fastens.engine.thread_pool cimport MAX_THREADS, parallel_for
 
 cdef extern from "engine/histograms/quantise_loops.h" nogil:
     void largest_bits(const float32_t* gradients, const float32_t* hessians, Py_ssize_t n, int32_t* largest)
@@ -36,7 +36,7 @@ cdef enum:
     MIN_STEPS = 4                   # minimum of the mean |gradient| and the mean hessian, in steps
     # Above this number of copies, weights are multiplied in before rounding, because single copies would have too few
     # steps.
-    MOST_COPIES = 1 << 20
+    MAX_COPIES = 1 << 20
     MAX_NARROW_WEIGHT = 8
     BLOCK = 512                     # rows that are rounded before they are written to their destination
     ROW_GRAIN = 1 << 12             # rows that justify another thread
@@ -187,7 +187,7 @@ cdef inline Totals _write_wide(
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies, weight
     cdef float64_t of_copy
-    cdef bint one_by_one = source.n_copies <= MOST_COPIES
+    cdef bint one_by_one = source.n_copies <= MAX_COPIES
     totals.gradient = totals.hessian = 0
     for i in range(begin, end):
         copies = weight = _copies(source, i, weighting)
@@ -245,7 +245,7 @@ cdef bint _write(Pass* over, int32_t n_parts, Totals* totals) noexcept nogil:
     cdef int64_t sums[2]
     cdef int64_t* pointer = sums
     cdef int32_t t
-    share(_write_part, over, n_parts)
+    parallel_for(_write_part, over, n_parts)
     sums[0] = sums[1] = 0
     for t in range(n_parts):
         sums[0] += over.totals[t].gradient
@@ -260,7 +260,7 @@ cdef bint _measure(Pass* over, int32_t n_parts, float64_t smallest, Extent* exte
     """Find the largest gradient and hessian over all workers; return False on failure or if one is not finite."""
     cdef int64_t bits[3]
     cdef int32_t t
-    share(_measure_part, over, n_parts)
+    parallel_for(_measure_part, over, n_parts)
     extent.max_gradient = extent.max_hessian = smallest
     bits[2] = 0
     for t in range(n_parts):

@@ -99,7 +99,7 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
     if comm.size > 1 and stage == 0:
         _reduce_ranges(comm, ranges[:, :n_columns], ranges[:, n_columns:])
         total = weight.astype(np.int64)
-        comm.sum(total)
+        comm.allreduce_sum(total)
         weight[:] = total
     elif comm.size > 1 and stage == 1:
         leaf = np.arange(len(ranges))
@@ -112,7 +112,7 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
 
 def _reduce_ranges(comm: Comm, lower: Array, upper: Array) -> None:
     keys = ordered_bits(np.stack([-lower, upper]))
-    comm.max(keys)
+    comm.allreduce_max(keys)
     found = floats_of_bits(keys)
     lower[:], upper[:] = -found[0], found[1]
 
@@ -122,7 +122,7 @@ def _reduce_exactly(comm: Comm, sums: Array, weight: Array, bound: Array) -> Non
     largest = np.where(np.isfinite(bound), bound, 0.0) * weight
     exponent = (N_SUM_BITS - np.frexp(largest)[1])[:, None]
     whole = np.rint(np.ldexp(sums, exponent)).astype(np.int64)
-    comm.sum(whole)
+    comm.allreduce_sum(whole)
     sums[:] = np.ldexp(whole.astype(np.float64), -exponent)
 
 

@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from fastens.engine.strided cimport Values, value_at, values_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint8_t, value_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
 cdef extern from "engine/linear/linear_loops.h" nogil:
@@ -26,7 +26,7 @@ cdef enum:
     SUM_BITS = 50           # maximum bits of a sum above the unit that products are rounded to
     STATISTICS = 3          # columns after the features: gradients, hessians, copies
     # numbers of a leaf's rows that a thread keeps; the rest of a larger leaf is gathered again for each pass
-    MOST_NUMBERS = 1 << 22
+    MAX_NUMBERS = 1 << 22
     MEASURE = 0             # stages of a fit: the ranges and the sums of leaves may be reduced over workers in between
     SUM = 1
     SOLVE = 2
@@ -35,10 +35,10 @@ N_SUM_BITS = SUM_BITS
 
 # Shares of the sum of hessians. A feature gets no slope if its variance is smaller, in units of half its range, or if
 # less of it is linearly independent of the preceding features.
-cdef float64_t LEAST_VARIANCE = 1e-12
-cdef float64_t LEAST_PIVOT = 1e-10
+cdef float64_t MIN_VARIANCE = 1e-12
+cdef float64_t MIN_PIVOT = 1e-10
 # Minimum half range whose inverse is finite.
-cdef float64_t LEAST_HALF = 1e-300
+cdef float64_t MIN_HALF_WIDTH = 1e-300
 
 
 cdef struct Data:
@@ -202,7 +202,7 @@ cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
         line.slopes[j], line.at_means[j], line.lower[j], line.upper[j] = 0.0, 0.0, leaf.lower[j], leaf.upper[j]
         half = 0.5 * line.upper[j] - 0.5 * line.lower[j]
         leaf.lower[j] = 0.5 * line.upper[j] + 0.5 * line.lower[j]
-        leaf.upper[j] = 1.0 / half if half > LEAST_HALF else 1.0
+        leaf.upper[j] = 1.0 / half if half > MIN_HALF_WIDTH else 1.0
 
 
 cdef void accumulate(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
@@ -237,8 +237,8 @@ cdef void centre(Leaf* leaf, float64_t l2) noexcept nogil:
             leaf.products[j * width + m] -= hessian * means[j] * means[m]
     for j in range(k):
         variance = leaf.products[j * width + j] / hessian
-        leaf.scale[j] = sqrt(variance) if variance > LEAST_VARIANCE else 1.0
-        leaf.products[j * width + j] = hessian + l2 if variance > LEAST_VARIANCE else INFINITY
+        leaf.scale[j] = sqrt(variance) if variance > MIN_VARIANCE else 1.0
+        leaf.products[j * width + j] = hessian + l2 if variance > MIN_VARIANCE else INFINITY
         leaf.moments[j] /= leaf.scale[j]
     for j in range(k):
         for m in range(j):
@@ -287,7 +287,7 @@ cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogi
     if hessian <= 0:
         return
     centre(leaf, data.l2)
-    solve(leaf.products, k + 1, leaf.moments, k, LEAST_PIVOT * hessian)
+    solve(leaf.products, k + 1, leaf.moments, k, MIN_PIVOT * hessian)
     write_line(leaf, line)
 
 
@@ -432,13 +432,13 @@ def fit_leaves(
     job.sums, job.n_sums = &sums[0, 0], sums.shape[1]
     for number in range(n_leaves):
         most_rows = max(most_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
-    job.pitch = min(most_rows, MOST_NUMBERS // (most + STATISTICS + 1))
+    job.pitch = min(most_rows, MAX_NUMBERS // (most + STATISTICS + 1))
     job.size = room_for(most, job.pitch)
     job.memory = <float64_t*> malloc(n_threads * job.size * sizeof(float64_t))
     if job.memory == NULL:
         raise MemoryError(f"no memory for linear models of {most} features")
     with nogil:
-        share_pieces(fit_piece, &job, n_leaves, n_threads)
+        dynamic_parallel_for(fit_piece, &job, n_leaves, n_threads)
     free(job.memory)
 
 
@@ -530,4 +530,4 @@ def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, place
     if slopes.shape[0]:
         model.features, model.slopes, model.lower, model.upper = &features[0], &slopes[0], &lower[0], &upper[0]
     with nogil:
-        share_pieces(add_piece, &job, (job.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
+        dynamic_parallel_for(add_piece, &job, (job.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)

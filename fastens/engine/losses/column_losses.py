@@ -310,13 +310,13 @@ def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | N
     largest[filled] = np.maximum.reduceat(np.abs(values), first)
     totals[0, filled] = np.add.reduceat(copies, first)
     keys = ordered_bits(largest)
-    comm.max(keys)
-    comm.sum(totals)
+    comm.allreduce_max(keys)
+    comm.allreduce_sum(totals)
     n_bits = _SUM_BITS - np.frexp(totals[0].astype(np.float64))[1]
     exponent = np.minimum(n_bits - np.frexp(floats_of_bits(keys))[1], 1000)
     whole = np.rint(np.ldexp(values, np.repeat(exponent, np.diff(leaf_starts)))).astype(np.int64) * copies
     totals[1, filled] = np.add.reduceat(whole, first)
-    comm.sum(totals[1])
+    comm.allreduce_sum(totals[1])
     return np.ldexp(totals[1].astype(np.float64), -exponent)
 
 

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
 from fastens.engine.structs cimport float32_t, float64_t, int32_t
-from fastens.engine.team cimport FEW_ROWS, share_pieces
+from fastens.engine.thread_pool cimport FEW_ROWS, dynamic_parallel_for
 
 
 cdef extern from "engine/losses/loss_loops.h" nogil:
@@ -77,10 +77,10 @@ cdef _do_all(const Rows* rows, int n_threads):
     """Write the derivatives or losses of all rows, block by block."""
     cdef Py_ssize_t n_blocks = (rows.n_rows + _block_size(rows.loss) - 1) // _block_size(rows.loss)
     if rows.n_rows * rows.n_outputs <= FEW_ROWS:
-        share_pieces(_do_block, <void*> rows, n_blocks, 1)
+        dynamic_parallel_for(_do_block, <void*> rows, n_blocks, 1)
     else:
         with nogil:
-            share_pieces(_do_block, <void*> rows, n_blocks, n_threads)
+            dynamic_parallel_for(_do_block, <void*> rows, n_blocks, n_threads)
 
 
 cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
@@ -386,7 +386,7 @@ def leaf_values(
         return
     leaves = Leaves(&residuals[0], &weights[0], &leaf_starts[0], level, limit, &out[0])
     with nogil:
-        share_pieces(_value_of_leaf, &leaves, out.shape[0], n_threads)
+        dynamic_parallel_for(_value_of_leaf, &leaves, out.shape[0], n_threads)
 
 
 cdef void _value_of_leaf(void* job, Py_ssize_t leaf, int32_t thread) noexcept nogil:

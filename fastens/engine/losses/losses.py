@@ -67,7 +67,7 @@ def leaf_quantiles(
     totals = np.zeros((2, n_leaves), dtype=np.int64)
     np.add.at(totals[0], leaf, weights)
     totals[1] = np.diff(leaf_starts)
-    comm.sum(totals)
+    comm.allreduce_sum(totals)
     is_light, n_rows = totals[0] == 0, totals[1]
     # If all weights of a leaf are 0, its smallest value is used.
     equal = np.where(is_light[leaf], 1, weights)
@@ -89,7 +89,7 @@ def _clipped_means(
     np.add.at(limbs[2], leaf, high >> _LIMB)
     np.add.at(limbs[1], leaf, (high & _MASK) + (low >> _LIMB))
     np.add.at(limbs[0], leaf, low & _MASK)
-    comm.sum(limbs)
+    comm.allreduce_sum(limbs)
     for k in range(2):
         limbs[k + 1] += limbs[k] >> _LIMB
         limbs[k] &= _MASK
@@ -106,7 +106,7 @@ Floats = NDArray[np.float32]
 _GRAIN_RESIDUAL = 1 << 15
 _GRAIN_EXP = 1 << 12
 # 2.0**1000 is still finite.
-_MOST_SHIFT = 1000
+_MAX_SHIFT = 1000
 
 
 def _weight_scale(weights: Array | None, comm: Comm = LOCAL) -> float:
@@ -116,7 +116,7 @@ def _weight_scale(weights: Array | None, comm: Comm = LOCAL) -> float:
     (largest,) = max_floats(comm, float(weights.max(initial=0.0)))
     if largest < 2.0**31 and not is_any(comm, not are_whole(weights)):
         return 1.0
-    return math.ldexp(1.0, min(30 - math.frexp(largest)[1], _MOST_SHIFT))
+    return math.ldexp(1.0, min(30 - math.frexp(largest)[1], _MAX_SHIFT))
 
 
 def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCAL) -> float:
@@ -128,8 +128,8 @@ def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCA
     if not math.isfinite(largest):
         return largest
     exponent = 61 - math.frexp(largest)[1]
-    if exponent > _MOST_SHIFT:
-        return math.ldexp(weighted_mean(np.ldexp(values, _MOST_SHIFT // 2), weights, comm), -(_MOST_SHIFT // 2))
+    if exponent > _MAX_SHIFT:
+        return math.ldexp(weighted_mean(np.ldexp(values, _MAX_SHIFT // 2), weights, comm), -(_MAX_SHIFT // 2))
     scale, weight_scale = math.ldexp(1.0, exponent), _weight_scale(weights, comm)
     sums = kernels.weighted_sum(values, weights, scale, weight_scale) if values.size else (0, 0)
     total, weight = sum_ints(comm, *sums)
@@ -533,5 +533,5 @@ def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
 def _class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) -> list[int]:
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights, comm), out)
-    comm.sum(out)
+    comm.allreduce_sum(out)
     return np.maximum(out, 1).tolist()  # classes of tiny weight are not rounded to 0

@@ -13,7 +13,7 @@ from libc.stdlib cimport qsort
 
 from fastens.engine.exact cimport log2
 from fastens.engine.structs cimport float32_t, float64_t
-from fastens.engine.team cimport share_until_interrupted
+from fastens.engine.thread_pool cimport parallel_for_until_interrupted
 
 
 cdef extern from "engine/losses/loss_loops.h" nogil:
@@ -245,7 +245,7 @@ cdef class Ranker:
         scored.options = Options(options[0], options[1], options[2])
         scored.gradients, scored.hessians = &gradients[0], &hessians[0]
         with nogil:
-            share_until_interrupted(_lambdas_of_query, &scored, self.starts.shape[0] - 1, n_threads)
+            parallel_for_until_interrupted(_lambdas_of_query, &scored, self.starts.shape[0] - 1, n_threads)
 
     cdef double share_of_best(self, Py_ssize_t query, const double* scores, double at) noexcept nogil:
         cdef double best = self.best_gain(query, at)
@@ -261,4 +261,4 @@ cdef class Ranker:
             return
         scored.queries, scored.scores, scored.at, scored.gains = <void*> self, &scores[0], at, &out[0]
         with nogil:
-            share_until_interrupted(_gain_of_query, &scored, self.starts.shape[0] - 1, n_threads)
+            parallel_for_until_interrupted(_gain_of_query, &scored, self.starts.shape[0] - 1, n_threads)

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 # Minimum number of documents for a thread, about 50 us of sorting and comparing.
 _GRAIN = 1 << 10
 # Number of positions with individual discounts; all positions beyond share one discount.
-_MOST_PLACES = 1 << 16
+_MAX_PLACES = 1 << 16
 # Columns of the target.
 RELEVANCE, QUERY, DOCUMENTS = range(3)
 
@@ -132,7 +132,7 @@ class Queries:
         relevance = y[:, RELEVANCE]
         gains = np.exp2(relevance) - 1.0 if label_gain == "exponential" else np.ascontiguousarray(relevance)
         of_queries = np.add.reduceat(self._documents[order], starts[:-1])
-        n_places = min(math.ceil(of_queries.max(initial=0.0)) + 2, _MOST_PLACES)
+        n_places = min(math.ceil(of_queries.max(initial=0.0)) + 2, _MAX_PLACES)
         upto = np.concatenate([[0.0], np.cumsum(1.0 / log2(np.arange(2.0, n_places + 2.0)))])
         self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, upto)
 

@@ -2,7 +2,7 @@
 
 from libc.math cimport INFINITY, fma
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
 cdef struct Sum:
@@ -158,7 +158,7 @@ cdef struct Rows:
 cdef _do_all(const Rows* rows, int n_threads):
     """Write the derivatives or losses of all rows, block by block."""
     with nogil:
-        share_pieces(_do_block, <void*> rows, (rows.n_rows + BLOCK - 1) // BLOCK, n_threads)
+        dynamic_parallel_for(_do_block, <void*> rows, (rows.n_rows + BLOCK - 1) // BLOCK, n_threads)
 
 
 cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:

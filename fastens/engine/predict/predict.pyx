@@ -16,14 +16,14 @@ from fastens.engine.predict.compile cimport Rows, fill_records, fill_views, reco
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
-from fastens.engine.team cimport MAX_THREADS, share_until_interrupted
+from fastens.engine.thread_pool cimport MAX_THREADS, parallel_for_until_interrupted
 
 cdef enum:
     CACHE_LINE = 64
     FEW_ROWS = 12               # up to this number, predicting row by row is faster than a block
     # Number of rows that walk through a tree together: more rows reuse the tree's nodes better while these are in the
     # L2 cache; records are read sequentially.
-    MOST_WALK_ROWS = 65536
+    MAX_WALK_ROWS = 65536
     WALK_BYTES = 1 << 22        # total size of their records
     APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are transposed to row order together
     APPLY_TREES = 16
@@ -297,7 +297,7 @@ cdef int run_blocks(
         raise MemoryError(f"cannot allocate {n * plan.memory} bytes for prediction")
     try:
         with nogil:
-            share_until_interrupted(run_piece, &blocks, plan.n_blocks, n)
+            parallel_for_until_interrupted(run_piece, &blocks, plan.n_blocks, n)
     finally:
         free(blocks.memory)
     return 0
@@ -323,7 +323,7 @@ cdef int run_few(const Program* program, const Rows* rows, const Sums* sums) exc
 
 cdef Plan plan_walks(const Program* program, Py_ssize_t n_rows, int n_threads) noexcept nogil:
     # The minimum number of blocks, rounded up to a multiple of the number of threads.
-    cdef Py_ssize_t most = min(<Py_ssize_t> MOST_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
+    cdef Py_ssize_t most = min(<Py_ssize_t> MAX_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
     cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
     n_blocks = (n_blocks + n_threads - 1) // n_threads * n_threads
     # Blocks start at a multiple of cache lines of codes.

@@ -158,7 +158,7 @@ static inline void walk_rows(
 
 /* In most boosted trees, most rows reach a leaf after few steps, though not in all: on 1000 LightGBM trees of 31
  * leaves, a row took 2.2 steps on average, while the deepest leaves were 11 steps away. */
-enum { TREE_STEPS = 3, MOST_TREE_STEPS = 12 };
+enum { TREE_STEPS = 3, MAX_TREE_STEPS = 12 };
 
 /* Takes some steps in eight trees for one row, whose codes are passed as keys by view. */
 FASTENS_INLINE void take_tree_steps(
@@ -203,7 +203,7 @@ FASTENS_INLINE void walk_trees_loop(
             }
         }
         n_waiting = still;
-        if (round > 0 && n_steps < MOST_TREE_STEPS)
+        if (round > 0 && n_steps < MAX_TREE_STEPS)
             n_steps *= 2;
     }
 }

@@ -7,7 +7,7 @@ from libc.stdlib cimport free, malloc
 
 from fastens.engine.splits.goes_left cimport code_goes_left
 from fastens.engine.structs cimport code_t, float32_t, float64_t, value_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 cdef enum:
     BLOCK_ROWS = 512
@@ -265,7 +265,7 @@ cdef class Walker:
             Values(&values[0, 0], sizeof(value_t), values.shape[1]), self.is_wide
         )
         with nogil:
-            share_pieces(_add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
+            dynamic_parallel_for(_add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
 
     def permuted_losses(
         self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
@@ -308,5 +308,5 @@ cdef class Walker:
             tree, query.stamp = self._tree(t), t * query.n + 1
             query.values = Values(&values[self.offsets[t], 0], sizeof(value_t), values.shape[1])
             with nogil:
-                share_pieces(_add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
+                dynamic_parallel_for(_add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
         return out

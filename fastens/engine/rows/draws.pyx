@@ -4,13 +4,13 @@ from libc.math cimport fabs, floor, sqrt
 from fastens.engine.exact cimport log, log1p
 from fastens.engine.random cimport random_bits, random_share
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
-from fastens.engine.team cimport share_pieces, share_until_interrupted
+from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.string cimport memset
 from fastens.engine.strided cimport Strides, strides_of
 
 
 cdef enum:
-    MOST_TOSSED = 512               # above this, rejection sampling is faster
+    MAX_COIN_TOSSES = 512               # above this, rejection sampling is faster
 
 
 cdef inline int64_t _ones(uint64_t bits) noexcept nogil:
@@ -80,7 +80,7 @@ cdef int64_t _reject(uint64_t seed, int64_t n_coins) noexcept nogil:
 
 
 cdef int64_t count_heads(uint64_t seed, int64_t n) noexcept nogil:
-    return _toss(seed, n) if n <= MOST_TOSSED else _reject(seed, n)
+    return _toss(seed, n) if n <= MAX_COIN_TOSSES else _reject(seed, n)
 
 
 def heads(const uint64_t[::1] seeds, int64_t n, int64_t[::1] out):
@@ -231,7 +231,7 @@ cdef class Urns:
             return
         samples = Samples(<void*> self, &seeds[0], &drawn[0, 0], &counts[0, 0], counts.shape[1])
         with nogil:
-            share_pieces(_fill_sample, &samples, seeds.shape[0], n_threads)
+            dynamic_parallel_for(_fill_sample, &samples, seeds.shape[0], n_threads)
 
 
 cdef enum:
@@ -277,7 +277,7 @@ def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
     """Write a hash of each row's values; float32 rows hash like the equal float64 rows."""
     cdef Hashing job = Hashing(&X[0, 0], sizeof(value_t), strides_of(X), X.shape[0], X.shape[1], &out[0])
     with nogil:
-        share_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 # Copies ---------------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::
     job.rows, job.n_rows, job.out = &rows[0], rows.shape[0], &out[0, 0]
     job.out_strides.row, job.out_strides.column = X.shape[1], rows.shape[0]
     with nogil:
-        share_pieces(_gather_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        dynamic_parallel_for(_gather_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 def sum_duplicates(value_t[::1] x, int32_t[::1] rows, int64_t[::1] starts):

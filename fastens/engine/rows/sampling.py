@@ -281,9 +281,9 @@ class Bootstrap:
 
 
 # Maximum number of materialized copies if there are fewer rows than that, about 80 MB of row indices.
-MOST_MADE = 10_000_000
+MAX_COPIED_ROWS = 10_000_000
 # Beyond this number of copies, the number of draws per row is sampled directly instead of individual copies.
-MOST_DRAWN_ONE_BY_ONE = 1 << 24
+MAX_DRAWN_ONE_BY_ONE = 1 << 24
 
 
 def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[np.intp]:
@@ -311,9 +311,9 @@ def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[
     array([5, 5, 7])
     """
     total = float(counts.sum())
-    if total > max(MOST_MADE, len(rows)):
+    if total > max(MAX_COPIED_ROWS, len(rows)):
         raise ValueError(
-            f"sample_weight must stand for at most {MOST_MADE} copies of rows where they have to be made: {why}; "
+            f"sample_weight must stand for at most {MAX_COPIED_ROWS} copies of rows where they have to be made: {why}; "
             f"got {total:.15g}. Use weight_type='importance', or smaller weights."
         )
     return np.repeat(rows, counts.astype(np.intp))
@@ -372,7 +372,7 @@ class Copies:
     def _drawn(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
         total = self.total
         upto = np.cumsum(self.of_rows)
-        if total <= MOST_DRAWN_ONE_BY_ONE:
+        if total <= MAX_DRAWN_ONE_BY_ONE:
             chosen = random.choice(total, n_drawn, replace=False)
             return np.bincount(np.searchsorted(upto, chosen, "right"), minlength=len(upto))
         return self._spread(self._of_contents(upto[self.is_last], n_drawn, random), upto)

@@ -41,7 +41,7 @@ cdef struct Split:
     Sums left
 
 
-cdef struct ScanRoom:
+cdef struct ScanBuffer:
     # Workspace of one thread for the codes of a feature.
     float64_t* keys
     int32_t* codes
@@ -60,7 +60,7 @@ cdef struct FeatureCells:
     const CellLayout* layout
     const Feature* feature
     const SplitRules* rules
-    ScanRoom* room
+    ScanBuffer* room
     uint64_t key                    # key of the node's random thresholds
 
 

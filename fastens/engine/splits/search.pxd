@@ -1,5 +1,5 @@
 from fastens.engine.histograms.cells cimport Histogram
-from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split
+from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanBuffer, Split
 from fastens.engine.splits.scan cimport ScanNode
 from fastens.engine.splits.workspace cimport Output, Task, Workspace
 from fastens.engine.structs cimport Feature, int32_t, int64_t, uint64_t, uint8_t
@@ -20,7 +20,7 @@ cdef struct Side:
 
 
 cdef inline FeatureCells cells_of_output(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t output
+    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, int32_t output
 ) noexcept nogil:
     """Return the cells of a feature for one output."""
     cdef const Output* out = &ws.outputs[output]
@@ -28,9 +28,9 @@ cdef inline FeatureCells cells_of_output(
 
 
 cdef void best_joint_split(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* best
+    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, Split* best
 ) noexcept nogil
-cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* room, Split* split) noexcept nogil
+cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* room, Split* split) noexcept nogil
 
 
 cdef void run_tasks(Workspace* ws) noexcept nogil

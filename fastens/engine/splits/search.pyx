@@ -10,7 +10,7 @@ from fastens.engine.splits.split cimport (
     thresholds_of_wide, write_category_set
 )
 from fastens.engine.splits.gain cimport (
-    FeatureCells, Scan, ScanRoom, Split, SplitRules, is_large_enough, leaves_enough, limited_value, node_score,
+    FeatureCells, Scan, ScanBuffer, Split, SplitRules, is_large_enough, leaves_enough, limited_value, node_score,
     start_scan, sums_of_code
 )
 from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
@@ -24,7 +24,7 @@ from fastens.engine.histograms.histogram cimport (
     subtract_histogram, subtract_zeros, sums_of_rows, unbundle
 )
 from fastens.engine.paths cimport add_feature, next_feature
-from fastens.engine.team cimport next_item, share
+from fastens.engine.thread_pool cimport next_item, parallel_for
 
 
 cdef struct Best:
@@ -60,7 +60,7 @@ cdef void _add_wide(
     const FeatureCells* cells, const ScanNode* node, bint missing_left, const Thresholds* among
 ) noexcept nogil:
     """Add the gains of one output as `joint_gains` does, from wide cells."""
-    cdef ScanRoom* room = cells.room
+    cdef ScanBuffer* room = cells.room
     cdef Sums left, cell
     cdef float64_t hessian, distance
     cdef Py_ssize_t k, threshold, code = 1
@@ -81,7 +81,7 @@ cdef void _add_wide(
 
 
 cdef void _scan(
-    const Workspace* ws, const Side* side, const Feature* feature, int32_t last, bint missing_left, ScanRoom* room,
+    const Workspace* ws, const Side* side, const Feature* feature, int32_t last, bint missing_left, ScanBuffer* room,
     Best* best,
 ) noexcept nogil:
     """Find the best split `code <= 1 .. last` with a value on the left. Equal splits resolve to the first code."""
@@ -132,13 +132,13 @@ cdef void _scan(
 # Splits on sets of categories ----------------------------------------------------------------------------------------
 
 cdef inline Sums _sums_of_place(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, int32_t place, int32_t o
+    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, int32_t place, int32_t o
 ) noexcept nogil:
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, o)
     return room.pooled_of_outputs[o] if room.codes[place] == POOL else sums_of_code(&cells, room.codes[place])
 
 
-cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room) noexcept nogil:
+cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
     """Sum the categories that are rare in the node, for every output. Counts are summed over all outputs."""
     cdef FeatureCells cells
     cdef Sums cell
@@ -174,7 +174,7 @@ cdef float64_t _gain_of_set(
 
 
 cdef void _scan_order(
-    const Workspace* ws, const Side* side, const Feature* feature, int32_t ordered_by, ScanRoom* room, Best* best
+    const Workspace* ws, const Side* side, const Feature* feature, int32_t ordered_by, ScanBuffer* room, Best* best
 ) noexcept nogil:
     """Find the best split in the category order of one output's gradients; `bin` is the last position on the left."""
     cdef const SplitRules* rules = &ws.outputs[0].rules
@@ -205,7 +205,7 @@ cdef void _scan_order(
 # Search --------------------------------------------------------------------------------------------------------------
 
 cdef void best_joint_split(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanRoom* room, Split* split
+    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, Split* split
 ) noexcept nogil:
     """Write the feature's best split to `split`; its `category_set` is the output that orders the categories."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
@@ -232,7 +232,7 @@ cdef void best_joint_split(
         split.category_set = best.ordered_by
 
 
-cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanRoom* room, Split* split) noexcept nogil:
+cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* room, Split* split) noexcept nogil:
     """Compute the left sums of a node's split for every output; return the output that orders the categories."""
     cdef const Feature* feature = &ws.features[split.feature]
     cdef Sums* left = &ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]
@@ -315,7 +315,7 @@ cdef void run_tasks(Workspace* ws) noexcept nogil:
         if n_threads > 1 or not side_by_side:
             _run_task(ws, &ws.tasks[i], 0, n_threads)
     if side_by_side:
-        share(_run_small, &small, ws.n_threads)
+        parallel_for(_run_small, &small, ws.n_threads)
 
 
 cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -335,7 +335,7 @@ cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept 
     cdef Search search
     search.ws, search.task, search.room = ws, task, 0
     search.n_partials = _threads(ws, task)
-    share(_count_part, &search, search.n_partials)
+    parallel_for(_count_part, &search, search.n_partials)
     _merge(&search)
     for o in range(ws.n_outputs):
         counted = _counted_histogram(&search, o)
@@ -360,7 +360,7 @@ cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_thr
         if task.is_root:
             _sum_rows(ws)
     else:
-        share(_count_part, &search, n_threads)
+        parallel_for(_count_part, &search, n_threads)
         search.n_partials = n_threads
         if task.is_root:
             _merge(&search)
@@ -463,7 +463,7 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             _note_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
-    share(_search_part, search, n_threads)
+    parallel_for(_search_part, search, n_threads)
     _keep_best(ws, &search.counted, search.room, n_threads)
     _keep_best(ws, &search.difference, search.room, n_threads)
 
@@ -681,7 +681,7 @@ cdef void _search_side(
 ) noexcept nogil:
     """Keep the feature's best split if it is better than the best split of the part so far."""
     cdef const Scan* start = &side.of_values
-    cdef ScanRoom* room = &ws.rooms[first_room + part]
+    cdef ScanBuffer* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
     cdef Split found
     if not side.wanted or not side.allowed[feature.index]:

@@ -1,6 +1,6 @@
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums
-from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanRoom, Split, SplitRules
+from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanBuffer, Split, SplitRules
 from fastens.engine.random cimport random_below, random_bits
 from fastens.engine.splits.workspace cimport Workspace
 from fastens.engine.splits.scan cimport ScanNode
@@ -37,7 +37,7 @@ cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* all
 # Counters of the nodes' thresholds in a tree's random stream; the feature draws of split.pyx use others.
 cdef enum:
     FIRST_OF_NODES = 1 << 30
-    FEWEST_THRESHOLDS = 2
+    MIN_THRESHOLDS = 2
 
 
 cdef struct Thresholds:
@@ -60,7 +60,7 @@ cdef inline Thresholds thresholds_among(
     """Return the thresholds to evaluate among first .. end - 1, which leave both sides large enough."""
     cdef Py_ssize_t n = max(end - first, 0), most = n
     if cells.rules.rows_per_threshold > 0:
-        most = max(<Py_ssize_t>(n_rows // cells.rules.rows_per_threshold), <Py_ssize_t>FEWEST_THRESHOLDS)
+        most = max(<Py_ssize_t>(n_rows // cells.rules.rows_per_threshold), <Py_ssize_t>MIN_THRESHOLDS)
     if n <= most:
         return Thresholds(first, first + n, n, False, 0)
     return Thresholds(first, end, most, True, random_bits(cells.key, cells.feature.index))

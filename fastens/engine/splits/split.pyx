@@ -7,7 +7,7 @@ from fastens.engine.histograms.cells cimport (
     unpack
 )
 from fastens.engine.splits.gain cimport (
-    FeatureCells, Scan, ScanRoom, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough,
+    FeatureCells, Scan, ScanBuffer, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough,
     node_score, sums_of_code
 )
 from libc.string cimport memset
@@ -77,7 +77,7 @@ cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules)
     return 0.0 if is_one_hot(feature, rules) else rules.category_l2
 
 
-cdef inline void _append(ScanRoom* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing) noexcept nogil:
+cdef inline void _append(ScanBuffer* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing) noexcept nogil:
     room.keys[n] = <float64_t>sums.gradient / (<float64_t>sums.hessian + smoothing)
     room.codes[n] = code
 
@@ -85,7 +85,7 @@ cdef inline void _append(ScanRoom* room, int32_t n, int32_t code, const Sums* su
 cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil:
     """Sort the node's categories by smoothed gradient over hessian, with rare ones pooled; return their number."""
     cdef const SplitRules* rules = cells.rules
-    cdef ScanRoom* room = cells.room
+    cdef ScanBuffer* room = cells.room
     cdef int32_t code, n = 0
     cdef Sums cell
     clear_sums(&room.pooled)
@@ -152,7 +152,7 @@ cdef void write_category_set(const FeatureCells* cells, const Split* split, uint
 
 
 cdef enum:
-    MOST_SHUFFLED = 1 << 15         # shuffling more features for each node would exceed the cache
+    MAX_SHUFFLED = 1 << 15         # shuffling more features for each node would exceed the cache
     ROUNDS = 4                      # three rounds already give pseudo-random permutations (Luby & Rackoff 1988)
 
 cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of the tree's own draw; nodes count from 0
@@ -235,7 +235,7 @@ cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* all
     cdef int32_t f, n = ws.table.n_features
     cdef bint is_drawn = ws.limits.features_per_split < n
     cdef bint is_bound = binds_paths(&ws.limits) or ws.features_per_tree < n or ws.limits.feature_weights != NULL
-    if is_drawn and not is_bound and n > MOST_SHUFFLED:
+    if is_drawn and not is_bound and n > MAX_SHUFFLED:
         _ask_for_each(ws, node, allowed)
         return
     for f in range(n):

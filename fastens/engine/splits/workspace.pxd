@@ -2,7 +2,7 @@ from fastens.engine.bins.pages cimport Pages
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
-from fastens.engine.splits.gain cimport ScanRoom, Split, SplitRules, ValueLimits
+from fastens.engine.splits.gain cimport ScanBuffer, Split, SplitRules, ValueLimits
 from fastens.engine.histograms.histogram cimport Table
 from fastens.engine.ranks cimport Ranks
 from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients
@@ -39,7 +39,7 @@ cdef void collect_rows(
 cdef enum:
     # Work is measured in (row, column) updates of histograms, about 0.4 ns each.
     UPDATES_PER_CODE = 8            # cost of searching a code in both children
-    MOST_TRAVELLING = 4             # size of the ring of histogram reductions, of which at most 3 are pending
+    MAX_PENDING_SUMS = 4             # size of the ring of histogram reductions, of which at most 3 are pending
 
 
 cdef struct Node:
@@ -73,7 +73,7 @@ cdef struct Task:
     int32_t exchange                # reduction that sums its cells over the workers; 0 if they are not yet counted
 
 
-cdef struct Travelling:
+cdef struct PendingSum:
     # A pending reduction: the cells that are summed.
     int64_t** cells
     int32_t n
@@ -117,14 +117,14 @@ cdef struct Workspace:
     float64_t min_gain
     SplitRules rules                # rules of the first output; for several outputs, the common rules
     int32_t n_threads               # threads for the current tree: all, or one if there is little work
-    int32_t n_rooms                 # maximum number of threads
+    int32_t max_threads                 # maximum number of threads
     uint32_t* rows
     uint32_t* scratch_rows
     # one for each thread
     uint64_t* zeros                 # n_counted cells, which are 0 between uses; undefined for sparse rows
     int64_t** partial               # cells of all outputs
     Histogram* histograms           # n_outputs each for the parent, the counted node and its sibling
-    ScanRoom* rooms
+    ScanBuffer* rooms
     int32_t* sampled                # n_features: the features that may be drawn, in random order
     uint64_t* masks                 # 2 * mask_words: the features of a path, and those not allowed together with them
     uint8_t* allowed                # 2 * n_features: the features allowed at both nodes of a task
@@ -139,7 +139,7 @@ cdef struct Workspace:
     int32_t n_slots
     int32_t n_free
     Ranks* ranks                    # NULL if there is only one worker
-    Travelling travelling[MOST_TRAVELLING]      # reduction i is at i % MOST_TRAVELLING
+    PendingSum travelling[MAX_PENDING_SUMS]      # reduction i is at i % MAX_PENDING_SUMS
     int32_t n_begun                 # number of reductions started for the tree, followed by the number completed
     int32_t n_ended
     # nodes of the tree

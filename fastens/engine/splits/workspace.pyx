@@ -2,14 +2,14 @@
 
 from libc.stdint cimport INT32_MAX
 from libc.string cimport memset
-from fastens.engine.bins.pages cimport note_rows
+from fastens.engine.bins.pages cimport track_resident_rows
 from fastens.engine.splits.goes_left cimport set_has, set_size, up_to_uint16_t
 from fastens.engine.rows.stored_rows cimport place_of_row
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
-from fastens.engine.splits.gain cimport ScanRoom, Split
+from fastens.engine.splits.gain cimport ScanBuffer, Split
 from fastens.engine.histograms.quantise cimport Moments
 from fastens.engine.memory cimport larger_capacity, resize
 from fastens.engine.paths cimport mask_words
@@ -124,7 +124,7 @@ cdef Py_ssize_t split_rows(
     if decision.stored_rows != NULL:
         return _split_stored(decision, rows, n_rows, scratch)
     if n_rows > 0:
-        note_rows(decision.pages, rows[0], rows[n_rows - 1], n_rows, decision.row_step)
+        track_resident_rows(decision.pages, rows[0], rows[n_rows - 1], n_rows, decision.row_step)
     if decision.code_size == 1:
         _fill_table(decision, goes_left)
         return _split(decision, goes_left, TABLE, rows, n_rows, scratch)
@@ -148,7 +148,7 @@ cdef enum:
     # parent's cells in its cache.
     USUAL_ROWS = 1 << 8
     # Limit on the total bytes of stored histograms.
-    MOST_SLOT_BYTES = 1 << 30
+    MAX_SLOT_BYTES = 1 << 30
     MIN_SLOTS = 4
 
 
@@ -193,15 +193,15 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
             ws.words_per_node = max(ws.words_per_node, set_size(ws.features[f].n_codes))
     ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
     ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
-    ws.zeros = <uint64_t*>calloc(ws.n_rooms * ws.table.n_counted, sizeof(uint64_t))
-    ws.partial = <int64_t**>calloc(ws.n_rooms, sizeof(int64_t*))
-    ws.histograms = <Histogram*>malloc(3 * ws.n_outputs * ws.n_rooms * sizeof(Histogram))
-    ws.rooms = <ScanRoom*>calloc(ws.n_rooms, sizeof(ScanRoom))
-    ws.sampled = <int32_t*>malloc(ws.n_rooms * n_features * sizeof(int32_t))
-    ws.masks = <uint64_t*>malloc(2 * ws.n_rooms * mask_words(ws.table.n_features) * sizeof(uint64_t))
-    ws.allowed = <uint8_t*>malloc(2 * ws.n_rooms * n_features)
+    ws.zeros = <uint64_t*>calloc(ws.max_threads * ws.table.n_counted, sizeof(uint64_t))
+    ws.partial = <int64_t**>calloc(ws.max_threads, sizeof(int64_t*))
+    ws.histograms = <Histogram*>malloc(3 * ws.n_outputs * ws.max_threads * sizeof(Histogram))
+    ws.rooms = <ScanBuffer*>calloc(ws.max_threads, sizeof(ScanBuffer))
+    ws.sampled = <int32_t*>malloc(ws.max_threads * n_features * sizeof(int32_t))
+    ws.masks = <uint64_t*>malloc(2 * ws.max_threads * mask_words(ws.table.n_features) * sizeof(uint64_t))
+    ws.allowed = <uint8_t*>malloc(2 * ws.max_threads * n_features)
     ws.of_tree = <uint8_t*>malloc(n_features)
-    ws.best_splits = <Split*>malloc(2 * ws.n_rooms * sizeof(Split))
+    ws.best_splits = <Split*>malloc(2 * ws.max_threads * sizeof(Split))
     ws.work = <int64_t*>malloc((ws.table.n_columns + 1) * sizeof(int64_t))
     if not (
         ws.rows and ws.scratch_rows and ws.zeros and ws.partial and ws.rooms and ws.histograms and ws.sampled
@@ -209,7 +209,7 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ):
         return False
     _add_up_work(ws)
-    for t in range(ws.n_rooms):
+    for t in range(ws.max_threads):
         ws.partial[t] = <int64_t*>malloc(3 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
         ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
@@ -223,7 +223,7 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     return True
 
 
-cdef bint _allocate_outputs(ScanRoom* room, int32_t n_outputs) noexcept nogil:
+cdef bint _allocate_outputs(ScanBuffer* room, int32_t n_outputs) noexcept nogil:
     """Allocate the buffers for the search over several outputs."""
     if n_outputs == 1:
         return True
@@ -234,7 +234,7 @@ cdef bint _allocate_outputs(ScanRoom* room, int32_t n_outputs) noexcept nogil:
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
     cdef int32_t i
-    for i in range(ws.n_rooms):
+    for i in range(ws.max_threads):
         if ws.partial != NULL:
             free(ws.partial[i])
         if ws.rooms != NULL:
@@ -247,7 +247,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
             free(ws.rooms[i].pooled_of_outputs)
     for i in range(ws.n_slots):
         free(ws.slots[i])
-    for i in range(MOST_TRAVELLING):
+    for i in range(MAX_PENDING_SUMS):
         free(ws.travelling[i].cells)
     if ws.outputs != NULL:
         for i in range(ws.n_outputs):
@@ -296,8 +296,8 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
         and resize(<void**>&ws.candidates, capacity * sizeof(Candidate))
         and resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
         and resize(<void**>&ws.tasks, capacity * sizeof(Task))
-        and resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.n_rooms - 1) * sizeof(Moments))
-        and resize(<void**>&ws.leaf_rows, capacity * ws.n_rooms * sizeof(LeafRows))
+        and resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.max_threads - 1) * sizeof(Moments))
+        and resize(<void**>&ws.leaf_rows, capacity * ws.max_threads * sizeof(LeafRows))
     ):
         return False
     if not resize(<void**>&ws.active, capacity * ws.n_words * sizeof(uint64_t)):
@@ -324,7 +324,7 @@ cdef int32_t take_slot(Workspace* ws) noexcept nogil:
     if ws.n_free > 0:
         ws.n_free -= 1
         return ws.free_slots[ws.n_free]
-    if ws.n_slots >= max(MIN_SLOTS, MOST_SLOT_BYTES // _slot_bytes(ws)):
+    if ws.n_slots >= max(MIN_SLOTS, MAX_SLOT_BYTES // _slot_bytes(ws)):
         return -1
     if not (
         resize(<void**>&ws.slots, (ws.n_slots + 1) * sizeof(int64_t*))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 BLOCK = 1 << 16  # number of rows whose codes are in memory at a time
-_MOST_KEPT = 1 << 18  # maximum number of nodes of cached paths, about 30 bytes each
+_MAX_KEPT = 1 << 18  # maximum number of nodes of cached paths, about 30 bytes each
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def _paths(ensemble: TreeEnsemble, column_of: NDArray[np.intp]) -> Paths:
     kept = ensemble.notes.get("paths")
     if kept is None or not np.array_equal(kept.column, column_of):
         kept = _find_paths(ensemble, column_of.astype(np.int32))
-        if len(ensemble.feature) <= _MOST_KEPT:
+        if len(ensemble.feature) <= _MAX_KEPT:
             ensemble.notes["paths"] = kept
     return kept
 

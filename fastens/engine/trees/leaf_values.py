@@ -360,7 +360,7 @@ def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarra
     left, right = low.max(axis=0), high.min(axis=0)
     if matrix.comm.size > 1:
         keys = ordered_bits(np.concatenate([left, -right]))
-        matrix.comm.max(keys)
+        matrix.comm.allreduce_max(keys)
         left, right = np.split(floats_of_bits(keys), 2)
         right = -right
     # Infinities are separated from all finite values, as the thresholds of bins do.

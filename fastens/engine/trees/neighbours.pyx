@@ -3,7 +3,7 @@
 import numpy as np
 from libc.stdlib cimport calloc, free, qsort
 from fastens.engine.structs cimport code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
-from fastens.engine.team cimport share_pieces, share_until_interrupted
+from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from fastens.engine.splits.goes_left cimport code_goes_left
 
 
@@ -36,7 +36,7 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline void gather(const Leaves* leaves, const int32_t* leaf_of_tree, bint share, Gathered* found) noexcept nogil:
-    # Sums the weights of the members of a row's leaves; with `share`, the weights of every leaf sum to 1.
+    # Sums the weights of the members of a row's leaves; with `parallel_for`, the weights of every leaf sum to 1.
     cdef Py_ssize_t t
     cdef int64_t e, first, last
     cdef uint32_t member
@@ -129,7 +129,7 @@ def leaf_quantiles(
         asked = Levels(
             &all_leaves, &leaf[0, 0], leaf.shape[0], &values[0], &levels[0], levels.shape[0], &out[0, 0])
         with nogil:
-            share_pieces(quantiles_piece, &asked, (asked.n_rows + ROWS - 1) // ROWS, n_threads)
+            dynamic_parallel_for(quantiles_piece, &asked, (asked.n_rows + ROWS - 1) // ROWS, n_threads)
     free(all_leaves.memory)
     return np.asarray(out)
 
@@ -199,14 +199,14 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
         if n_rows:
             job.leaf = &leaf[0, 0]
             with nogil:
-                share_pieces(count_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
+                dynamic_parallel_for(count_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
         np.cumsum(indptr, out=np.asarray(indptr))
         indices = np.empty(indptr[n_rows], dtype=np.uint32)
         counts = np.empty(indptr[n_rows], dtype=np.int32)
         if indices.shape[0]:
             job.indices, job.counts = &indices[0], &counts[0]
             with nogil:
-                share_pieces(nearest_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
+                dynamic_parallel_for(nearest_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
     finally:
         free(all_leaves.memory)
         free(job.sorted)
@@ -348,7 +348,7 @@ def note_sides(
     rows.value_size, rows.n_rows = sizeof(value_t), X.shape[0]
     rows.low, rows.high, rows.n_nodes = &low[0, 0], &high[0, 0], low.shape[1]
     with nogil:
-        share_until_interrupted(
+        parallel_for_until_interrupted(
             _note_piece, &rows, (rows.n_rows + MIDPOINT_ROWS - 1) // MIDPOINT_ROWS, <int32_t> low.shape[0]
         )
 
@@ -414,7 +414,7 @@ def rank_medians(
     if medians.cells == NULL:
         raise MemoryError("no memory for the weights of the ranks")
     with nogil:
-        share_pieces(_medians_of_block, &medians, (medians.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
+        dynamic_parallel_for(_medians_of_block, &medians, (medians.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
     free(medians.cells)
 
 

@@ -5,7 +5,7 @@ from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
-from fastens.engine.team cimport MAX_THREADS, share_pieces
+from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 from fastens.engine.trees.leaf_games cimport (
     Leaf, LinePart, Lines, MASK_BITS, Pattern, Rows, SHAPLEY_LANES, Stack, Trees, Walk, mask_stride, play,
     play_lines, start_leaf, sums_size, table_size
@@ -34,14 +34,14 @@ cdef extern from "engine/trees/shapley.h" nogil:
 cdef enum:
     # Rows of a chunk. In larger chunks, more rows share the same masks: 500 rows against 100 others, in trees of 255
     # leaves, took twice as long in chunks of 125.
-    MOST_ROWS = 1024
-    MOST_BITS = 13                  # bits of masks that index a table: 32 KB, which fits in the L1 cache
+    MAX_ROWS = 1024
+    MAX_BITS = 13                  # bits of masks that index a table: 32 KB, which fits in the L1 cache
     RESULT_BYTES = 1 << 20          # results of a chunk, which fit in a core's cache
     THREAD_PIECES = 8               # pieces of work per thread: more balance the load, but chunks have overhead
-    FEWEST_ROWS = 128               # minimum size of chunks that are made for threads
+    MIN_ROWS = 128               # minimum size of chunks that are made for threads
     # Groups of trees.
-    MOST_GROUPS = 16
-    FEWEST_NODES = 256
+    MAX_GROUPS = 16
+    MIN_NODES = 256
     NODE_BYTES = 16                 # bytes of sums, to clear and to add up, that cost much less than a node
     SUMS_BYTES = 1 << 25            # limit on the sums of all groups in memory
 
@@ -210,7 +210,7 @@ cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
     cdef Stack* stack = walk.stack
     cdef Py_ssize_t n = 0, i
     cdef uint32_t mask
-    if walk.rows.scales != NULL or leaf.n > MOST_BITS or walk.n <= SHAPLEY_LANES:
+    if walk.rows.scales != NULL or leaf.n > MAX_BITS or walk.n <= SHAPLEY_LANES:
         return 0
     if walk.n >> (leaf.n + 3):   # few masks are possible
         for i in range(<Py_ssize_t>1 << leaf.n):
@@ -299,7 +299,7 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     stack.parts = <float64_t*>carve(base, &used, n_parts * chunk * sizeof(float64_t))
     stack.slots = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
     stack.distinct_masks = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
-    stack.place_of_mask = <uint32_t*>carve(base, &used, sizeof(uint32_t) << min(most, <size_t>MOST_BITS))
+    stack.place_of_mask = <uint32_t*>carve(base, &used, sizeof(uint32_t) << min(most, <size_t>MAX_BITS))
     stack.factors = <float64_t*>carve(base, &used, chunk * sizeof(float64_t))
     stack.patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
     stack.sorted_patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
@@ -345,15 +345,15 @@ cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
 
 
 cdef inline Py_ssize_t n_parts(const Rows* rows) noexcept nogil:
-    return (rows.chunk + FEWEST_ROWS - 1) // FEWEST_ROWS
+    return (rows.chunk + MIN_ROWS - 1) // MIN_ROWS
 
 
 cdef void add_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
     # Adds up a chunk's sums of all groups in order, for a range of rows whose sums are adjacent.
     cdef const Rows* rows = <const Rows*>job
-    cdef Py_ssize_t chunk = piece // n_parts(rows), first = piece % n_parts(rows) * FEWEST_ROWS
+    cdef Py_ssize_t chunk = piece // n_parts(rows), first = piece % n_parts(rows) * MIN_ROWS
     cdef Py_ssize_t row = rows.first + chunk * rows.chunk
-    cdef Py_ssize_t n = min(first + FEWEST_ROWS, min(rows.chunk, rows.n_rows - row))
+    cdef Py_ssize_t n = min(first + MIN_ROWS, min(rows.chunk, rows.n_rows - row))
     cdef Py_ssize_t n_outputs = rows.trees.n_outputs, k, group, i
     cdef const float64_t* sums
     cdef float64_t* out
@@ -386,9 +386,9 @@ cdef Lines lines_of(linear):
 
 cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_groups, int n_threads) noexcept:
     # Rows that are explained together: chunks of equal size, with several chunks if threads would otherwise lack work.
-    cdef Py_ssize_t most = max(min(<Py_ssize_t>MOST_ROWS, RESULT_BYTES // row_bytes), 1), n_chunks = 1
+    cdef Py_ssize_t most = max(min(<Py_ssize_t>MAX_ROWS, RESULT_BYTES // row_bytes), 1), n_chunks = 1
     if n_threads > 1:
-        n_chunks = min((n_threads * THREAD_PIECES + n_groups - 1) // n_groups, n_rows // FEWEST_ROWS)
+        n_chunks = min((n_threads * THREAD_PIECES + n_groups - 1) // n_groups, n_rows // MIN_ROWS)
     cdef Py_ssize_t rows = (n_rows - 1) // max(n_chunks, (n_rows + most - 1) // most) + 1
     return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
@@ -397,7 +397,7 @@ cdef groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
     # Divides the trees into groups of equal numbers of nodes. Groups depend only on the trees and the request, so that
     # sums are reproducible.
     cdef Py_ssize_t n_nodes = first_node[len(first_node) - 1]
-    cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * FEWEST_NODES), MOST_GROUPS)
+    cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * MIN_NODES), MAX_GROUPS)
     ends = np.searchsorted(first_node, np.arange(1, max(n, 1)) * n_nodes // max(n, 1))
     return np.unique(np.concatenate([[0], ends, [len(first_node) - 1]])).astype(np.int64)
 
@@ -419,8 +419,8 @@ cdef run(Rows* rows, int n_threads):
         while first < n_chunks:
             n = min(n_at_a_time, n_chunks - first)
             rows.first = first * rows.chunk
-            share_pieces(explain_piece, rows, n * rows.n_groups, n_threads)
-            share_pieces(add_piece, rows, n * n_parts(rows), n_threads)
+            dynamic_parallel_for(explain_piece, rows, n * rows.n_groups, n_threads)
+            dynamic_parallel_for(add_piece, rows, n * n_parts(rows), n_threads)
             first += n
     free(rows.memory)
     free(rows.sums)

@@ -16,9 +16,9 @@ from fastens.exchange.reading.records import Columns, FlatTrees, refuse, single
 
 Ints = NDArray[np.int64]
 # Code 0 and the largest code are not available for thresholds.
-_MOST_THRESHOLDS = MAX_CODES - 2
+_MAX_THRESHOLDS = MAX_CODES - 2
 # A damaged file may claim any number of columns.
-_MOST_FEATURES = 1 << 21
+_MAX_FEATURES = 1 << 21
 # The relative weight of a leaf without rows; explanations need positive weights.
 _NO_WEIGHT = 1e-15
 
@@ -40,8 +40,8 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     ModelFileError
         If the nodes do not form trees, or a node splits on a column that does not exist.
     """
-    if columns.n_features > _MOST_FEATURES:
-        raise refuse(f"the model has {columns.n_features} columns, and {_MOST_FEATURES} can be read")
+    if columns.n_features > _MAX_FEATURES:
+        raise refuse(f"the model has {columns.n_features} columns, and {_MAX_FEATURES} can be read")
     order = _Order(trees)
     source, inner = order.source, order.left_child > 0
     feature = np.where(inner, trees.feature[source], -1)
@@ -217,14 +217,14 @@ def _thresholds(
         distinct = np.unique(values)
         finite = distinct[np.isfinite(distinct)]
         place = np.searchsorted(finite, values)
-        found[column] = finite[:_MOST_THRESHOLDS]
+        found[column] = finite[:_MAX_THRESHOLDS]
         # Thresholds beyond the maximum number are moved to copies of the column.
-        for first in range(_MOST_THRESHOLDS, len(finite), _MOST_THRESHOLDS):
-            part = (place >= first) & (place < first + _MOST_THRESHOLDS) & np.isfinite(values)
+        for first in range(_MAX_THRESHOLDS, len(finite), _MAX_THRESHOLDS):
+            part = (place >= first) & (place < first + _MAX_THRESHOLDS) & np.isfinite(values)
             feature[own[part]] = len(found)
-            found.append(finite[first : first + _MOST_THRESHOLDS])
+            found.append(finite[first : first + _MAX_THRESHOLDS])
             columns.repeated.append(column)
-        code[own] = np.where(np.isposinf(values), len(found[column]), place % _MOST_THRESHOLDS) + 1
+        code[own] = np.where(np.isposinf(values), len(found[column]), place % _MAX_THRESHOLDS) + 1
     return found, code
 
 

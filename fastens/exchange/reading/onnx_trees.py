@@ -26,7 +26,7 @@ from fastens.exchange.reading.records import (
 )
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MOST_BYTES = 10
+_MAX_BYTES = 10
 
 
 class Message:
@@ -107,7 +107,7 @@ class Message:
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for shift in range(_MOST_BYTES):
+    for shift in range(_MAX_BYTES):
         if at >= len(content):
             raise refuse("a protocol buffer must not end within a number; the file is truncated")
         byte = content[at]

@@ -378,7 +378,7 @@ _OF_NUMBERS = {
 }
 # Links of regression models, which treelite nevertheless combines with the binary classification task.
 _OF_NO_CLASS = ("exponential", "logarithm_one_plus_exp", "signed_square")
-_MOST_SAMPLES = 1 << 20
+_MAX_SAMPLES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -447,7 +447,7 @@ def sum_of_trees(
     found = ForeignModel("", trees, columns, baseline.tolist(), n_targets=outputs.n_targets, note=note)
     is_forest = outputs.averages and not baseline.any() and (trees.value.shape[1] > 1 or outputs.n_outputs == 1)
     if outputs.link == "isolation":
-        sizes = range(2, _MOST_SAMPLES)
+        sizes = range(2, _MAX_SAMPLES)
         place = bisect_left(sizes, outputs.alpha, key=_depth_of)
         nearest = min(sizes[max(place - 1, 0) : place + 1], key=lambda n: abs(_depth_of(n) - outputs.alpha))
         found.estimator, found.fitted = "IsolationForest", {"max_samples_": nearest, "offset_": -0.5}
@@ -508,7 +508,7 @@ def _scale(found: ForeignModel, outputs: Outputs, factor: float) -> None:
     found.trees.value = found.trees.value * factor
 
 
-_MOST_CODES = 60_000
+_MAX_CODES = 60_000
 
 
 @dataclass(frozen=True)
@@ -539,7 +539,7 @@ def set_codes(trees: Sequence[dict[str, Any]], columns: Columns) -> None:
                 columns.has_others.add(column)
     for column, most in largest.items():
         known = columns.categories.get(column)
-        if most > _MOST_CODES or (known is not None and most >= len(known)):
+        if most > _MAX_CODES or (known is not None and most >= len(known)):
             raise refuse(f"column {column} is split by the category code {most}, beyond its categories")
         if known is None:
             columns.n_codes[column] = most + 1

@@ -161,7 +161,7 @@ def _levels(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
 
 _NUMBER_TYPES = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
 _CONSTANTS = {"Z": None, "T": True, "F": False}
-_MOST_LEVELS = 100
+_MAX_LEVELS = 100
 
 
 def read_ubjson(content: bytes) -> Any:
@@ -199,7 +199,7 @@ class _Reader:
         return self.content[self.at : self.at + 1].decode("latin-1")
 
     def value(self, mark: str, level: int) -> Any:
-        if level > _MOST_LEVELS:
+        if level > _MAX_LEVELS:
             raise refuse("UBJSON must not be nested so deeply")
         if mark in _NUMBER_TYPES:
             return self.numbers(mark, 1)[0].item()
@@ -262,7 +262,7 @@ class _Reader:
 
 
 # An upper bound of category codes.
-_MOST_CODES = 1 << 24
+_MAX_CODES = 1 << 24
 
 
 def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
@@ -408,7 +408,7 @@ def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any, ty
     is_coded = is_split | {column for column, kind in enumerate(types) if kind == "c"}
     for tree in trees:
         # XGBoost has no empty sets; it uses a threshold above all codes instead.
-        is_inner, is_above = tree["left"] >= 0, tree["threshold"] > _MOST_CODES
+        is_inner, is_above = tree["left"] >= 0, tree["threshold"] > _MAX_CODES
         for node in np.flatnonzero(is_inner & is_above & np.isin(tree["feature"], list(is_coded))).tolist():
             tree["code_sets"].setdefault(node, CodeSet(np.zeros(0, dtype=np.int64), is_left=False))
             tree["threshold"][node] = 0.0

@@ -23,7 +23,7 @@ from fastens.exchange.writing.sklearn_histograms import predictors
 from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target
 from fastens.warn import warn
 
-_MOST_CATEGORIES = 255
+_MAX_CATEGORIES = 255
 _FOREST_OF = {
     DecisionTreeClassifier: RandomForestClassifier,
     ExtraTreeClassifier: ExtraTreesClassifier,
@@ -51,9 +51,9 @@ def write(view: ModelView) -> Any:
 
 def _boosting(view: ModelView) -> Any:
     target = view.only_target
-    many = [c.name for c in view.columns if c.categories is not None and len(c.categories) > _MOST_CATEGORIES]
+    many = [c.name for c in view.columns if c.categories is not None and len(c.categories) > _MAX_CATEGORIES]
     if many:
-        raise CannotHoldError(f"more than {_MOST_CATEGORIES} categories in {many[0]!r}")
+        raise CannotHoldError(f"more than {_MAX_CATEGORIES} categories in {many[0]!r}")
     if target.classes is not None:
         if target.link not in ("sigmoid", "softmax"):
             raise CannotHoldError(f"probabilities by the link {target.link!r}")

@@ -13,7 +13,7 @@ from fastens.table.columns.copy_blocks import code_block, code_columns
 from fastens.table.columns.factorize import NARROW_TYPES, Factorized, sorted_categories
 
 FIRST_ROWS = 1 << 10  # the minimum of these rows is likely to be the minimum of all rows
-NARROW, MOST_PLACES = (1 << 8) - 1, (1 << 16) - 1  # maximum number of positions in one-byte and two-byte codes
+NARROW, MAX_TWO_BYTE_CODES = (1 << 8) - 1, (1 << 16) - 1  # maximum number of positions in one-byte and two-byte codes
 PARTS = 4  # parts of the rows per thread, so that other threads can take over the work of a slow one
 
 
@@ -55,7 +55,9 @@ def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> Coded
         return found
     low, high = _of_each(X, np.min), _of_each(X, np.max)
     n_places = max(int(last) - int(first) + 1 for first, last in zip(low, high, strict=True))
-    return _code_above(X, low, n_places, n_threads) if n_places <= min(2 * len(columns[0]), MOST_PLACES) else None
+    return (
+        _code_above(X, low, n_places, n_threads) if n_places <= min(2 * len(columns[0]), MAX_TWO_BYTE_CODES) else None
+    )
 
 
 def _of_each(X: NDArray[Any] | list[Any], what: Any, n_rows: int | None = None) -> NDArray[Any]:
@@ -83,7 +85,7 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
         return None
     used = np.asarray(present.any(axis=0))
     lows, lasts = low.tolist(), (room - used[:, ::-1].argmax(axis=1)).tolist()
-    most_codes = NARROW if dtype.itemsize == 1 else MOST_PLACES
+    most_codes = NARROW if dtype.itemsize == 1 else MAX_TWO_BYTE_CODES
     most = 1 if low.dtype.kind == "b" else int(np.iinfo(low.dtype).max)
     if max(lasts) == most_codes or any(first + last > most for first, last in zip(lows, lasts, strict=True)):
         return None  # a position exceeds the code type, or differences have wrapped around

@@ -4,7 +4,7 @@ import numpy as np
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
-from fastens.engine.team cimport share_pieces
+from fastens.engine.thread_pool cimport dynamic_parallel_for
 from fastens.table.columns.whole cimport whole_t
 
 
@@ -224,7 +224,7 @@ cdef bint _code(
     job.lows, job.value_size, job.codes, job.code_size = &lows[0], sizeof(unsigned_t), &codes[0, 0], sizeof(code_t)
     job.present, job.n_first, job.bits = &present[0, 0, 0], &n_first[0, 0], &bits[0]
     with nogil:
-        share_pieces(_code_piece, &job, n_parts, n_threads)
+        dynamic_parallel_for(_code_piece, &job, n_parts, n_threads)
     for part in range(n_parts):
         all_bits |= bits[part]
     return all_bits < <uint64_t> job.whole.n_places

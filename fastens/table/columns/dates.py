@@ -19,7 +19,7 @@ from fastens.table.columns.factorize import Factorized, category_of, fault, is_m
 DAY, MONTH, DAY_OF_MONTH, WEEKDAY, HOUR = PARTS = ("day", "month", "day of month", "weekday", "hour")
 CALENDAR = PARTS[:-1]  # parts of dates without a time of day
 SECONDS_PER_DAY = 86400
-_MOST_SECONDS = 2.0**62
+_MAX_SECONDS = 2.0**62
 _NAT = np.iinfo(np.int64).min
 _THURSDAY = 3  # the weekday of 1970-01-01
 _PERIOD = "Period"  # type name in pandas
@@ -254,7 +254,7 @@ def instants_of(days: NDArray[Any]) -> NDArray[np.datetime64]:
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         is_whole = np.abs(seconds - whole) <= 4 * np.spacing(np.abs(seconds))
     seconds = np.where(is_whole, whole, np.floor(seconds))
-    is_known = np.abs(seconds) < _MOST_SECONDS  # excludes NaN
+    is_known = np.abs(seconds) < _MAX_SECONDS  # excludes NaN
     return np.where(is_known, np.where(is_known, seconds, 0).astype(np.int64), _NAT).astype("M8[s]")
 
 

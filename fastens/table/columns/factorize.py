@@ -21,13 +21,13 @@ from fastens.table.columns.copy_blocks import map_codes, mark_present, places_in
 from fastens.table.columns.distinct import Distinct, number_strings
 from fastens.warn import warn
 
-MOST_SHOWN = 60  # maximum characters of a value in error messages
+MAX_SHOWN = 60  # maximum characters of a value in error messages
 
 
 def shown(value: Any) -> str:
     """Return a value for error messages, truncated if it is long, with its type."""
     text = repr(value)
-    text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
+    text = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
     return f"{text} of type {type(value).__name__}"
 
 
@@ -43,12 +43,12 @@ def type_fault(name: str, what: str, row: int, value: Any) -> TypeError:
     )
 
 
-MOST_OBJECTS = 1 << 12  # maximum distinct objects for lookup by identity; with more, each row likely has its own object
-FEWEST_OBJECTS = 1 << 6
+MAX_OBJECTS = 1 << 12  # maximum distinct objects for lookup by identity; with more, each row likely has its own object
+MIN_OBJECTS = 1 << 6
 FIRST_OBJECTS = 1 << 8  # if nearly all of the first objects are distinct, the others likely are too
-MOST_NUMBERS = 1 << 16  # maximum distinct numbers for hashing of their bits; sorting is faster for more
-FEWEST_PLACES = 1 << 10  # narrower ranges are always coded by position, however few the rows
-MOST_OF_BYTES = 127  # maximum number of pandas categories with one-byte codes
+MAX_NUMBERS = 1 << 16  # maximum distinct numbers for hashing of their bits; sorting is faster for more
+MIN_DIRECT_RANGE = 1 << 10  # narrower ranges are always coded by position, however few the rows
+MAX_ONE_BYTE_CATEGORIES = 127  # maximum number of pandas categories with one-byte codes
 SORTED_AT_ONCE = 1 << 16  # values that are sorted at a time, which takes about 25 ms
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
@@ -192,7 +192,7 @@ def _of_pandas(array: Any) -> Factorized | None:
         if codes.size and (codes.min() < -1 or codes.max() >= len(array.categories)):
             raise ValueError(f"A column must have codes from -1 to {len(array.categories) - 1}; got others.")
         categories = array.categories
-        if len(categories) > max(codes.size, MOST_OF_BYTES):  # few rows and many categories
+        if len(categories) > max(codes.size, MAX_ONE_BYTE_CATEGORIES):  # few rows and many categories
             used, codes = np.unique(codes, return_inverse=True)
             codes -= np.count_nonzero(used < 0)  # restores -1 for missing values
             categories = categories.take(used[used >= 0])
@@ -304,7 +304,7 @@ def _in_window(values: NDArray[Any]) -> Factorized | None:
     if values.dtype.kind == "f" or not values.flags.c_contiguous:
         return None
     numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
-    low = numbers[:FEWEST_PLACES].min()
+    low = numbers[:MIN_DIRECT_RANGE].min()
     places, present = np.empty(values.size, dtype=np.uint8), np.zeros(256, dtype=np.uint8)
     if not places_in_window(numbers, low, places, present):
         return None
@@ -320,7 +320,7 @@ def _in_range(values: NDArray[Any]) -> Factorized | None:
     """Factorize integers in a narrow range by their position in it; otherwise return None."""
     numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
     found = whole_range(numbers)
-    if found is None or found[1] - found[0] >= max(2 * values.size, FEWEST_PLACES):
+    if found is None or found[1] - found[0] >= max(2 * values.size, MIN_DIRECT_RANGE):
         return None
     low, high = found
     n_places = high - low + 1
@@ -328,7 +328,7 @@ def _in_range(values: NDArray[Any]) -> Factorized | None:
     places, present = np.empty(values.size, dtype=dtype), np.zeros(n_places + 1, dtype=np.uint8)
     places_in_range(numbers, low, places, present)
     as_value = values.dtype.type
-    if n_places <= FEWEST_PLACES:
+    if n_places <= MIN_DIRECT_RANGE:
         known = [as_value(low + place).item() if flag else None for place, flag in enumerate(present[:-1].tolist())]
         return Factorized(places, [*known, None])
     used = np.flatnonzero(present)
@@ -343,7 +343,7 @@ def _of_words(values: NDArray[Any]) -> Factorized | None:
     """Factorize numbers by hashing their bits; return None if too many are distinct."""
     kind = values.dtype.kind
     wide = values.astype({"i": np.int64, "u": np.uint64, "f": np.float64}[kind], copy=False)
-    distinct = Distinct(values.size, min(MOST_NUMBERS, max(values.size // 2, 1)))
+    distinct = Distinct(values.size, min(MAX_NUMBERS, max(values.size // 2, 1)))
     if not distinct.add_words(wide.view(np.int64)):
         return None
     return Factorized(distinct.codes, values[distinct.rows].tolist())
@@ -368,8 +368,8 @@ def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
 def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
     n_rows, head = len(pointers), pointers[:FIRST_OBJECTS]
     many = FIRST_OBJECTS - FIRST_OBJECTS // 8
-    if n_rows < MOST_OBJECTS or Distinct(FIRST_OBJECTS, many).add_words(head):
-        distinct = Distinct(n_rows, min(MOST_OBJECTS, max(n_rows // 8, FEWEST_OBJECTS)))
+    if n_rows < MAX_OBJECTS or Distinct(FIRST_OBJECTS, many).add_words(head):
+        distinct = Distinct(n_rows, min(MAX_OBJECTS, max(n_rows // 8, MIN_OBJECTS)))
         if distinct.add_words(pointers):
             return distinct
     distinct = Distinct(n_rows, n_rows)

@@ -276,7 +276,7 @@ def test_what_are_no_texts():
 
 def test_stemmers_do_not_remember_all_words_that_ever_were(monkeypatch):
     pytest.importorskip("snowballstemmer")
-    monkeypatch.setattr("fastens.bayes.naive.text.MOST_STEMS", 3)
+    monkeypatch.setattr("fastens.bayes.naive.text.MAX_STEMS", 3)
     model = TextClassifier(stemmer="english").fit(["good films", "bad films", "good plays", "bad plays"], [1, 0] * 2)
     wanted = model.predict_proba(["good playing"])
     for word in range(10):

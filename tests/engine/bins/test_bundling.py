@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.engine.bins.bundling import MOST_CODES, join
+from fastens.engine.bins.bundling import MAX_CODES, join
 
 from reference import bundles as plain
 
@@ -14,7 +14,7 @@ ROWS_FOR_THREADS = 120_000  # a thread has 50 000 at least
 def table(seed, n_rows, n_features=20):
     """Features of few and of many codes, some of them of one code, rare ones, and some that others tell."""
     rng = np.random.default_rng(seed)
-    n_codes = rng.choice([1, 2, 3, 5, MOST_CODES], size=n_features, p=[0.05, 0.45, 0.3, 0.15, 0.05])
+    n_codes = rng.choice([1, 2, 3, 5, MAX_CODES], size=n_features, p=[0.05, 0.45, 0.3, 0.15, 0.05])
     shares = rng.random((n_features, n_rows)) ** rng.uniform(0.5, 6, (n_features, 1))
     columns = (shares * n_codes[:, None]).astype(np.uint8)
     for feature in range(1, n_features, 4):

@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import hypergeom
 
 from fastens.engine.rows import sampling as module
-from fastens.engine.rows.sampling import MOST_MADE, Copies, repeated
+from fastens.engine.rows.sampling import MAX_COPIED_ROWS, Copies, repeated
 
 
 @pytest.fixture(params=["one by one", "counted"])
 def way(request, monkeypatch):
     """Both ways of drawing, whatever the number of copies."""
     if request.param == "counted":
-        monkeypatch.setattr(module, "MOST_DRAWN_ONE_BY_ONE", 0)
+        monkeypatch.setattr(module, "MAX_DRAWN_ONE_BY_ONE", 0)
 
 
 @pytest.mark.usefixtures("way")
@@ -69,5 +69,5 @@ def test_weights_that_cannot_be_counted_are_no_copies():
 
 
 def test_copies_are_made_up_to_a_number():
-    with pytest.raises(ValueError, match=f"at most {MOST_MADE} copies of rows .* because; got 10000001"):
-        repeated(np.arange(2), np.array([MOST_MADE, 1]), "because")
+    with pytest.raises(ValueError, match=f"at most {MAX_COPIED_ROWS} copies of rows .* because; got 10000001"):
+        repeated(np.arange(2), np.array([MAX_COPIED_ROWS, 1]), "because")

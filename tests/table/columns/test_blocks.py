@@ -8,7 +8,7 @@ import pytest
 
 from fastens import BayesianNetwork
 from fastens.table import tables
-from fastens.table.columns.blocks import FIRST_ROWS, MOST_PLACES, code_whole_numbers
+from fastens.table.columns.blocks import FIRST_ROWS, MAX_TWO_BYTE_CODES, code_whole_numbers
 from fastens.table.encoder import InputEncoder
 from fastens.table.tables import table_from_frame
 from reference.columns import code_table
@@ -82,9 +82,9 @@ def test_wide_ranges(rng, order):
         check(np.asarray(X, order=order), np.uint8 if width < 253 else np.uint16)
         if width < FIRST_ROWS:
             check(np.asarray(X[:FIRST_ROWS], order=order), dtype)
-    X = np.repeat(np.arange(MOST_PLACES)[:, None], 2, axis=1).copy(order=order)
+    X = np.repeat(np.arange(MAX_TWO_BYTE_CODES)[:, None], 2, axis=1).copy(order=order)
     np.testing.assert_array_equal(code_whole_numbers(X).codes, X.T + 1)
-    X[0] = MOST_PLACES
+    X[0] = MAX_TWO_BYTE_CODES
     X[1] = 0
     assert code_whole_numbers(X) is None
 

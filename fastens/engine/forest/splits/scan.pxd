@@ -3,7 +3,7 @@ from fastens.engine.forest.splits.structs cimport (
 )
 from fastens.engine.splits.workspace cimport ABSOLUTE, ENTROPY, SQUARES
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t, uint64_t
-from fastens.engine.bins.pages cimport note_rows
+from fastens.engine.bins.pages cimport track_resident_rows
 
 
 cdef enum:
@@ -98,7 +98,7 @@ cdef inline CodeColumn column_of(
         column.codes = table.records + feature * size
         column.stride = table.record_stride
     if table.pages != NULL and n_rows > 0:
-        note_rows(table.pages, rows[0].row, rows[n_rows - 1].row, n_rows, column.stride * size)
+        track_resident_rows(table.pages, rows[0].row, rows[n_rows - 1].row, n_rows, column.stride * size)
     return column
 
 

@@ -19,7 +19,7 @@ from libc.string cimport memset
 
 from fastens.engine.structs cimport int64_t, uint8_t
 
-cdef extern from "engine/team.h" nogil:
+cdef extern from "engine/thread_pool.h" nogil:
     int32_t load_word(const int32_t* word)
     void store_word(int32_t* word, int32_t value)
     int32_t swap_word(int32_t* word, int32_t value)
@@ -43,13 +43,13 @@ cdef enum:
     CACHE_LINES = 128               # bytes; processors prefetch cache lines in pairs
     # Times are in nanoseconds.
     AWAKE = 100000                  # spin time of an idle helper before it sleeps
-    PATIENCE = 50000                # spin time of a waiting lead before it sleeps: no part should take longer
+    SPIN_NS = 50000                # spin time of a waiting lead before it sleeps: no part should take longer
     WORK_PER_WAIT = 10              # minimum ratio of work to waiting, below which the lead works alone
-    LEAST_ALONE = 1000000           # first period without helpers; doubled each time until a helper is useful again
-    MOST_ALONE = 128000000
-    UNSEEN = 10000000               # time between checks for Ctrl-C
+    MIN_SOLO_NS = 1000000           # first period without helpers; doubled each time until a helper is useful again
+    MAX_SOLO_NS = 128000000
+    SIGNAL_CHECK_NS = 10000000               # time between checks for Ctrl-C
     # Maximum growth of consecutive runs of pieces: the first pieces may be fast by chance.
-    MOST_LONGER = 64
+    MAX_STEP_GROWTH = 64
 
 cdef enum State:
     # States of a seat, and who may change them.
@@ -63,7 +63,7 @@ cdef enum State:
     DONE                            # changed by its lead
 
 
-cdef struct Seat:
+cdef struct WorkerSlot:
     # A helper's slot, on separate cache lines, and the part that it is offered.
     int32_t state
     int32_t is_asleep               # set by the helper; cleared by the thread that wakes it, or by the helper itself
@@ -77,7 +77,7 @@ cdef struct Seat:
     uint8_t apart[CACHE_LINES]
 
 
-cdef Seat seats[MAX_THREADS]
+cdef WorkerSlot seats[MAX_THREADS]
 cdef int64_t alone_until = 0        # time until which helpers are not used
 cdef int64_t alone_for = 0          # length of the last such period; reset once a helper is useful
 # time that leads worked together with helpers, minus WORK_PER_WAIT times the time they waited
@@ -88,7 +88,7 @@ cdef int64_t work_beside = 0
 
 cdef void _help(void* place) noexcept nogil:
     """Run offered parts forever."""
-    cdef Seat* seat = <Seat*>place
+    cdef WorkerSlot* seat = <WorkerSlot*>place
     while True:
         if change_word(&seat.state, OFFERED, TAKEN):
             if not _take_part(seat):
@@ -97,7 +97,7 @@ cdef void _help(void* place) noexcept nogil:
             _sleep(seat)
 
 
-cdef bint _take_part(Seat* seat) noexcept nogil:
+cdef bint _take_part(WorkerSlot* seat) noexcept nogil:
     """Run the offered part; return False if this was useless because the waiting lead has the same core."""
     cdef bint is_apart = seat.core < 0 or seat.core != core_at_hand()
     seat.work(seat.job, seat.part, seat.n_parts)
@@ -110,7 +110,7 @@ cdef bint _take_part(Seat* seat) noexcept nogil:
     return is_apart
 
 
-cdef void _sleep(Seat* seat) noexcept nogil:
+cdef void _sleep(WorkerSlot* seat) noexcept nogil:
     """Sleep until woken, unless an offer arrived before the lead could see that this thread sleeps."""
     swap_word(&seat.is_asleep, True)
     if load_word(&seat.state) != OFFERED or not change_word(&seat.is_asleep, True, False):
@@ -119,7 +119,7 @@ cdef void _sleep(Seat* seat) noexcept nogil:
 
 # The lead ------------------------------------------------
 
-cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil:
+cdef void parallel_for(Part work, void* job, int32_t n_parts) noexcept nogil:
     """Run all parts of a job. The lead runs the first one, unstarted ones, and those past MAX_THREADS."""
     cdef int32_t first = 0
     while first < n_parts - 1 and nanoseconds() < load_time(&alone_until):
@@ -133,7 +133,7 @@ cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil:
 
 cdef void _share(Part work, void* job, int32_t first, int32_t n_parts) noexcept nogil:
     """Run the parts from `first` on, which is the lead's own."""
-    cdef Seat* helpers[MAX_THREADS]
+    cdef WorkerSlot* helpers[MAX_THREADS]
     cdef int32_t t, n_helpers = min(n_parts, <int32_t>MAX_THREADS)
     cdef int64_t end, begin = nanoseconds()
     cdef bint all_done = True
@@ -155,17 +155,17 @@ cdef void _share(Part work, void* job, int32_t first, int32_t n_parts) noexcept 
         all_done = all_done and helpers[t] == NULL
     end = nanoseconds()
     if all_done:
-        _judge(end - begin, 0)
+        _update_backoff(end - begin, 0)
         return
     for t in range(first + 1, n_helpers):
         if helpers[t] != NULL:
             _await(helpers[t])
-    _judge(end - begin, nanoseconds() - end)
+    _update_backoff(end - begin, nanoseconds() - end)
 
 
-cdef Seat* _claim(int32_t t) noexcept nogil:
+cdef WorkerSlot* _claim(int32_t t) noexcept nogil:
     """Claim a free helper, preferably the t-th, whose cache holds the t-th part; return NULL if there is none."""
-    cdef Seat* seat
+    cdef WorkerSlot* seat
     cdef int32_t i
     for i in range(t, MAX_THREADS):
         seat = &seats[i]
@@ -180,7 +180,7 @@ cdef Seat* _claim(int32_t t) noexcept nogil:
     return NULL
 
 
-cdef bint _start(Seat* seat) noexcept nogil:
+cdef bint _start(WorkerSlot* seat) noexcept nogil:
     if seat.call == NULL:
         seat.call, seat.answer = PyThread_allocate_lock(), PyThread_allocate_lock()
     if seat.call == NULL or seat.answer == NULL:
@@ -190,33 +190,33 @@ cdef bint _start(Seat* seat) noexcept nogil:
     return PyThread_start_new_thread(_help, seat) != PYTHREAD_INVALID_THREAD_ID
 
 
-cdef inline void _offer(Seat* seat, Part work, void* job, int32_t part, int32_t n_parts) noexcept nogil:
+cdef inline void _offer(WorkerSlot* seat, Part work, void* job, int32_t part, int32_t n_parts) noexcept nogil:
     seat.work, seat.job, seat.part, seat.n_parts, seat.core = work, job, part, n_parts, core_at_hand()
     swap_word(&seat.state, OFFERED)
     if change_word(&seat.is_asleep, True, False):
         PyThread_release_lock(seat.call)
 
 
-cdef inline void _await(Seat* seat) noexcept nogil:
+cdef inline void _await(WorkerSlot* seat) noexcept nogil:
     """Wait until the part is done: spin for a moment, then sleep, so that the helper may use this core."""
-    if not changes_within(&seat.state, TAKEN, PATIENCE) and change_word(&seat.state, TAKEN, AWAITED):
+    if not changes_within(&seat.state, TAKEN, SPIN_NS) and change_word(&seat.state, TAKEN, AWAITED):
         PyThread_acquire_lock(seat.answer, 1)
     store_word(&seat.state, IDLE)
 
 
-cdef inline void _judge(int64_t worked, int64_t waited) noexcept nogil:
+cdef inline void _update_backoff(int64_t worked, int64_t waited) noexcept nogil:
     """Stop using helpers for a while if waits were so long that helpers must have been preempted repeatedly."""
     cdef int64_t rest = load_time(&work_beside) + worked
-    if waited > PATIENCE and 2 * waited > worked:
+    if waited > SPIN_NS and 2 * waited > worked:
         rest -= WORK_PER_WAIT * waited
         if rest < 0:
             _work_alone(-rest)
-    store_time(&work_beside, min(max(rest, <int64_t>0), <int64_t>MOST_ALONE))
+    store_time(&work_beside, min(max(rest, <int64_t>0), <int64_t>MAX_SOLO_NS))
 
 
 cdef void _work_alone(int64_t least) noexcept nogil:
     """Stop using helpers for at least this time: they only take cores from other work, or from their lead."""
-    cdef int64_t time = min(max(2 * load_time(&alone_for), max(least, <int64_t>LEAST_ALONE)), <int64_t>MOST_ALONE)
+    cdef int64_t time = min(max(2 * load_time(&alone_for), max(least, <int64_t>MIN_SOLO_NS)), <int64_t>MAX_SOLO_NS)
     store_time(&alone_for, time)
     store_time(&alone_until, nanoseconds() + time)
 
@@ -231,7 +231,7 @@ cdef struct Pieces:
     int32_t taken[MAX_THREADS]      # pieces started, for each thread's share
 
 
-cdef void share_pieces(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil:
+cdef void dynamic_parallel_for(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil:
     """Run all pieces of a job, which are many more than threads, with work stealing.
 
     Each thread starts with its own pieces, which are the same in every job and may be in its cache, and then takes
@@ -251,7 +251,7 @@ cdef void share_pieces(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_thr
     pieces.work, pieces.job, pieces.first, pieces.n = work, job, n_done, n_pieces - n_done
     for t in range(n_threads):
         pieces.taken[t] = 0
-    share(_do_pieces, &pieces, n_threads)
+    parallel_for(_do_pieces, &pieces, n_threads)
 
 
 cdef void _do_pieces(void* job, int32_t part, int32_t n_parts) noexcept nogil:
@@ -273,8 +273,8 @@ cdef struct Run:
     Py_ssize_t first
 
 
-cdef int share_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
-    """Run pieces as in `share_pieces`, for passes over many rows; after Ctrl-C, raise with some of the pieces done."""
+cdef int parallel_for_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
+    """Run pieces as in `dynamic_parallel_for`, for passes over many rows; after Ctrl-C, raise with some of the pieces done."""
     cdef Run run = Run(work, job, 0)
     cdef Py_ssize_t least = max(n_threads, 1)
     cdef Py_ssize_t n = least
@@ -282,11 +282,11 @@ cdef int share_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int
     while run.first < n_pieces:
         n = min(n, n_pieces - run.first)
         begin = nanoseconds()
-        share_pieces(_do_of_run, &run, n, n_threads)
+        dynamic_parallel_for(_do_of_run, &run, n, n_threads)
         end = nanoseconds()
         run.first += n
-        n = max(least, n * min(UNSEEN // max(end - begin, <int64_t>1), <int64_t>MOST_LONGER))
-        if end - looked > UNSEEN // 2:
+        n = max(least, n * min(SIGNAL_CHECK_NS // max(end - begin, <int64_t>1), <int64_t>MAX_STEP_GROWTH))
+        if end - looked > SIGNAL_CHECK_NS // 2:
             with gil:
                 PyErr_CheckSignals()
             looked = nanoseconds()

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastens.distributed.rank_fit import BY_ROW, FitProgress, FitTask, SpreadTable, bare, fitted_state
+from fastens.distributed.rank_fit import BY_ROW, FitProgress, FitTask, SpreadTable, fitted_state, unfitted_clone
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
 from fastens.modelfile.storage import load_model
@@ -24,7 +24,7 @@ from fastens.table.spread import refuse
 from fastens.warn import warn
 
 # The maximum number of consecutive attempts without a new checkpoint.
-_MOST_ATTEMPTS = 8
+_MAX_ATTEMPTS = 8
 # The polling interval for the model after the first rank has reported the end of training.
 _END_SECONDS = 0.005
 
@@ -37,7 +37,7 @@ class TasksCancelledError(RankLostError):
     """Error raised if the scheduler has cancelled tasks of the fit; the message gives the scheduler's reason."""
 
 
-class Crew:
+class WorkerGroup:
     """The workers of one attempt at a fit.
 
     Attributes
@@ -74,10 +74,12 @@ class Crew:
         raise NotImplementedError
 
 
-Start = Callable[[FitTask], AbstractContextManager[Crew]]
+Start = Callable[[FitTask], AbstractContextManager[WorkerGroup]]
 
 
-def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict[str, Any], start: Start) -> Any:
+def run_coordinator(
+    model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict[str, Any], start: Start
+) -> Any:
     """Train on a cluster and return the model.
 
     Parameters
@@ -109,7 +111,7 @@ def lead(model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict
     with model._announcing() if hasattr(model, "_announcing") else nullcontext([]) as callbacks:
         leader.callbacks = callbacks
         content = None if resume is None else Path(resume).read_bytes()
-        found = leader.run(FitTask(bare(model), arguments, content, table.checkpoint_every, bool(callbacks)))
+        found = leader.run(FitTask(unfitted_clone(model), arguments, content, table.checkpoint_every, bool(callbacks)))
     _take(model, found)
     return model
 
@@ -156,7 +158,7 @@ class _Leader:
 
     def run(self, task: FitTask) -> dict[str, Any]:
         """Run the fit and return the fitted state."""
-        left = _MOST_ATTEMPTS
+        left = _MAX_ATTEMPTS
         try:
             while True:
                 try:
@@ -166,7 +168,7 @@ class _Leader:
                     # Dask may cancel tasks once because of a restart; if it cancels them twice, it would do so again.
                     left = min(left - 1, 1) if isinstance(error, TasksCancelledError) else left - 1
                     if self._checkpoint is not None and self._checkpoint is not task.checkpoint:
-                        task, left = replace(task, checkpoint=self._checkpoint), _MOST_ATTEMPTS
+                        task, left = replace(task, checkpoint=self._checkpoint), _MAX_ATTEMPTS
                     if left <= 0:
                         raise ClusterLostError(f"the fit was begun again without getting further: {error}") from error
         except (ClusterLostError, KeyboardInterrupt) as error:
@@ -190,7 +192,7 @@ class _Leader:
         )
 
     @contextmanager
-    def _kept_alive(self, crew: Crew) -> Iterator[None]:
+    def _kept_alive(self, crew: WorkerGroup) -> Iterator[None]:
         """Renew the fit on the workers periodically within the context, and detect lost workers."""
         ended = threading.Event()
 
@@ -209,28 +211,28 @@ class _Leader:
 
     # While it runs --------------------------------------------------
 
-    def _follow(self, crew: Crew) -> dict[str, Any]:
+    def _follow(self, crew: WorkerGroup) -> dict[str, Any]:
         """Handle events until the first rank has finished, and return its fitted state."""
         has_ended = False
         while True:
             for event in self._events(crew):
                 has_ended |= event.kind == "end"
-                self._hear(crew, event)
+                self._handle_event(crew, event)
             found = crew.result()
             while has_ended and found is None:  # no more events will come
                 time.sleep(_END_SECONDS)
                 found = crew.result()
             if found is not None:
                 for event in () if has_ended else self._events(crew):
-                    self._hear(crew, event)
+                    self._handle_event(crew, event)
                 return found
 
-    def _events(self, crew: Crew) -> list[Event]:
+    def _events(self, crew: WorkerGroup) -> list[Event]:
         found = [event for event in crew.events(crew.heard) if event.number > crew.heard]
         crew.heard = found[-1].number if found else crew.heard
         return found
 
-    def _hear(self, crew: Crew, event: Event) -> None:
+    def _handle_event(self, crew: WorkerGroup, event: Event) -> None:
         number, kind, content = event
         if kind == "round":
             if getattr(self._model, "_on_round", None) is not None:
@@ -247,7 +249,7 @@ class _Leader:
             answer = self._call_back(crew, content)
             crew.answer(self._question, answer)
 
-    def _call_back(self, crew: Crew, env: Any) -> Any:
+    def _call_back(self, crew: WorkerGroup, env: Any) -> Any:
         """Call the callbacks; return True if one requests to stop, or the exception of a callback."""
 
         def fetched() -> Any:
@@ -258,7 +260,7 @@ class _Leader:
                         self._question = event.number
                         _take(self._model, event.content)
                         return self._model
-                    self._hear(crew, event)
+                    self._handle_event(crew, event)
                 crew.result()  # raises if a rank has failed
 
         env = replace(env, params=self._model.get_params(deep=False), _model=fetched)

@@ -13,7 +13,7 @@ ctypedef void (*Part)(void* job, int32_t part, int32_t n_parts) noexcept nogil
 ctypedef void (*Piece)(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil
 
 
-cdef extern from "engine/team.h" nogil:
+cdef extern from "engine/thread_pool.h" nogil:
     int32_t add_to_word(int32_t* word, int32_t n)
 
 
@@ -22,6 +22,6 @@ cdef inline int32_t next_item(int32_t* counter) noexcept nogil:
     return add_to_word(counter, 1)
 
 
-cdef void share(Part work, void* job, int32_t n_parts) noexcept nogil
-cdef void share_pieces(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil
-cdef int share_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil
+cdef void parallel_for(Part work, void* job, int32_t n_parts) noexcept nogil
+cdef void dynamic_parallel_for(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil
+cdef int parallel_for_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil
