@@ -116,3 +116,12 @@ def test_early_stopping_on_few_rows_and_rare_classes(kind):
         assert model.classes_.tolist() == sorted(set(y))
     with pytest.raises(ValueError, match="Use early_stopping=False, or pass X_val and y_val"):
         kind(early_stopping=True).fit(X[:2], [0, 1])
+
+
+@pytest.mark.parametrize("name", ["BernoulliNB", "CategoricalNB", "GaussianNB", "TANClassifier"])
+def test_partial_fit_of_one_class(name):
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    model = getattr(fastens, name)().partial_fit(X, [0, 0, 0], classes=[0])
+    np.testing.assert_array_equal(model.predict_proba(X), np.ones((3, 1)))
+    with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 1"):
+        model.partial_fit(X, [0, 0, 1])

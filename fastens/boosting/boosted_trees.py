@@ -465,7 +465,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     # Predict --------------------------------------------------
 
-    def staged_predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
         """Yield the predictions after each round."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("predict", raw)
@@ -474,7 +474,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> Iterator[float]:
         """Yield the score after each round."""
-        for predicted in self.staged_predict(X, offset_to_score(init_score, sample_weight)):
+        for predicted in self.staged_predict(X, init_score=offset_to_score(init_score, sample_weight)):
             yield self._score_of(y, predicted, sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:

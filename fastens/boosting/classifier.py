@@ -121,7 +121,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     # Predict --------------------------------------------------
 
-    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> NDArray[Any]:
         """Return the most probable class of each row.
 
         Ties go to the first class.
@@ -135,7 +135,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         """
         return self._response("predict", self._raw_from(X, init_score))
 
-    def predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Any:
+    def predict_proba(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Any:
         """Return the probability of each class, or a list of such arrays with several targets.
 
         Parameters
@@ -146,7 +146,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return self._response("predict_proba", self._raw_from(X, init_score))
 
     @available_if(_has_one_target)
-    def decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+    def decision_function(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Array:
         """Return raw predictions: the log odds of the second class, or one column per class for three or more classes.
 
         Parameters
@@ -156,13 +156,13 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         """
         return self._response("decision_function", self._raw_from(X, init_score))
 
-    def staged_predict_proba(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Any]:
+    def staged_predict_proba(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Iterator[Any]:
         """Yield the class probabilities after each round."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("predict_proba", raw)
 
     @available_if(_has_one_target)
-    def staged_decision_function(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Iterator[Array]:
+    def staged_decision_function(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Iterator[Array]:
         """Yield the decision function after each round."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("decision_function", raw)
@@ -232,7 +232,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         self._calibration = SetCalibration.learn(self, (X, y, sample_weight), init_score, conformity)
         return self
 
-    def predict_set(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Any:
+    def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, init_score: ArrayLike | None = None) -> Any:
         """Return, for each row, a set of classes that contains the true class with a given probability.
 
         The sets are split-conformal and use the rows passed to `calibrate`. If these and the new rows are exchangeable,

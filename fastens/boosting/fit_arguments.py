@@ -223,7 +223,7 @@ def predicted_to_score(model: Any, X: Any, init_score: Any, sample_weight: Any) 
 
 def with_offset(method: Callable[..., Any], X: Any, init_score: Any) -> Any:
     """Call a prediction method; `init_score` is passed only if it is set, as overridden methods may not accept it."""
-    return method(X) if init_score is None else method(X, init_score)
+    return method(X) if init_score is None else method(X, init_score=init_score)
 
 
 def checked_offset(init_score: Any, n_rows: int, n_outputs: int, rows: NDArray[np.intp] | None = None) -> Array:

@@ -480,7 +480,7 @@ class GradientBoostingRanker(BoostedTrees):
 
     # Predict --------------------------------------------------
 
-    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+    def predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Array:
         """Return the ranking score of each row.
 
         Rows with higher scores rank first. Scores are comparable only within a query.

@@ -126,7 +126,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
 
     # Predict --------------------------------------------------
 
-    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+    def predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Array:
         """Return the predicted mean, quantile or expectile of each row.
 
         Parameters
@@ -203,7 +203,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         self._calibration = IntervalCalibration.learn(self, (X, y, sample_weight), init_score)
         return self
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9, init_score: ArrayLike | None = None) -> Array:
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9, *, init_score: ArrayLike | None = None) -> Array:
         """Return, for each row, an interval that contains its target with a given probability.
 
         The intervals are split-conformal and use the errors on the rows passed to `calibrate`. With several quantiles,

@@ -319,7 +319,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     # Predict --------------------------------------------------
 
-    def predict(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+    def predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Array:
         """Return the log hazard ratio ("cox") or the location of the log time ("aft") of each row.
 
         The location is the expected log time, except for the distribution "extreme", where the expected log time is
@@ -334,7 +334,9 @@ class GradientBoostingSurvival(BoostedTrees):
         """
         return self._response("predict", self._raw_from(X, init_score))
 
-    def predict_survival_function(self, X: ArrayLike, times: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+    def predict_survival_function(
+        self, X: ArrayLike, times: ArrayLike, *, init_score: ArrayLike | None = None
+    ) -> Array:
         """Return the probability of surviving beyond each of the times.
 
         Parameters

@@ -385,7 +385,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
     def _fit_local(self, data: MemberData, rows: GivenRows) -> bool:
         """Fit the estimator on folds, and a forest on the errors; return False if predictions have several columns."""
-        train, folds = self._parted(data, rows)
+        train, folds = self._parted(replace(data, narrows=is_all_ours(self._template())), rows)
         held_out = None
         if self.cv is None:
             ((chosen, others),) = folds

@@ -274,6 +274,7 @@ class MemberData:
     validation: tuple[Any, Any] | None = None  # validation rows for early stopping, with their original targets
     routed: Mapping[str, Mapping[str, Any]] | None = None  # metadata by member if scikit-learn's routing is enabled
     weight_unit: float | None = None  # divisor that was applied to the weights; None without weights
+    narrows: bool = False  # rows may be copied in a narrower type, because only fastens members read them
 
     @property
     def n_rows(self) -> int:
@@ -294,13 +295,13 @@ class MemberData:
 
     def settled(self) -> MemberData:
         """Return the data in a form from which fastens members read subsets of rows like the whole table."""
-        return replace(self, X=settled(self.X))
+        return replace(self, X=settled(self.X), narrows=True)
 
     def take(self, rows: RowIndices) -> MemberData:
         """Return a subset of the rows."""
         return replace(
             self,
-            X=take_rows(self.X, rows),
+            X=take_rows(self.X, rows, narrows=self.narrows),
             y=self.y[rows],
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
             groups=None if self.groups is None else np.asarray(self.groups)[rows],
@@ -566,7 +567,7 @@ def _training(data: MemberData, folds: list[Fold], job: int) -> MemberData:
 
 @shared
 def _test_rows(data: MemberData, folds: list[Fold], job: int) -> Any:
-    return take_rows(data.X, folds[job][1])
+    return take_rows(data.X, folds[job][1], narrows=data.narrows)
 
 
 @shared

@@ -70,6 +70,8 @@ class _Rank(Session):
 
 
 def _call(actor: Any, method: str, *args: Any, group: str = "lead") -> Any:
+    if not ray.is_initialized():  # a call would start another cluster
+        raise ClusterLostError("Ray was shut down during the fit.")
     return getattr(actor, method).options(concurrency_group=group).remote(*args)
 
 
@@ -89,6 +91,7 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]
     n_actors, n_cpus = _numbers(table, len(parts["X"]))
     options = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}
     kind = ray.remote(**options)(_Rank)
+    cluster = _cluster()
     started = [kind.remote(table.patience, task) for _ in range(n_actors)]
     try:
         places = _ready(started, table.patience, n_cpus)
@@ -100,10 +103,20 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]
         yield _RayWorkerGroup(
             actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience
         )
+    except Exception as error:
+        if isinstance(error, ClusterLostError) or _cluster() == cluster:
+            raise
+        # The exception depends on what the fit was doing.
+        raise ClusterLostError(f"Ray was shut down during the fit: {error!r}") from error
     finally:
-        for actor in started:
+        for actor in started if _cluster() == cluster else ():
             with suppress(RayError):  # the cluster may be lost, too
                 ray.kill(actor)
+
+
+def _cluster() -> str | None:
+    """Return an identifier of the cluster that this process is connected to, or None if there is none."""
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else None
 
 
 def _numbers(table: RayTable, n_parts: int) -> tuple[int, float]:

@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
+from fastens.engine.comm import LOCAL, Comm, sum_ints
 from fastens.engine.whole import cap_limits
 
 MAX_INT32 = 2**31 - 1
 
 
-def check_shape(X: Any) -> None:
+def check_shape(X: Any, comm: Comm = LOCAL) -> None:
     """Raise ValueError if a table has more rows or columns than 32-bit kernel indices can address.
+
+    Rows are counted over all ranks, because nodes of trees store their numbers of rows over all ranks.
 
     Examples
     --------
@@ -26,7 +29,7 @@ def check_shape(X: Any) -> None:
         ...
     ValueError: X must have at most 2,147,483,647 rows; got 2,147,483,648. Train on a sample of them.
     """
-    check_count("X", "rows", X.shape[0], advice="Train on a sample of them.")
+    check_count("X", "rows", sum_ints(comm, X.shape[0])[0], advice="Train on a sample of them.")
     check_count("X", "columns", X.shape[1], advice="Choose some of them, or hash them to fewer.")
 
 

@@ -1,3 +1,4 @@
+from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport realloc
 
 
@@ -7,3 +8,8 @@ cdef inline bint resize(void** memory, size_t n_bytes) noexcept nogil:
     if grown != NULL:
         memory[0] = grown
     return grown != NULL
+
+
+cdef inline Py_ssize_t larger_capacity(Py_ssize_t capacity, Py_ssize_t wanted, Py_ssize_t least) noexcept nogil:
+    """Return a capacity of at least `wanted` items, usually doubled, or -1 if 32-bit indices cannot address them."""
+    return -1 if wanted > INT32_MAX else min(max(2 * capacity, wanted, least), <Py_ssize_t>INT32_MAX)

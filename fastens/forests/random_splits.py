@@ -14,6 +14,7 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.bins.sparse_binned import binned
 from fastens.engine.comm import gathered
 from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
+from fastens.engine.limits import check_count
 from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes, repeated, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.tree_store import TreeStore
@@ -99,6 +100,7 @@ def single_tree(model: Any, trees: TreeEnsemble) -> Any:
 
 def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
     """Return the rows of each bag, repeated as often as drawn; `rows` are positions of rows with a weight in `fit`."""
+    check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
     if bags.draws is None:
         return [rows.astype(np.int32) for _ in range(n_members)]
     why = "estimators_samples_ holds a row as often as it was drawn"

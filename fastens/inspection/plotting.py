@@ -369,7 +369,8 @@ class Plane:
             if n_columns != 2:
                 raise ValueError(f"features must name the two columns to draw of the {n_columns} of X; got None.")
             return 0, 1
-        if isinstance(features, str) or np.ndim(features) != 1 or len(features) != 2:
+        # Names may be tuples, so that the number of dimensions of the whole pair says nothing.
+        if isinstance(features, str) or not hasattr(features, "__len__") or len(features) != 2:
             raise ValueError(f"features must be a pair of columns; got {features!r}.")
         first, second = (self._position("features", feature) for feature in features)
         if first == second:
@@ -377,7 +378,7 @@ class Plane:
         return first, second
 
     def _position(self, argument: str, column: Any) -> int:
-        if not isinstance(column, str) and have_numbers(self._columns.names):
+        if not isinstance(column, str) and (have_numbers(self._columns.names) or self._columns.is_name(column)):
             return self._columns.position(argument, column)
         if not isinstance(column, str):
             return check_position(f"a column in {argument}", column, len(self.names))

@@ -159,14 +159,18 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     return np.array(classes, dtype=labels.dtype), index
 
 
-def read_classes(classes: Any) -> NDArray[Any]:
-    """Return the labels that the user passes as `classes`, sorted; raise ValueError if they are invalid."""
+def read_classes(classes: Any, min_classes: int = 1) -> NDArray[Any]:
+    """Return the labels that the user passes as `classes`, sorted; raise ValueError if they are invalid or too few."""
     try:
-        labels = encode_labels(np.atleast_1d(unmasked(classes, "classes")).ravel())[0]
+        given = unmasked(classes, "classes")
+        labels = encode_labels(np.atleast_1d(given).ravel())[0]
     except (TypeError, ValueError) as error:
         raise ValueError(f"classes must be a list of labels; got {classes!r}. {error}") from error
-    if labels.size < 2:
-        raise ValueError(f"classes must hold at least 2 classes; got {labels.tolist()}.")
+    if given.ndim == 0:
+        raise ValueError(f"classes must be a list of labels; got {classes!r}.")
+    if labels.size < min_classes:
+        n_classes = "1 class" if min_classes == 1 else f"{min_classes} classes"
+        raise ValueError(f"classes must hold at least {n_classes}; got {labels.tolist()}.")
     return labels
 
 

@@ -26,11 +26,12 @@ from fastens.table.columns.numbers import (
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.opening import in_parts
 from fastens.table.sources import Batches
-from fastens.table.tables import Table, check_places, is_converted, is_frame, table_from_frame
+from fastens.table.tables import Table, check_places, is_frame, table_from_frame
 from fastens.table.training_data import TrainingData, check_weights
 
 # Values that are copied at a time, which takes a few milliseconds.
 _BLOCK = 1 << 20
+_WIDE = (nw.Int64, nw.UInt64)
 
 
 class ReadTable(Table):
@@ -74,8 +75,8 @@ class ReadTable(Table):
     def take(self, rows: NDArray[np.intp]) -> ReadTable:
         """Return a selection of rows."""
         if self.array is None:
-            return ReadTable([column.take(rows) for column in self.arrays], self.names, None)
-        part = np.empty((self.array.shape[1], len(rows)), dtype=self.array.dtype)
+            return ReadTable([_taken_column(column, rows) for column in self.arrays], self.names, None)
+        part = np.empty((self.array.shape[1], len(rows)), dtype=narrow_dtype(self.array))
         for column, taken in zip(self.array.T, part, strict=True):  # one by one, so that Ctrl-C is handled promptly
             taken[:] = column[rows]
         return ReadTable(list(part), self.names, part.T)
@@ -85,6 +86,29 @@ class ReadTable(Table):
         array = None if self.array is None else self.array[:, columns]
         names = None if self.names is None else [self.names[index] for index in columns]
         return ReadTable([self.arrays[index] for index in columns], names, array)
+
+
+def _taken_column(column: Column, rows: NDArray[np.intp]) -> Column:
+    found = column.take(rows)
+    return found.astype(narrow_dtype(column), copy=False) if isinstance(column, np.ndarray) else found
+
+
+def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
+    """Return int32 for integers of 64 bits that fit it, so that a copy is no larger than one of float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.table.parts import narrow_dtype
+    >>> narrow_dtype(np.array([1, 2**31])), narrow_dtype(np.array([1, 2], dtype=np.uint64))
+    (dtype('int64'), dtype('int32'))
+    """
+    narrow, dtype = np.dtype(np.int32), values.dtype
+    if dtype.kind not in "iu" or dtype.itemsize <= narrow.itemsize:
+        return dtype
+    limits = np.iinfo(narrow)
+    fits = limits.min <= int(values.min(initial=0)) and int(values.max(initial=0)) <= limits.max
+    return narrow if fits else dtype
 
 
 def read_table(frame: Any) -> ReadTable | None:
@@ -104,16 +128,36 @@ def _read_column(table: Table, index: int) -> Column | None:
 
     Returns None for dates, integers that floats cannot represent, and objects, whose type may depend on the rows.
     """
+    if parts_to_learn(table.arrays[index]) or has_large_integers(table.arrays[index]):
+        return None
+    if table.is_converted(index) and table.is_categorical(index) is False:
+        return _converted_column(table, index)
     column = table.column(index)
     if column.dtype in (nw.Object, nw.Unknown) and column.null_count() < len(column):
         return None
-    if parts_to_learn(table.arrays[index]) or has_large_integers(table.arrays[index]):
-        return None
     if table.is_categorical(index) is False:
-        return column if is_converted(column) else numbers_of(column, table.name(index))
+        return numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
     declared = listed_values(getattr(table.arrays[index], "dtype", None))
     return Categories(codes, values, declared=declared)
+
+
+def _converted_column(table: Table, index: int) -> NDArray[Any]:
+    """Return a column of integers, or of half-precision floats, in no more memory than float32 if that is exact."""
+    native = table.arrays[index]
+    if isinstance(native, np.ndarray):
+        return native
+    dtype = getattr(getattr(native, "dtype", None), "numpy_dtype", None)  # of extension arrays of pandas
+    if dtype is not None and not native.isna().any():
+        found = native.to_numpy(dtype)
+    elif dtype is None and not table.column(index).null_count():
+        found = table.column(index).to_numpy()
+    else:
+        found = table.numbers(index, slice(None))
+        narrow = found.astype(np.float32)
+        return narrow if np.array_equal(narrow, found, equal_nan=True) else found
+    # A view of the frame's memory costs nothing.
+    return found.astype(narrow_dtype(found), copy=False) if found.flags.owndata else found
 
 
 def settled(X: Any) -> Any:
@@ -164,8 +208,12 @@ class _SelectedTables(SelectedRows):
         return take_rows(part, rows)
 
 
-def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return selected rows of a frame, an array, a CSR matrix or a row source, as the same kind of table."""
+def take_rows(X: Any, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
+    """Return selected rows of a frame, an array, a CSR matrix or a row source, as the same kind of table.
+
+    If `narrows` is True, arrays are copied as `narrow_dtype`. Models of other libraries need the original type, because
+    their arithmetic may overflow.
+    """
     if is_coded(X):
         return X[rows]
     if isinstance(X, RowSource):
@@ -173,8 +221,31 @@ def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
     if isinstance(X, ReadTable):
         return X.take(rows)
     if isinstance(X, np.ndarray) and X.ndim == 2:
-        return _rows_of_array(X, rows)
-    return nw.from_native(with_rows_to_take(X), eager_only=True)[rows].to_native() if is_frame(X) else X[rows]
+        return _rows_of_array(X, rows, narrow_dtype(X) if narrows else X.dtype)
+    return _rows_of_frame(X, rows, narrows) if is_frame(X) else X[rows]
+
+
+def _rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
+    """Return selected rows of a frame; narrowing goes column by column."""
+    frame = nw.from_native(with_rows_to_take(X), eager_only=True)
+    if not narrows or not any(frame[:, place].dtype in _WIDE for place in range(frame.shape[1])):
+        return frame[rows].to_native()
+    columns = [_narrow_series(frame[:, place], rows) for place in range(frame.shape[1])]
+    native = frame.to_native()
+    if not nw.dependencies.is_pandas_dataframe(native):
+        return nw.from_dict(dict(zip(frame.columns, columns, strict=True)), backend=frame.implementation).to_native()
+    arrays = {place: column.to_native().array for place, column in enumerate(columns)}
+    # The constructor would otherwise copy all columns once more.
+    found = type(native)(arrays, index=native.index[rows], copy=False)
+    found.columns = native.columns
+    return found
+
+
+def _narrow_series(column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
+    if column.dtype not in _WIDE or column.null_count() == len(column):
+        return column[rows]
+    extremes = np.array([int(column.min()), int(column.max())])
+    return column[rows].cast(nw.Int32) if narrow_dtype(extremes) == np.int32 else column[rows]
 
 
 def with_rows_to_take(X: Any) -> Any:
@@ -200,9 +271,9 @@ def _in_native_order(frame: Any) -> Any:
     return found
 
 
-def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
+def _rows_of_array(X: NDArray[Any], rows: NDArray[np.intp], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return selected rows in C order, copied block by block so that Ctrl-C is handled promptly."""
-    out = np.empty((len(rows), X.shape[1]), dtype=X.dtype)
+    out = np.empty((len(rows), X.shape[1]), dtype=dtype)
     for block in row_blocks(*out.shape):
         out[block] = X[rows[block]]
     return out

@@ -30,6 +30,7 @@ _REMEDIES = {
     "partition.",
     "ray": "Pass {name}.to_pandas(), or call it for batches, such as with {name}.map_batches(lambda batch: ..., "
     "batch_format='pyarrow').",
+    "references": "Call it for one partition at a time, such as ray.get({name}[0]).",
 }
 
 
@@ -57,8 +58,9 @@ def cluster_of(X: Any) -> str | None:
         return found if found and all(cluster_of(part) == found for part in X) else None
     if hasattr(kind, "__dask_graph__") or kind.__module__ == "distributed.client":
         return "dask"
-    module = kind.__module__
-    if module == "ray.data.dataset" or (kind.__name__ in ("ObjectRef", "ClientObjectRef") and module[:4] == "ray."):
+    # Ray assigns references to the module "ray" or "ray._raylet", which depends on its version.
+    is_reference = kind.__name__ in ("ObjectRef", "ClientObjectRef") and kind.__module__.split(".")[0] == "ray"
+    if is_reference or kind.__module__ == "ray.data.dataset":
         return "ray"
     return getattr(kind, "_fastens_cluster", None)
 
@@ -73,8 +75,9 @@ def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, given: dict[
 def refuse(name: str, X: Any, owner: str) -> TypeError:
     """Return the TypeError for passing a table of a cluster as a parameter that does not support it."""
     kind = cluster_of(X) or ""
-    remedy = _REMEDIES[kind].format(name=name)
-    got = f"a {kind.title()} {type(X).__name__}"
+    is_list = isinstance(X, list | tuple)
+    remedy = _REMEDIES["references" if is_list and kind == "ray" else kind].format(name=name)
+    got = f"a list of {kind.title()} {type(X[0]).__name__}" if is_list else f"a {kind.title()} {type(X).__name__}"
     return TypeError(f"{name} must be a table in memory for {owner}; got {got}. {remedy}")
 
 

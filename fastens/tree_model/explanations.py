@@ -24,6 +24,8 @@ from fastens.table.opening import in_passes
 
 Array = NDArray[np.float64]
 _MAX_SCALES = 1 << 22  # maximum number of scales in memory
+# The kernel finds equal background rows in a hash table with two 32-bit places for each row.
+MAX_BACKGROUND = 2**29
 # A function of a range of rows: the factor of each row's contributions against each background row.
 Scales = Callable[[int, int], Array]
 
@@ -39,6 +41,8 @@ def raw_contributions(
     """
     n_threads, explain = resolve_n_jobs(model.n_jobs), interactions if pairs else contributions
     rows = None if background is None else as_array(background)
+    if rows is not None:
+        check_count("background", "rows", len(rows), MAX_BACKGROUND, advice="Pass a sample of them.")
     step = X.shape[0] if scales is None or rows is None else max(_MAX_SCALES // len(rows), 1)
     columns = np.arange(len(model._column_of)) if parts else model._column_of
     found = []

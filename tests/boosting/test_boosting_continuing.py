@@ -334,7 +334,7 @@ def test_init_score_of_classes_chains_models(loss, X, rng):
     both = clone(first).set_params(n_estimators=20).fit(X, y)
     np.testing.assert_allclose(second.predict_proba(X, init_score=start), both.predict_proba(X), atol=1e-9)
     np.testing.assert_array_equal(second.predict(X, init_score=start), both.predict(X))
-    np.testing.assert_allclose(second.decision_function(X, start), both.decision_function(X), atol=1e-9)
+    np.testing.assert_allclose(second.decision_function(X, init_score=start), both.decision_function(X), atol=1e-9)
     for name in ("predict", "predict_proba", "decision_function"):
         *_, last = getattr(second, f"staged_{name}")(X, init_score=start)
         np.testing.assert_array_equal(last, getattr(second, name)(X, init_score=start))
@@ -392,7 +392,7 @@ def test_new_leaves_and_scores_start_from_the_same(X, rng):
     )
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6)
     score = model.score(X, y, init_score=start)
-    assert score == r2_score(y, model.predict(X, start))
+    assert score == r2_score(y, model.predict(X, init_score=start))
     *_, last = model.staged_score(X, y, init_score=start)
     assert last == score
     with pytest.raises(ValueError, match="init_score must have the shape"):
@@ -413,7 +413,7 @@ def test_weights_of_new_leaves_are_copies(class_weight, linear_leaves, X, rng):
 def test_other_kinds_start_from_the_same(X, rng):
     start, y = 2 * X[:, 1], X[:, 0] + X[:, 1] > 0
     classes = GradientBoostingClassifier(n_estimators=5).fit(X, y, init_score=start)
-    assert classes.score(X, y, init_score=start) == (classes.predict(X, start) == y).mean()
+    assert classes.score(X, y, init_score=start) == (classes.predict(X, init_score=start) == y).mean()
     again = classes.refit_leaves(X, y, decay_rate=0.0, init_score=start)
     np.testing.assert_allclose(again.decision_function(X), classes.decision_function(X), atol=0.02)
 
@@ -421,7 +421,7 @@ def test_other_kinds_start_from_the_same(X, rng):
     hazards = GradientBoostingSurvival(n_estimators=5).fit(X, times, init_score=start)
     assert hazards.score(X, times, init_score=start) > hazards.score(X, times)
     again = hazards.refit_leaves(X, times, decay_rate=0.0, init_score=start)
-    found, wanted = (each.predict_survival_function(X, [0.5, 2.0], start) for each in (again, hazards))
+    found, wanted = (each.predict_survival_function(X, [0.5, 2.0], init_score=start) for each in (again, hazards))
     np.testing.assert_allclose(found, wanted, atol=0.02)
 
     queries = {"qid": np.arange(400) // 20}

@@ -16,6 +16,7 @@ from fastens import (
     StackingRegressor,
 )
 from fastens.distributed import RayTable
+from fastens.distributed.coordinator import ClusterLostError
 from fastens.params.options import EarlyStopping
 from reference.cluster_rows import content, make_frame
 
@@ -33,9 +34,13 @@ TABLE = FRAME[["size", "number", "word"]]
 X, T = FRAME[["size", "number"]].to_numpy(), FRAME["target"].to_numpy()
 
 
+def start():
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    start()
     yield
     ray.shutdown()
 
@@ -106,9 +111,30 @@ def test_an_actor_is_lost(tmp_path, fault):
     assert rounds[5] == 3  # the first three rounds have a checkpoint
 
 
+def test_ray_is_shut_down_during_a_fit():
+    rounds = []
+
+    def close(env):
+        rounds.append(env.iteration)
+        if len(rounds) == 7:
+            ray.shutdown()
+
+    table = RayTable(parts_of(X), n_actors=1, cpus_per_actor=1, checkpoint_every=3, patience=PATIENCE)
+    model = GradientBoostingRegressor(callbacks=[close], **COMMON | {"n_estimators": 40})
+    try:
+        with pytest.raises(ClusterLostError, match="Ray was shut down during the fit") as caught:
+            model.fit(table, parts_of(T))
+        assert not ray.is_initialized()
+    finally:
+        ray.shutdown()
+        start()
+    assert (model.n_estimators_, len(rounds)) == (6, 7)
+    assert "The model has the 6 rounds of the last checkpoint" in caught.value.__notes__[0]
+
+
 def test_a_rank_has_an_error():
     table = RayTable(parts_of(X), n_actors=2, cpus_per_actor=1, patience=PATIENCE)
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match=r"contains NaN.* partition 4 of X"):
         GradientBoostingRegressor().fit(table, parts_of(np.where(T > 3, np.nan, T)))
 
 
@@ -126,9 +152,21 @@ def test_errors_name_what_is_wrong():
         model.fit(table, parts_of(T), X_val=X, y_val=T)
 
 
-def test_no_cpus():
-    from fastens.distributed.coordinator import ClusterLostError
+def test_references_are_not_predicted():
+    model = GradientBoostingRegressor(**COMMON).fit(X, T)
+    for name in ("predict", "staged_predict", "apply", "explain"):
+        with pytest.raises(TypeError, match=rf"{name}; got a list of Ray ObjectRef\. Call it for one partition"):
+            getattr(model, name)(parts_of(X))
 
+
+def test_partitions_of_two_types_are_warned_of():
+    halves = [FRAME[["size", "number"]][:600], FRAME[["size", "number"]][600:].astype({"number": str})]
+    table = RayTable([ray.put(half) for half in halves], n_actors=1, cpus_per_actor=1, patience=PATIENCE)
+    with pytest.warns(UserWarning, match="'number' of X must have one type in all partitions"):
+        GradientBoostingRegressor(**COMMON).fit(table, parts_of(T, 2))
+
+
+def test_no_cpus():
     table = RayTable(parts_of(X), cpus_per_actor=64, patience=2)
     with pytest.raises(ClusterLostError, match="none has got 64 CPUs within 2 seconds"):
         GradientBoostingRegressor(**COMMON).fit(table, parts_of(T))

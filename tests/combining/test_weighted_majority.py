@@ -343,7 +343,7 @@ def test_labels_of_the_first_batch():
     X, y = np.arange(8.0)[:, None], np.arange(8) % 2
     model = WeightedMajorityClassifier([("bayes", GaussianNB())])
     for classes, message in (
-        ([], "at least 2 classes"),
+        ([], "at least 1 class"),
         ({0: 1}, "be a list of labels"),
         ([0, "a"], "holds int, str"),
     ):

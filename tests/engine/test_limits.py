@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from fastens import GradientBoostingRegressor
 from fastens.bayes.naive.text import index_type
 from fastens.engine.bins.binning import Binning, learn_and_bin, learn_binning
 from fastens.engine.bins.sparse_binned import sparse_matrix
-from fastens.engine.limits import MAX_INT32, Limits
+from fastens.engine.comm import Comm
+from fastens.engine.grow.growth import RowWeights
+from fastens.engine.limits import MAX_INT32, Limits, check_shape
 from fastens.engine.parts import RowSource
 from fastens.engine.rows.sampling import columns_of, hash_order
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
+from fastens.forests.random_splits import rows_in_bags
+from fastens.tree_model.explanations import raw_contributions
 
 
 class Rows(RowSource):
@@ -58,3 +67,51 @@ def test_nodes():
 def test_positions_of_terms():
     assert index_type(MAX_INT32) is np.int32
     assert index_type(MAX_INT32 + 1) is np.int64
+
+
+class TwoRanks(Comm):
+    """Two ranks with equal tables."""
+
+    size = 2
+
+    def sum(self, *arrays):
+        for array in arrays:
+            np.multiply(array, 2, out=array)
+
+    def gather(self, value):
+        return [value, value]
+
+
+def test_rows_of_all_ranks():
+    check_shape(Rows(2**30 - 1), TwoRanks())
+    with pytest.raises(ValueError, match="X must have at most 2,147,483,647 rows; got 2,147,483,648"):
+        learn_binning(Rows(2**30), comm=TwoRanks())
+
+
+def test_copies_of_rows():
+    half = np.full(2, 2.0**30)
+    assert RowWeights.of(half - 1, 2).n_copies == 2.0**31 - 2
+    with pytest.warns(UserWarning, match=r"sample_weight must sum to less than 2\*\*31 .*; got 2,147,483,648"):
+        assert RowWeights.of(half, 2).copies is None
+    with warnings.catch_warnings(action="error"):
+        RowWeights.of(half + 0.5, 2)  # fractional weights are never copies
+
+
+def test_words_of_category_sets():
+    trees = GradientBoostingRegressor(n_estimators=1).fit([[0.0], [1.0]], [0, 1])._ensemble
+    arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES}
+    arrays["category_words"] = np.broadcast_to(np.uint32(0), MAX_INT32 + 1)
+    with pytest.raises(ValueError, match="at most 2,147,483,647 words in sets of categories; got 2,147,483,648"):
+        TreeEnsemble(trees.binning, **arrays)
+
+
+def test_background_rows():
+    model = GradientBoostingRegressor(n_estimators=1).fit([[0.0], [1.0]], [0, 1])
+    background = np.broadcast_to(np.float64(0), (2**29 + 1, 1))
+    with pytest.raises(ValueError, match="background must have at most 536,870,912 rows; got 536,870,913"):
+        raw_contributions(model, np.zeros((1, 1)), pairs=False, background=background)
+
+
+def test_rows_of_bags():
+    with pytest.raises(ValueError, match="estimators_samples_ must have at most 2,147,483,647 rows"):
+        rows_in_bags(SimpleNamespace(draws=None), 1, np.array([0, MAX_INT32]))

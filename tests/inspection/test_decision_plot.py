@@ -271,3 +271,13 @@ def test_frames_whose_names_are_no_texts(names, rng):
         ax = plot_decision_boundary(model, X, y, features=list(columns[:2]), held={columns[2]: 9})
         images.append(ax.images[0].get_array())
     np.testing.assert_array_equal(*images)
+
+
+def test_pairs_of_tuple_names():
+    names = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "z")])
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 3)), columns=names)
+    y = frame["b", "z"] > 0
+    model = fastens.DecisionTreeClassifier().fit(frame, y)
+    shown = plot_decision_boundary(model, frame, y, features=[("a", "x"), ("b", "z")])
+    axes = getattr(shown, "axes", shown)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("('a', 'x')", "('b', 'z')")

@@ -8,9 +8,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
 
 import fastens
 from fastens.engine import parts
+from fastens.table.parts import take_rows
 from reference.public_estimators import CLASSES, make, shrink_default_members
 
 pd = pytest.importorskip("pandas")
@@ -104,18 +106,6 @@ NO_TABLE = {
     "FiniteHypothesisLearner": "takes no table of numbers",
     "TextClassifier": "takes no table of numbers",
 }
-# Estimators that take rows of the given table for members: copies of int64 are twice as large as copies of float32.
-NARROW_ONLY = {
-    "BayesOptimalClassifier",
-    "ConformalClassifier",
-    "ConformalRegressor",
-    "GibbsClassifier",
-    "MAPClassifier",
-    "MLClassifier",
-    "StackingClassifier",
-    "StackingRegressor",
-    "WeightedMajorityClassifier",
-}
 FEW = {"n_estimators": 2, "random_state": 0, "max_layers": 1, "cv": 2, "n_jobs": 1, "max_depth": 3}
 
 
@@ -147,7 +137,7 @@ def test_every_estimator(numbers, name, monkeypatch):
         return np.array(sizes)
 
     expected = found("float32")
-    for dtype in ("int8", "float16", "bool", "int64")[: 3 if name in NARROW_ONLY else 4]:
+    for dtype in ("int8", "float16", "bool", "int64"):
         sizes = found(dtype)
         slack = SLACK_OF_MOMENTS if name in ("GaussianNB", "MixedNB") else SLACK_OF_BLOCKS
         assert (sizes <= 1.05 * expected + slack).all(), (dtype, sizes, expected)
@@ -205,3 +195,51 @@ def test_blocks_do_not_matter(numbers, name, monkeypatch):
     np.testing.assert_array_equal(model.fit(X, y).predict(X), expected)
     frame = pd.DataFrame(named(X, "int16"))
     np.testing.assert_array_equal(model.fit(frame, y).predict(frame.astype("Int8")), expected)
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "nullable", "polars", "arrow"])
+@pytest.mark.parametrize("member", ["DecisionTreeClassifier", "CategoricalNB"])
+def test_members_on_rows_of_wide_integers(numbers, kind, member):
+    table = (numbers % 4).astype(np.int8)
+    y = table[:, 0] + table[:, 1] > 3
+    sizes, answers = [], []
+    for dtype in ("float32", "int64"):
+        X = KINDS[kind](table, dtype)
+        stack = fastens.StackingClassifier([("a", make(member)), ("b", make(member))], cv=2, n_jobs=1)
+        stack.set_params(**{f"{name}__max_depth": 3 for name in "ab"} if member == "DecisionTreeClassifier" else {})
+        stack.fit(X[:100], y[:100])
+        gc.collect()
+        tracemalloc.start()
+        try:
+            answers.append(stack.fit(X, y).predict_proba(X[:50]))
+            sizes.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    np.testing.assert_array_equal(*answers)
+    assert sizes[1] <= 1.05 * sizes[0] + SLACK_OF_BLOCKS
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "nullable", "polars", "arrow"])
+def test_rows_are_narrowed_only_where_they_fit(numbers, kind):
+    table = np.column_stack([numbers[:50, 0], numbers[:50, 1].astype(np.int64) << 40])
+    rows = np.array([3, 1, 1, 40])
+    narrow = take_rows(KINDS[kind](table[:, :1], "int64"), rows, narrows=True)
+    assert "32" in str(narrow.dtype if kind == "array" else pa.table(narrow).schema.field(0).type)
+    for wide in (table, table[:, 1:]):
+        X = KINDS[kind](wide, "int64")
+        taken = take_rows(X, rows, narrows=True)
+        np.testing.assert_array_equal(np.asarray(taken, dtype=np.float64), wide[rows])
+        assert type(taken) is type(X)
+
+
+def test_members_of_other_libraries_get_rows_in_their_own_type(numbers):
+    seen = set()
+
+    class Watched(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            seen.add(X.dtype)
+            return super().fit(X, y, sample_weight)
+
+    X = numbers[:200, :4].astype(np.int64)
+    fastens.StackingClassifier([("a", Watched()), ("b", fastens.GaussianNB())]).fit(X, X[:, 0] > 50)
+    assert seen == {np.dtype(np.int64)}

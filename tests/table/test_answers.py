@@ -193,9 +193,11 @@ def test_several_targets():
 
 def test_what_belongs_to_rows_is_cut_with_them():
     model, scores = MODELS["boosting"][0].fit(X, NUMBERS), RNG.normal(size=N_ROWS)
-    np.testing.assert_array_equal(values_of(model.predict(stream(), scores))[:, 0], model.predict(X, scores))
+    np.testing.assert_array_equal(
+        values_of(model.predict(stream(), init_score=scores))[:, 0], model.predict(X, init_score=scores)
+    )
     with pytest.raises(ValueError, match="init_score must have a value for each of the 400 rows of X; got 401"):
-        model.predict(stream(), np.zeros(N_ROWS + 1)).read_all()
+        model.predict(stream(), init_score=np.zeros(N_ROWS + 1)).read_all()
 
 
 def test_a_stream_is_read_as_its_answers_are():

@@ -278,7 +278,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         X, labels, sample_weight = drop_zero_weight_rows(X, np.atleast_1d(unmasked(y, "y")), sample_weight)
         if not hasattr(self, "_examples"):
             self._check_parameters()
-            self._learn_target(labels if classes is None else read_classes(classes))
+            self._learn_target(labels if classes is None else read_classes(classes, 2))
             codes = self._learn_table(X)
             self._seed = int(generator(self.random_state).integers(2**62))
         else:

@@ -229,7 +229,7 @@ def learn_binning(
     >>> binning.codes(np.array([[0.0], [3.5], [np.nan]]))
     array([[1, 3, 0]], dtype=uint8)
     """
-    check_shape(X)
+    check_shape(X, comm)
     if is_coded(X):
         return X.learned(max_bins)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm)

@@ -10,7 +10,7 @@ from fastens.engine.forest.splits.structs cimport (
 from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows, work_on
 from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate, pop_heap, push_heap
-from fastens.engine.memory cimport resize
+from fastens.engine.memory cimport larger_capacity, resize
 from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from fastens.engine.forest.splits.search cimport find_split, weighted_medians
@@ -122,10 +122,10 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
 cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
     """Reserve space for n more open nodes."""
     cdef Py_ssize_t capacity
-    if ws.n_open + n <= ws.open_capacity:
+    if ws.n_open + <Py_ssize_t>n <= ws.open_capacity:
         return True
-    capacity = max(2 * ws.open_capacity, 64)
-    if not (
+    capacity = larger_capacity(ws.open_capacity, ws.n_open + <Py_ssize_t>n, 64)
+    if capacity < 0 or not (
         resize(<void**>&ws.open, capacity * sizeof(Open))
         and resize(<void**>&ws.masks, capacity * ws.search.n_mask_words * sizeof(uint64_t))
         and resize(<void**>&ws.heap, capacity * sizeof(Candidate))
@@ -139,9 +139,9 @@ cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
 cdef bint reserve_record_nodes(Workspace* ws, int32_t n) noexcept nogil:
     """Reserve space for n more open nodes whose rows have records."""
     cdef Py_ssize_t capacity
-    if ws.n_record_nodes + n > ws.record_nodes_capacity:
-        capacity = max(2 * ws.record_nodes_capacity, 64)
-        if not resize(<void**>&ws.record_nodes, capacity * sizeof(RecordNode)):
+    if ws.n_record_nodes + <Py_ssize_t>n > ws.record_nodes_capacity:
+        capacity = larger_capacity(ws.record_nodes_capacity, ws.n_record_nodes + <Py_ssize_t>n, 64)
+        if capacity < 0 or not resize(<void**>&ws.record_nodes, capacity * sizeof(RecordNode)):
             return False
         ws.record_nodes_capacity = <int32_t>capacity
     return True
@@ -150,16 +150,16 @@ cdef bint reserve_record_nodes(Workspace* ws, int32_t n) noexcept nogil:
 cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil:
     """Reserve space for n more nodes and n_words words of category sets."""
     cdef Py_ssize_t capacity
-    if grown.n + n > grown.capacity:
-        capacity = max(2 * grown.capacity, FIRST_NODES)
-        if not resize(<void**>&grown.nodes, capacity * sizeof(ForestNode)):
+    if grown.n + <Py_ssize_t>n > grown.capacity:
+        capacity = larger_capacity(grown.capacity, grown.n + <Py_ssize_t>n, FIRST_NODES)
+        if capacity < 0 or not resize(<void**>&grown.nodes, capacity * sizeof(ForestNode)):
             return False
         if grown.n_values > 0 and not resize(<void**>&grown.medians, capacity * grown.n_values * sizeof(float64_t)):
             return False
         grown.capacity = <int32_t>capacity
-    if grown.n_words + n_words > grown.words_capacity:
-        capacity = 2 * grown.words_capacity + n_words
-        if not resize(<void**>&grown.words, capacity * sizeof(uint32_t)):
+    if grown.n_words + <Py_ssize_t>n_words > grown.words_capacity:
+        capacity = larger_capacity(grown.words_capacity, grown.n_words + <Py_ssize_t>n_words, n_words)
+        if capacity < 0 or not resize(<void**>&grown.words, capacity * sizeof(uint32_t)):
             return False
         grown.words_capacity = <int32_t>capacity
     return True

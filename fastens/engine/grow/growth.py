@@ -19,6 +19,7 @@ from fastens.engine.losses.losses import exact_sum, weighted_mean
 from fastens.engine.names import are_positions, have_numbers, plain_name
 from fastens.engine.trees.trees import Tree
 from fastens.engine.whole import are_whole
+from fastens.warn import warn
 
 if TYPE_CHECKING:
     from fastens.engine.bins.sparse_binned import AnyMatrix
@@ -182,8 +183,14 @@ class RowWeights:
             choices.append((own, of_classes))
         for copies, factors in choices:
             n_copies, (most,) = exact_sum(copies, comm), max_floats(comm, float(copies.max(initial=0.0)))
-            if n_copies < 2.0**31 and not is_any(comm, not are_whole(copies)):
+            if n_copies < MAX_SUM_OF_COPIES and not is_any(comm, not are_whole(copies)):
                 return cls(weights, copies if most > 1 else None, factors, comm, n_copies, total, most)
+        if total >= MAX_SUM_OF_COPIES and not is_any(comm, not are_whole(weights)):
+            warn(
+                f"sample_weight must sum to less than 2**31 for boosting to count copies of rows; got {total:,.0f}. "
+                "Limits such as min_samples_leaf count each row once. Divide the weights and these limits by a common "
+                "factor."
+            )
         return cls(weights, None, weights, comm, n_rows, total, 1.0)
 
     @property
@@ -300,6 +307,8 @@ def leaves_within_limits(
     return value
 
 
+# Histograms count copies in 31 bits.
+MAX_SUM_OF_COPIES = 2.0**31
 # Maximum number of distinct features on a path, by scikit-learn's names.
 PATH_WORDS = {"no_interactions": 1, "pairwise": 2}
 

@@ -4,7 +4,7 @@ import numpy as np
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 )
-from libc.stdint cimport UINT16_MAX, UINT32_MAX
+from libc.stdint cimport INT32_MAX, UINT16_MAX, UINT32_MAX
 from libc.stdlib cimport calloc, free
 from fastens.engine.bins.bins cimport BinTable, bin_values
 
@@ -250,6 +250,8 @@ cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value
     cdef int64_t largest = measure(program, a)
     if a.n_nodes > UINT32_MAX:
         raise ValueError(f"all trees together must have at most {UINT32_MAX} nodes, got {a.n_nodes}")
+    if a.n_trees > INT32_MAX:
+        raise ValueError(f"a model must have at most {INT32_MAX} trees; got {a.n_trees}")
     cdef int32_t[::1] column_of = np.full(program.n_features + 1, -1, dtype=np.int32)
     cdef int32_t[::1] leaves = np.empty(2 * largest, dtype=np.int32)
     allocate_program(program, a)

@@ -1,5 +1,6 @@
 """Workspace of tree growth, the stable partition of rows, and the criteria by name."""
 
+from libc.stdint cimport INT32_MAX
 from libc.string cimport memset
 from fastens.engine.bins.pages cimport track_resident_rows
 from fastens.engine.splits.goes_left cimport set_has, set_size, up_to_uint16_t
@@ -10,7 +11,7 @@ from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanBuffer, Split
 from fastens.engine.histograms.quantise cimport Moments
-from fastens.engine.memory cimport resize
+from fastens.engine.memory cimport larger_capacity, resize
 from fastens.engine.paths cimport mask_words
 
 
@@ -283,11 +284,13 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
 
 cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
     """Reserve space for n_more nodes, and as many candidates, choices and tasks."""
-    cdef Py_ssize_t capacity = ws.node_capacity
-    while capacity < ws.n_nodes + n_more:
-        capacity = 2 * capacity if capacity > 0 else 64
-    if capacity == ws.node_capacity:
+    cdef Py_ssize_t capacity, wanted = ws.n_nodes + <Py_ssize_t>n_more
+    if wanted <= ws.node_capacity:
         return True
+    capacity = larger_capacity(ws.node_capacity, wanted, 64)
+    # Category sets are addressed by 32-bit indices of their first words.
+    if capacity < 0 or wanted * ws.words_per_node > INT32_MAX:
+        return False
     if not (
         resize(<void**>&ws.nodes, capacity * sizeof(Node))
         and resize(<void**>&ws.candidates, capacity * sizeof(Candidate))

@@ -11,6 +11,7 @@ import numpy as np
 
 from fastens.cached import cached_property
 from fastens.engine.bins.binning import Binning
+from fastens.engine.limits import check_count
 from fastens.engine.predict import predict
 from fastens.engine.predict.compile import CompiledTrees
 from fastens.engine.threads import threads_for
@@ -163,6 +164,8 @@ class TreeEnsemble:
     _packed: dict[str, np.ndarray] | None = None
 
     def __init__(self, binning: Binning, **arrays: np.ndarray) -> None:
+        advice = "Grow fewer or smaller trees, or lower max_bins."
+        check_count("The trees", "words in sets of categories", len(arrays["category_words"]), advice=advice)
         self.binning = binning
         for name, dtypes in ENSEMBLE_DTYPES.items():
             given = np.asarray(arrays[name])
