@@ -11,7 +11,7 @@ from fastens.bayes.concepts.version_space import VersionSpaceClassifier as Versi
 from fastens.bayes.hypotheses.combination import BayesOptimalClassifier as BayesOptimalClassifier
 from fastens.bayes.hypotheses.combination import GibbsClassifier as GibbsClassifier
 from fastens.bayes.hypotheses.combination import MAPClassifier as MAPClassifier
-from fastens.bayes.hypotheses.combination import MLClassifier as MLClassifier
+from fastens.bayes.hypotheses.combination import MaximumLikelihoodClassifier as MaximumLikelihoodClassifier
 from fastens.bayes.hypotheses.finite import FiniteHypothesisLearner as FiniteHypothesisLearner
 from fastens.bayes.naive.mixed import CategoricalNB as CategoricalNB
 from fastens.bayes.naive.mixed import MixedNB as MixedNB
@@ -80,11 +80,11 @@ from fastens.params.options import PosteriorAverage as PosteriorAverage
 from fastens.params.options import TweedieLoss as TweedieLoss
 from fastens.table.binned_table import BinnedTable as BinnedTable
 from fastens.table.source import MemoryNeeds as MemoryNeeds
-from fastens.table.source import Source as Source
+from fastens.table.source import TableSource as TableSource
 from fastens.table.source import estimate_memory as estimate_memory
-from fastens.tuning.tune import RandomSearch as RandomSearch
 from fastens.tuning.tune import Trial as Trial
-from fastens.tuning.tune import Tuned as Tuned
+from fastens.tuning.tune import TuningConfig as TuningConfig
+from fastens.tuning.tune import TuningResult as TuningResult
 from fastens.tuning.tune import tune as tune
 
 __version__: str

@@ -18,8 +18,8 @@ from fastens import (
     GradientBoostingRegressor,
     MixedNB,
     RandomForestRegressor,
-    Source,
     StackingRegressor,
+    TableSource,
     TANClassifier,
     VotingRegressor,
 )
@@ -203,7 +203,7 @@ def test_targets_by_name(target, table):
     X, y = table
     frame = named(np.column_stack([X[:, :3], y]), [0, 1, 2, target])
     expected = GradientBoostingRegressor(n_estimators=5).fit(frame.iloc[:, :3], y)
-    for given in (frame, Source(frame)):
+    for given in (frame, TableSource(frame)):
         model = GradientBoostingRegressor(n_estimators=5).fit(given, target)
         np.testing.assert_array_equal(model.predict(frame), expected.predict(frame))
         assert model.n_features_in_ == 3
@@ -240,8 +240,8 @@ def test_members_match_the_columns_that_they_are_given(table):
 def test_streams_and_parts_are_matched_by_name(table):
     X, y = table
     frame, labels = named(X, YEARS), (y > 0).astype(int)
-    model = MixedNB().fit(Source(frame), labels)
-    np.testing.assert_array_equal(model.predict_proba(Source(frame.iloc[:, ::-1])), model.predict_proba(frame))
+    model = MixedNB().fit(TableSource(frame), labels)
+    np.testing.assert_array_equal(model.predict_proba(TableSource(frame.iloc[:, ::-1])), model.predict_proba(frame))
     parts = MixedNB().partial_fit(frame[:90], labels[:90], classes=[0, 1])
     parts.partial_fit(frame[90:].iloc[:, ::-1], labels[90:])
     np.testing.assert_allclose(parts.predict_proba(frame), model.predict_proba(frame), rtol=1e-9)

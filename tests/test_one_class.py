@@ -62,7 +62,7 @@ def test_boosting_of_one_class(parameters):
     np.testing.assert_array_equal(model.predict_proba(X), np.ones((40, 1)))
     assert not model.predict_contributions(X).any()
     if "early_stopping" not in parameters and "boosting" not in parameters:
-        assert (model.calibrate(X, ONE).predict_set(X) == [[True]]).all()
+        assert (model.conformalize(X, ONE).predict_set(X) == [[True]]).all()
         assert model.refit_leaves(X, ONE).predict(X).tolist() == ONE.tolist()
 
 

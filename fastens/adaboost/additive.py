@@ -283,7 +283,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             added += feature_table(self._ensemble, feature)[codes[feature]]
         return added[:, 0] if added.shape[1] == 1 else added
 
-    def plot_contribution(self, feature: int | str, ax: Any = None) -> Any:
+    def plot_contribution_curve(self, feature: int | str, ax: Any = None) -> Any:
         """Plot the contribution of one feature to the raw prediction: steps, or one bar per category.
 
         Parameters

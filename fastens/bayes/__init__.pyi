@@ -7,7 +7,7 @@ from fastens.bayes.concepts.version_space import VersionSpaceClassifier as Versi
 from fastens.bayes.hypotheses.combination import BayesOptimalClassifier as BayesOptimalClassifier
 from fastens.bayes.hypotheses.combination import GibbsClassifier as GibbsClassifier
 from fastens.bayes.hypotheses.combination import MAPClassifier as MAPClassifier
-from fastens.bayes.hypotheses.combination import MLClassifier as MLClassifier
+from fastens.bayes.hypotheses.combination import MaximumLikelihoodClassifier as MaximumLikelihoodClassifier
 from fastens.bayes.hypotheses.finite import FiniteHypothesisLearner as FiniteHypothesisLearner
 from fastens.bayes.naive.mixed import CategoricalNB as CategoricalNB
 from fastens.bayes.naive.mixed import MixedNB as MixedNB

@@ -107,7 +107,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
-    # Type of the result of `calibrate`; None for estimators without that method.
+    # Type of the result of `conformalize`; None for estimators without that method.
     _calibration_type: ClassVar[Any] = None
     _metrics_rule: ClassVar[Rule] = METRICS
 
@@ -120,7 +120,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     oob_improvement_: Array = field(init=False)
     _seed: int = field(init=False)
     _n_targets: int = field(init=False, default=1)
-    # Result of `calibrate`, which a new fit or new leaf values invalidate.
+    # Result of `conformalize`, which a new fit or new leaf values invalidate.
     _calibration: Any = field(init=False, default=None)
     # Trees at the best round of a partially trained model, if later rounds have rescaled them (DART).
     _best_trees: TreeEnsemble | None = field(init=False, default=None)

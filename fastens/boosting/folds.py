@@ -257,7 +257,7 @@ class FoldedFit:
         self._watch: RoundWatch | None = None  # the watch of the latest fold
 
     def run(self) -> None:
-        """Fit all folds, and again with less pruning if `choose_pruning` applies and there is enough time."""
+        """Fit all folds, and again with less pruning if `select_pruning` applies and there is enough time."""
         start, other = time.monotonic(), less_pruned(self._model)
         self._run_folds(self.done)
         now = time.monotonic()

@@ -29,7 +29,7 @@ from fastens.tree_model.tree_model import column_chances, monotone_columns, path
 SPLIT_PENALTY = 3.0
 FEWEST_ROWS, FEWEST_ROWS_OTHERWISE = 5, 20
 ROWS_IN_TAIL = 2.0  # rows expected beyond a quantile in a leaf; 20 rows in total for levels 0.1 and 0.9
-# The second pruning level of `choose_pruning`, which suits noise-free targets.
+# The second pruning level of `select_pruning`, which suits noise-free targets.
 LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
 L2_OTHERWISE = 1.0  # the default for losses whose L2 does not depend on the noise
 # Classification only: fewer thresholds make regression worse, see docs/defaults.md.
@@ -105,9 +105,9 @@ def _prunes_by_noise(model: Any) -> bool:
 
 
 def less_pruned(model: Any) -> Any:
-    """Return a copy of the model with less pruning; None if `choose_pruning` is off or does not apply."""
+    """Return a copy of the model with less pruning; None if `select_pruning` is off or does not apply."""
     is_given = any(getattr(model, name) is not None for name in LESS_PRUNED)
-    if is_given or not model._stopping.choose_pruning or not _prunes_by_noise(model):
+    if is_given or not model._stopping.select_pruning or not _prunes_by_noise(model):
         return None
     other = copy(model)
     vars(other).update(LESS_PRUNED)
@@ -166,7 +166,7 @@ def check_together(model: Any) -> None:
     """Raise ValueError for parameters that exclude each other."""
     _check_called_after(model.callbacks or ())
     if model._options("growth").split_criterion == "squared_error" and (
-        model.linear_leaves or not hasattr(model, "plain")
+        model.linear_leaves or not hasattr(model, "textbook")
     ):
         found = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
         raise ValueError(f"growth.split_criterion must be 'newton' with {found}; got 'squared_error'.")
@@ -187,8 +187,8 @@ def check_folds(model: Any) -> None:
     """Raise ValueError for parameters that are incompatible with `early_stopping.folds`."""
     stopping = model._stopping
     if stopping.folds is None:
-        if stopping.choose_pruning:
-            raise ValueError("early_stopping.choose_pruning must be False without early_stopping.folds; got True.")
+        if stopping.select_pruning:
+            raise ValueError("early_stopping.select_pruning must be False without early_stopping.folds; got True.")
         return
     for name, none, given in (
         ("early_stopping.validation", None, stopping.validation),
@@ -269,7 +269,7 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
 
 
 # Textbook gradient boosting: every split that lowers the squared error, without regularization or smoothing.
-PLAIN: dict[str, Any] = {
+TEXTBOOK: dict[str, Any] = {
     "max_bins": 65_535,
     "max_leaf_nodes": None,
     "max_depth": 3,
@@ -299,7 +299,7 @@ _QUALITY = one_of(*QUALITIES)
 _SECONDS = real(0, open_low=True) | NONE
 
 
-def plain(cls: Any, **parameters: Any) -> Any:
+def textbook(cls: Any, **parameters: Any) -> Any:
     """Return an estimator for textbook gradient boosting (Friedman 2001).
 
     The model starts at the mean of y, or at the log odds. Leaf values are the means of the residuals, or
@@ -314,9 +314,9 @@ def plain(cls: Any, **parameters: Any) -> Any:
     Parameters
     ----------
     **parameters
-        Parameters of the class, such as ``max_depth=3``. They override the plain settings (`PLAIN`). A record (`growth`
-        or `categories`) replaces the whole plain record; use ``set_params(growth__max_delta_step=1.0)`` to change a
-        single option.
+        Parameters of the class, such as ``max_depth=3``. They override the textbook settings (`TEXTBOOK`). A record
+        (`growth` or `categories`) replaces the whole textbook record; use ``set_params(growth__max_delta_step=1.0)`` to
+        change a single option.
 
     Returns
     -------
@@ -326,14 +326,14 @@ def plain(cls: Any, **parameters: Any) -> Any:
     --------
     >>> from fastens import GradientBoostingClassifier, GradientBoostingRegressor
     >>> X = [[1.0], [2.0], [3.0], [4.0]]
-    >>> model = GradientBoostingRegressor.plain(n_estimators=2, learning_rate=0.5, max_depth=1)
+    >>> model = GradientBoostingRegressor.textbook(n_estimators=2, learning_rate=0.5, max_depth=1)
     >>> model.fit(X, [1.0, 1.0, 3.0, 3.0]).predict([[1.0], [4.0]])
     array([1.25, 2.75])
-    >>> model = GradientBoostingClassifier.plain(n_estimators=1, learning_rate=0.5, max_depth=1)
+    >>> model = GradientBoostingClassifier.textbook(n_estimators=1, learning_rate=0.5, max_depth=1)
     >>> model.fit(X, [0, 0, 1, 1]).decision_function([[1.0], [4.0]])
     array([-1.,  1.])
     """
-    return cls(**(PLAIN | parameters))
+    return cls(**(TEXTBOOK | parameters))
 
 
 def with_quality(cls: Any, quality: str, time_limit: float | None = None, **parameters: Any) -> Any:
@@ -381,7 +381,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     if time_limit is not None and "early_stopping" in parameters:
         raise ValueError("time_limit must be None with early_stopping, which has one of its own.")
     if quality == "best":
-        stopping = EarlyStopping(folds=N_FOLDS, choose_pruning=True, time_limit=time_limit)
+        stopping = EarlyStopping(folds=N_FOLDS, select_pruning=True, time_limit=time_limit)
         parameters = {"early_stopping": stopping} | parameters
     elif time_limit is not None:
         raise ValueError(f"time_limit must be None with quality={quality!r}, which is not bounded by time.")

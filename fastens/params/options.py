@@ -177,7 +177,7 @@ class EarlyStopping(Options):
         stopping. The final model is the mean of these models: it has all of their trees, with leaf values divided by
         the number of folds, so every row contributes to training. The table is binned once. `folds` cannot be combined
         with `validation` or `refit`. If None, a single model is trained.
-    choose_pruning : bool, default=False
+    select_pruning : bool, default=False
         If True, train the folds a second time with less pruning (`min_samples_leaf=2, split_penalty=1.0`) and keep
         the models with the lower loss on the held-out rows. The second run is skipped if one of these parameters is
         set, if the loss does not estimate the noise, or if there is not enough time left. It requires `folds`.
@@ -197,7 +197,7 @@ class EarlyStopping(Options):
     validation: Any = parameter(SPLITTER | NONE, default=None)
     refit: bool = parameter(FLAG, default=False)
     folds: int | None = parameter(whole(2) | NONE, default=None)
-    choose_pruning: bool = parameter(FLAG, default=False)
+    select_pruning: bool = parameter(FLAG, default=False)
     time_limit: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 
 

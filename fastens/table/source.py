@@ -406,8 +406,8 @@ def estimate_memory(
     -------
     MemoryNeeds
         Bytes in addition to what the process already uses: ``in_memory`` with the bin codes in memory, ``least`` with
-        the bin codes in files of ``disk`` bytes. A frame that is not passed as a `Source` is also copied to an array,
-        which the estimate does not include.
+        the bin codes in files of ``disk`` bytes. A frame that is not passed as a `TableSource` is also copied to an
+        array, which the estimate does not include.
 
     Raises
     ------
@@ -435,7 +435,7 @@ def estimate_memory(
     return needs
 
 
-class Source:
+class TableSource:
     """Table to fit on, of any kind, with an optional memory limit.
 
     The memory limit belongs to the table, not to the model: searches and pipelines do not vary it, saved and cloned
@@ -465,10 +465,10 @@ class Source:
     Examples
     --------
     >>> import numpy as np
-    >>> from fastens import GradientBoostingRegressor, Source
+    >>> from fastens import GradientBoostingRegressor, TableSource
     >>> X = np.arange(200.0).reshape(100, 2)
-    >>> model = GradientBoostingRegressor(n_estimators=3).fit(Source(X, max_memory="200MB"), X[:, 0])
-    >>> GradientBoostingRegressor(n_estimators=3).fit(Source(X, max_memory="1MB"), X[:, 0])
+    >>> model = GradientBoostingRegressor(n_estimators=3).fit(TableSource(X, max_memory="200MB"), X[:, 0])
+    >>> GradientBoostingRegressor(n_estimators=3).fit(TableSource(X, max_memory="1MB"), X[:, 0])
     Traceback (most recent call last):
         ...
     ValueError: max_memory must be at least ...
@@ -493,7 +493,7 @@ class Source:
 
     def __repr__(self) -> str:
         """Return the type of the table and the memory limit."""
-        return f"Source({type(self.table).__name__}, max_memory={self.max_memory!r})"
+        return f"TableSource({type(self.table).__name__}, max_memory={self.max_memory!r})"
 
     def opened(self) -> Any:
         """Return the table as a row source or sparse matrix that carries the memory limit."""

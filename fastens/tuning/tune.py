@@ -167,7 +167,7 @@ class Trial:
 
 
 class SearchStateError(ValueError):
-    """Raised if a state file belongs to another search, or is not a state file."""
+    """Raised if a checkpoint file belongs to another search, or is not a checkpoint file."""
 
 
 def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Mapping[str, Any]) -> str:
@@ -226,16 +226,16 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
     except (IndexError, KeyError, TypeError, ValueError):
         is_ours, known = False, ""
     if not is_ours:
-        raise SearchStateError(f"state must be the file of a search, or a new one; {name} holds something else.")
+        raise SearchStateError(f"checkpoint must be the file of a search, or a new one; {name} holds something else.")
     if known != of and any(lines[1:]):  # a search that failed before its first trial is replaced
         raise SearchStateError(
-            f"state must be of a search of the same rows and settings; {name} is of another one: choose another file, "
-            "or remove it."
+            f"checkpoint must be of a search of the same rows and settings; {name} is of another one: choose another "
+            "file, or remove it."
         )
     try:
         return [Trial(**json.loads(line)) for line in lines[1:]]
     except (TypeError, ValueError) as error:
-        raise SearchStateError(f"state is damaged: {name} holds a line that is no trial.") from error
+        raise SearchStateError(f"checkpoint is damaged: {name} holds a line that is no trial.") from error
 
 
 CLASSIFICATION = "classification"
@@ -415,7 +415,7 @@ BY_TIME, BY_TRIALS, BY_INTERRUPT = "time", "trials", "interrupt"
 
 
 @dataclass(frozen=True)
-class RandomSearch:
+class TuningConfig:
     """Settings of the random search of `tune`.
 
     Parameters
@@ -431,11 +431,11 @@ class RandomSearch:
         Training and test rows of each fold, as yielded by scikit-learn splitters, for example by time or by group. If
         None, `n_folds` random folds are used, stratified for classification.
     n_trials : int or None, default=None
-        Maximum number of models, including models of an earlier search from `state`. If None, only time limits the
+        Maximum number of models, including models of an earlier search from `checkpoint`. If None, only time limits the
         search.
     n_iter_no_change : int, default=50
         Number of rounds without improvement on the held-out rows of a fold after which boosting stops.
-    state : path or None, default=None
+    checkpoint : path or None, default=None
         File that stores every trial. If it exists and has the same rows and settings, the search continues from it. If
         None, trials are not stored.
     random_state : int, default=0
@@ -444,7 +444,7 @@ class RandomSearch:
         Interpretation of `sample_weight`; see the parameter of the estimators.
     n_jobs : int or None, default=None
         Number of threads of each fit. If None, all threads are used.
-    on_trial : function or None, default=None
+    callback : function or None, default=None
         Called with the list of trials after each trial.
 
     Raises
@@ -454,8 +454,8 @@ class RandomSearch:
 
     Examples
     --------
-    >>> from fastens import RandomSearch
-    >>> RandomSearch(families=("boosting",), n_trials=20).n_folds
+    >>> from fastens import TuningConfig
+    >>> TuningConfig(families=("boosting",), n_trials=20).n_folds
     5
     """
 
@@ -465,11 +465,11 @@ class RandomSearch:
     folds: Sequence[tuple[Any, Any]] | None = parameter(PAIRS | NONE, default=None)
     n_trials: int | None = parameter(whole(1) | NONE, default=None)
     n_iter_no_change: int = parameter(whole(1), default=50)
-    state: str | os.PathLike[str] | None = parameter(PATH | NONE, default=None)
+    checkpoint: str | os.PathLike[str] | None = parameter(PATH | NONE, default=None)
     random_state: int = parameter(whole(0, 2**32 - 1), default=0)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(whole(-(2**31)) | NONE, default=None)
-    on_trial: Callable[[list[Trial]], Any] | None = parameter(FUNCTION | NONE, default=None)
+    callback: Callable[[list[Trial]], Any] | None = parameter(FUNCTION | NONE, default=None)
 
     def __post_init__(self) -> None:
         for name, rule in declared(self, "rule").items():
@@ -477,7 +477,7 @@ class RandomSearch:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuningResult:
     """Result of `tune`.
 
     Attributes
@@ -498,7 +498,7 @@ class Tuned:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> import fastens
-    >>> search = fastens.RandomSearch(families=("forest",), n_trials=1, n_folds=2)
+    >>> search = fastens.TuningConfig(families=("forest",), n_trials=1, n_folds=2)
     >>> found = fastens.tune(*load_diabetes(return_X_y=True), "regression", time_limit=60, search=search)
     >>> found.stopped_by, found.best.family
     ('trials', 'forest')
@@ -529,8 +529,8 @@ def tune(
     *,
     sample_weight: Any = None,
     time_limit: float = 600.0,
-    search: RandomSearch | None = None,
-) -> Tuned:
+    search: TuningConfig | None = None,
+) -> TuningResult:
     """Search models at random within a time limit, and return the best model, fitted on all rows.
 
     Model families and their parameters are drawn from TabArena's search spaces, and all models are scored on the same
@@ -551,18 +551,18 @@ def tune(
         Weights of the rows.
     time_limit : float, default=600
         Time limit in seconds, including the final fit.
-    search : RandomSearch, optional
-        Search settings, including the file that stores the trials. If None, the defaults of `RandomSearch` are used.
+    search : TuningConfig, optional
+        Search settings, including the file that stores the trials. If None, the defaults of `TuningConfig` are used.
 
     Returns
     -------
-    Tuned
+    TuningResult
         The model, the trials, and the reason why the search ended.
 
     Raises
     ------
     ValueError
-        If a parameter or the table is invalid, or if `search.state` belongs to another search.
+        If a parameter or the table is invalid, or if `search.checkpoint` belongs to another search.
 
     References
     ----------
@@ -575,7 +575,7 @@ def tune(
     >>> from sklearn.datasets import load_diabetes
     >>> import fastens
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> search = fastens.RandomSearch(n_trials=4, n_folds=3)
+    >>> search = fastens.TuningConfig(n_trials=4, n_folds=3)
     >>> found = fastens.tune(X, y, "regression", time_limit=60, search=search)
     >>> len(found.trials), found.best_estimator.predict(X[:2]).shape
     (4, (2,))
@@ -583,8 +583,8 @@ def tune(
     start = time.monotonic()
     one_of(*TASKS).check("task", task)
     real(0, open_low=True).check("time_limit", time_limit)
-    search = RandomSearch() if search is None else search
-    instance(RandomSearch, "a RandomSearch or None").check("search", search)
+    search = TuningConfig() if search is None else search
+    instance(TuningConfig, "a TuningConfig or None").check("search", search)
     data = _data(X, y, task, sample_weight, search)
     if len(data.y) < 2:
         raise ValueError(f"X must have 2 rows or more, to fit on and to judge by; got {len(data.y)}.")
@@ -592,14 +592,14 @@ def tune(
     given = [] if search.folds is None else [zlib.crc32(rows.tobytes()) for pair in folds for rows in pair]
     judged_by = given or len(folds)
     settings = [search.families, search.metric, judged_by, search.n_iter_no_change, search.random_state, task]
-    file = SearchFile(search.state, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
+    file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
     stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
     model = _fitted(data, best, start + time_limit)
-    return Tuned(model, best, file.trials, stopped_by, time.monotonic() - start)
+    return TuningResult(model, best, file.trials, stopped_by, time.monotonic() - start)
 
 
-def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
+def _data(X: Any, y: Any, task: str, sample_weight: Any, search: TuningConfig) -> Data:
     if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
     check_places(X)
@@ -642,7 +642,7 @@ def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
     return classes[index.astype(np.intp)] if y.dtype.kind == "O" and classes.dtype.kind != "U" else y
 
 
-def _folds(data: Data, search: RandomSearch) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _folds(data: Data, search: TuningConfig) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return training and test rows of each fold."""
     if search.folds is None:
         whole(2, len(data.y)).check("n_folds", search.n_folds)
@@ -654,7 +654,7 @@ def _folds(data: Data, search: RandomSearch) -> list[tuple[NDArray[np.intp], NDA
     return folds
 
 
-def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any], clock: tuple[float, float]) -> str:
+def _search(data: Data, search: TuningConfig, file: SearchFile, folds: list[Any], clock: tuple[float, float]) -> str:
     """Run trials until only the time for the final fit remains, and return the reason why the search ended."""
     start, limit = clock
     index = 1 + max((trial.index for trial in file.trials), default=-1)
@@ -672,8 +672,8 @@ def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any]
                 if family == BOOSTING or time.monotonic() >= moment:
                     return BY_TIME
                 continue  # the forest would exceed the time limit
-            if search.on_trial is not None:
-                search.on_trial(file.trials)
+            if search.callback is not None:
+                search.callback(file.trials)
     except KeyboardInterrupt:
         if not ranked(file.trials):
             raise

@@ -146,7 +146,7 @@ def test_curves_of_columns_that_say_nothing(n_classes):
         curve = model.contribution_curve(name)
         assert len(curve.thresholds) == 0
         assert not curve.values.any()
-        plt.close(model.plot_contribution(name).figure)
+        plt.close(model.plot_contribution_curve(name).figure)
 
 
 def test_curves_are_for_stumps_and_known_columns(cancer):
@@ -166,7 +166,7 @@ def test_plots(cancer, iris):
     for X, y in (cancer, iris):
         model = AdaBoostClassifier(n_estimators=10).fit(X, y)
         assert model.plot_margins(X, y).get_xlabel() == "margin"
-        ax = model.plot_contribution(int(model.feature_importances_.argmax()))
+        ax = model.plot_contribution_curve(int(model.feature_importances_.argmax()))
         assert len(ax.lines) == (2 if len(model.classes_) == 2 else 4)
         matplotlib.pyplot.close("all")
 

@@ -235,7 +235,7 @@ def test_qualities():
         model = GradientBoostingClassifier.with_quality(quality, n_jobs=1)
         assert clone(model).get_params() == model.get_params()
     assert GradientBoostingRegressor.with_quality("best", time_limit=3).early_stopping == EarlyStopping(
-        folds=N_FOLDS, choose_pruning=True, time_limit=3
+        folds=N_FOLDS, select_pruning=True, time_limit=3
     )
     assert GradientBoostingRegressor.with_quality("best", learning_rate=0.5).learning_rate == 0.5
     with pytest.raises(ValueError, match="quality must be"):

@@ -175,7 +175,7 @@ def test_out_of_bag_intervals_and_offsets(data):
     assert model.oob_prediction_.shape == (400, 2, 3)
     share = (Y[:, :, None] <= model.oob_prediction_).mean(axis=0)
     np.testing.assert_allclose(share, [LEVELS] * 2, atol=0.08)
-    model = model_of().fit(X[:200], Y[:200]).calibrate(X[200:], Y[200:])
+    model = model_of().fit(X[:200], Y[:200]).conformalize(X[200:], Y[200:])
     intervals, found = model.predict_interval(X, 0.8), model.predict(X)
     assert intervals.shape == (400, 2, 2)
     moved = intervals - found[:, :, [0, 2]]  # conformalised quantile regression moves both ends by the same

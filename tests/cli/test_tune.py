@@ -73,11 +73,17 @@ def test_interrupted_it_keeps_what_is_there(run, houses, write_csv, monkeypatch)
         (("--folds", 1), "--folds must be"),
         (("--folds", 1000), "--folds must be"),
         (("--metric", "best"), "get_scorer_names() lists them); got 'best'."),
-        (("--state", "table.csv"), "will not write over table.csv, which is read"),
-        (("--state", "other.csv"), "--state must be the file of a search, or a new one; other.csv holds"),
+        (("--checkpoint", "table.csv"), "will not write over table.csv, which is read"),
+        (("--checkpoint", "other.csv"), "--checkpoint must be the file of a search, or a new one; other.csv holds"),
         (("--n-jobs", 0), "--n-jobs must be"),
-        (("--state", "model.fastens"), "--output and --state must be different files; got model.fastens for both"),
-        (("--leaderboard", "b.csv", "--state", "./b.csv"), "--leaderboard and --state must be different files"),
+        (
+            ("--checkpoint", "model.fastens"),
+            "--output and --checkpoint must be different files; got model.fastens for both",
+        ),
+        (
+            ("--leaderboard", "b.csv", "--checkpoint", "./b.csv"),
+            "--leaderboard and --checkpoint must be different files",
+        ),
         (("--leaderboard", "b.xlsx"), "cannot write b.xlsx"),
     ],
 )

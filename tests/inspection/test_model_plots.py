@@ -380,7 +380,7 @@ def test_names_with_dollar_signs_are_no_mathematics(table):
     model = fastens.GradientBoostingClassifier(n_estimators=5).fit(X, labels)
     stumps = fastens.AdaBoostClassifier(n_estimators=5).fit(X, np.append(labels[1:], "$\\"))
     drawn = [
-        *map(stumps.plot_contribution, [0, 1]),
+        *map(stumps.plot_contribution_curve, [0, 1]),
         model.plot_importance(),
         model.plot_contributions(X),
         model.plot_contributions(X, 0),
@@ -398,7 +398,7 @@ def test_a_contribution_of_one_column_alone(table):
     model = fastens.AdaBoostClassifier(n_estimators=5).fit(table[0], table[1] > 0)
     for feature in (1.5, -1, 4, None):
         with pytest.raises(ValueError, match=f"feature must hold column indices from 0 to 3; got {feature}"):
-            model.plot_contribution(feature)
+            model.plot_contribution_curve(feature)
 
 
 def test_without_matplotlib_the_extra_is_named(table, models, monkeypatch):

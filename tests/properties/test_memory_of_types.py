@@ -111,7 +111,7 @@ NARROW_ONLY = {
     "ConformalRegressor",
     "GibbsClassifier",
     "MAPClassifier",
-    "MLClassifier",
+    "MaximumLikelihoodClassifier",
     "StackingClassifier",
     "StackingRegressor",
     "WeightedMajorityClassifier",

@@ -213,7 +213,9 @@ def test_a_source_of_an_array_is_read_as_the_array(limit, rng):
     for table, plain in ((masked, masked.filled(np.nan)), (rows, np.array(rows, object))):
         for model in (fe.GradientBoostingRegressor(n_estimators=3), fe.ConformalRegressor(random_state=0)):
             expected = clone(model).fit(plain, y).predict(plain)
-            np.testing.assert_array_equal(model.fit(fe.Source(table, max_memory=limit), y).predict(plain), expected)
+            np.testing.assert_array_equal(
+                model.fit(fe.TableSource(table, max_memory=limit), y).predict(plain), expected
+            )
 
 
 def test_errors(rng):

@@ -117,7 +117,7 @@ def test_what_is_explained_is_named_by_the_link(table):
 def test_explains_the_loss_that_early_stopping_measures(table, loss, plain):
     X, y = table[0][["size", "age"]], table[1] / table[1].max()
     options = {"loss": loss, "n_estimators": 5, "quantile": [0.6] if loss == "quantile" else None}
-    model = (GradientBoostingRegressor.plain if plain else GradientBoostingRegressor)(**options)
+    model = (GradientBoostingRegressor.textbook if plain else GradientBoostingRegressor)(**options)
     found = model.fit(X, y, X_val=X, y_val=y).explain(X, X[::7], output="loss", y=y)
     losses = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(losses.mean(), model.validation_score_.min(), rtol=1e-6)

@@ -477,7 +477,7 @@ class MAPClassifier(_OneMemberClassifier):
 
 
 @with_parameters
-class MLClassifier(_OneMemberClassifier):
+class MaximumLikelihoodClassifier(_OneMemberClassifier):
     """Selection of the maximum likelihood classifier: argmax over h of P(D | h), ignoring the prior.
 
     {parameters and attributes}
@@ -487,10 +487,10 @@ class MLClassifier(_OneMemberClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from fastens import MLClassifier
+    >>> from fastens import MaximumLikelihoodClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> members = [("nb", GaussianNB()), ("stump", DecisionTreeClassifier(max_depth=1))]
-    >>> MLClassifier(members).fit(X, y).chosen_estimator_
+    >>> MaximumLikelihoodClassifier(members).fit(X, y).chosen_estimator_
     GaussianNB()
     """
 

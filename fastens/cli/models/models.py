@@ -77,7 +77,7 @@ FAMILIES = {
         "one of several models for each row, by their posterior", fastens.GibbsClassifier, None, is_composed=True
     ),
     "map": Family("the most probable of several models", fastens.MAPClassifier, None, is_composed=True),
-    "ml": Family("the most likely of several models", fastens.MLClassifier, None, is_composed=True),
+    "ml": Family("the most likely of several models", fastens.MaximumLikelihoodClassifier, None, is_composed=True),
     "conformal": Family(
         "boosting with sets and intervals that hold",
         fastens.ConformalClassifier,
