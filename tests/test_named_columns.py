@@ -105,7 +105,7 @@ def test_functions_take_names_of_columns():
     frame["label"], frame["weight"] = y, weight
     search = TuningConfig(families=("forest",), n_trials=1, n_folds=2)
     named = tune(frame, "label", "classification", sample_weight="weight", search=search)
-    assert named.best_estimator.feature_names_in_.tolist() == ["a", "b"]
+    assert named.best_estimator_.feature_names_in_.tolist() == ["a", "b"]
     assert named.best.loss == tune(X, y, "classification", sample_weight=weight, search=search).best.loss
     model = BayesTreeClassifier().fit(X, y)
     assert estimate_errors(model, frame, "label", "weight") == estimate_errors(model, X, y, weight)

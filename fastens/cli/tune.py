@@ -41,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "--trials", type=int, metavar="N", help="most models, those of the checkpoint file included (default: no limit)"
     )
     add("--models", default=FAMILIES.replace(" ", ""), metavar="NAMES", help=f"some of {FAMILIES} (default: all)")
-    add("--metric", default="loss", metavar="NAME", help="loss (default) or a scorer of scikit-learn, as roc_auc")
+    add("--eval-metric", default="loss", metavar="NAME", help="loss (default) or a scorer of scikit-learn, as roc_auc")
     add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")
     add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
     add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="where to save the model (default: %(default)s)")
@@ -68,13 +68,13 @@ def run(options: argparse.Namespace) -> None:
     with _progress(report) as callback:
         search = _search(options, checkpoint, task, callback)
         found = _tuned(task, search, options.time_limit - (time.monotonic() - start))
-    trained = evaluated(found.best_estimator, task, found.seconds)
+    trained = evaluated(found.best_estimator_, task, found.seconds)
     save_trained(trained, options.output, task)
     written = [options.output]
     if found.leaderboard:
-        write_table(_leaderboard(found, options.metric), leaderboard)
+        write_table(_leaderboard(found, options.eval_metric), leaderboard)
         written.append(leaderboard)
-    _print_leaderboard(report, found, options.metric)
+    _print_leaderboard(report, found, options.eval_metric)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
         report.notes(trained.notes)
@@ -101,7 +101,7 @@ def _search(
     try:
         return fastens.TuningConfig(
             families=tuple(options.models.split(",")),
-            metric=options.metric,
+            eval_metric=options.eval_metric,
             n_folds=options.folds,
             folds=None if order is None else order.folds(options.folds, options.random_state),
             n_trials=options.trials,
@@ -117,8 +117,14 @@ def _search(
 
 def _with_options(message: str) -> str:
     """Replace names of parameters in a message by the options of the command line."""
-    others = {"families": "models", "n_folds": "folds", "n_trials": "trials", "n_jobs": "n-jobs"}
-    for name in (*others, "metric", "checkpoint"):
+    others = {
+        "families": "models",
+        "n_folds": "folds",
+        "n_trials": "trials",
+        "n_jobs": "n-jobs",
+        "eval_metric": "eval-metric",
+    }
+    for name in (*others, "eval_metric", "checkpoint"):
         message = message.replace(f"{name} must", f"--{others.get(name, name)} must")
     return message
 
@@ -127,7 +133,13 @@ def _tuned(task: Task, search: fastens.TuningConfig, seconds: float) -> fastens.
     rows = task.rows.take(~task.held_out)
     try:
         return fastens.tune(
-            rows.X, rows.y, task.card.task, sample_weight=rows.weight, time_limit=max(seconds, 0.01), search=search
+            rows.X,
+            rows.y,
+            task.card.task,
+            sample_weight=rows.weight,
+            time_limit=max(seconds, 0.01),
+            search=search,
+            verbose=0,
         )
     except (ValueError, ImportError) as error:
         raise CommandError(_with_options(first_line(error))) from error

@@ -153,7 +153,7 @@ def test_plot_training(table):
     model = fastens.GradientBoostingRegressor(early_stopping=True, learning_rate=0.5, random_state=0).fit(X, y)
     ax = model.plot_training()
     assert [line.get_label() for line in ax.lines[:2]] == ["training rows", "validation rows"]
-    np.testing.assert_array_equal(ax.lines[1].get_ydata(), model.validation_score_)
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), model.evals_result_["validation"]["loss"])
     assert ax.lines[2].get_xdata()[0] == model.n_estimators_
     forest = fitted("forest", table, n_estimators=30, oob_score=True)
     np.testing.assert_array_equal(forest.plot_training().lines[0].get_ydata(), forest.oob_error_curve_)

@@ -216,7 +216,7 @@ def test_rows_to_validate_on_count():
     with pytest.raises(ValueError, match=f"at least {re.escape(shown_bytes(needs.least))}"):
         model.fit(fe.TableSource(table, max_memory=alone.least), Y[:1000], X_val=X, y_val=Y)
     model.fit(fe.TableSource(table, max_memory=needs.least), Y[:1000], X_val=X, y_val=Y)
-    assert len(model.validation_score_)
+    assert len(model.evals_result_["validation"]["loss"])
 
 
 @pytest.mark.parametrize("density", [0.02, 0.5])  # of the second all codes are stored
@@ -269,7 +269,7 @@ def test_a_fit_keeps_to_the_limit_of_its_address_space(tmp_path):
     limit = status("VmSize") + needs.in_memory
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     model.fit(fe.TableSource(X, max_memory=needs.in_memory), y)
-    print(model.n_iter_)
+    print(model.n_estimators_)
     """
     assert in_child(limited, tmp_path) == ["2"]
 

@@ -124,7 +124,7 @@ def test_validation_rows_in_parts(rng):
         )
         for source in (np.asarray, PartsOnly)
     )
-    np.testing.assert_array_equal(whole.validation_score_, parted.validation_score_)
+    np.testing.assert_array_equal(whole.evals_result_["validation"]["loss"], parted.evals_result_["validation"]["loss"])
 
 
 def test_permutation_importance_in_parts(rng):

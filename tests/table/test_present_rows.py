@@ -96,7 +96,7 @@ def test_rows_to_validate_on_and_to_go_on_with(rows):
     model = GradientBoostingClassifier(n_estimators=3, early_stopping=True, warm_start=True)
     model.fit(X, label, weight, X_val=rows[0], y_val=rows[1], sample_weight_val=rows[2])
     alone = clone(model).fit(X, label, weight, X_val=X, y_val=label, sample_weight_val=weight)
-    np.testing.assert_array_equal(model.validation_score_, alone.validation_score_)
+    np.testing.assert_array_equal(model.evals_result_["validation"]["loss"], alone.evals_result_["validation"]["loss"])
     model.set_params(n_estimators=4, early_stopping=False).fit(*rows)
     assert model._encoder.categories == [["b", "d", "f"], None]
 

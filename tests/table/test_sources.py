@@ -211,7 +211,7 @@ def test_queries_and_rows_to_validate_on_are_columns_too(folder):
         table, "copies", qid="query", X_val=table, y_val="copies", qid_val="query"
     )
     assert_same_models(whole, model)
-    np.testing.assert_array_equal(model.validation_score_, whole.validation_score_)
+    np.testing.assert_array_equal(model.evals_result_["validation"]["loss"], whole.evals_result_["validation"]["loss"])
     assert model.score(table, "copies", qid="query") == whole.score(X, y, qid=qid)
 
 
