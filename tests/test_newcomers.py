@@ -279,3 +279,19 @@ def test_few_names_to_choose_from(model):
     assert len(public) <= 50
     assert {"fit", "predict_proba", "classes_", "evals_result_"} <= set(public)
     assert pd.Series(public).is_unique
+
+
+def test_a_vote_of_draws_from_the_posterior(tmp_path):
+    members = [("trees", fastens.RandomForestClassifier(5, random_state=0)), ("bayes", fastens.GaussianNB())]
+    found = fastens.GibbsClassifier(members, n_draws=9, random_state=3, temperature=50).fit(X, LABELS)
+    drawn = found.drawn_indices_
+    assert len(drawn) == 9
+    assert drawn[0] == found.chosen_index_
+    of_each = np.array([found.estimators_[index].predict_proba(X) for index in drawn])
+    np.testing.assert_allclose(found.predict_proba(X), of_each.mean(axis=0))
+    votes = (of_each.argmax(axis=2)[:, :, None] == np.arange(2)).sum(axis=0)
+    np.testing.assert_array_equal(found.predict(X), found.classes_[votes.argmax(axis=1)])
+    found.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(X), found.predict(X))
+    one = fastens.GibbsClassifier(members, random_state=3, temperature=50).fit(X, LABELS)
+    np.testing.assert_array_equal(one.predict_proba(X), one.chosen_estimator_.predict_proba(X))

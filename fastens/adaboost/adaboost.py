@@ -120,7 +120,7 @@ class AdaBoostClassifier(AdditiveVotes):
         If True, `fit` keeps the existing rounds and adds new ones up to `n_estimators`. The result is identical to
         fitting all rounds at once.
     verbose : int, default=0
-        Print the losses every `verbose` rounds. If 0, nothing is printed.
+        Number of rounds between log messages with the losses, as in gradient boosting; 0 disables them.
     random_state : int, RandomState or None, default=None
         Seed of the rows drawn and of the validation split. Results do not depend on `n_jobs`. An `estimator` whose
         random_state is None is seeded with the index of the round.
@@ -462,7 +462,7 @@ class AdaBoostClassifier(AdditiveVotes):
 
 
 def _reporter(verbose: int) -> OnRound | None:
-    """Return a callback that prints the losses every `verbose` rounds, or None if `verbose` is 0."""
+    """Return a callback that logs the losses every `verbose` rounds, or None if `verbose` is 0."""
     if not verbose:
         return None
 

@@ -30,7 +30,8 @@ SPLITTER = Rule(
 
 def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
     """Add hints to errors about unknown options of a record, which may be parameters of an estimator."""
-    constructor: Any = kind.__init__
+    made: Any = kind
+    constructor = made.__init__
     known = list(signature(constructor).parameters)
 
     @wraps(constructor)
@@ -44,7 +45,7 @@ def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
             raise TypeError(f"{kind.__name__}() got an unexpected keyword argument {name!r}.{help_}")
         constructor(self, *args, **kwargs)
 
-    kind.__init__ = checked  # type: ignore[misc]
+    made.__init__ = checked
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
