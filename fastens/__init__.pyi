@@ -6,12 +6,14 @@ from fastens.adaboost.stump import DecisionStumpClassifier as DecisionStumpClass
 from fastens.adaboost.stump import DecisionStumpRegressor as DecisionStumpRegressor
 from fastens.bayes.concepts.conjunctions import ANY as ANY
 from fastens.bayes.concepts.conjunctions import Conjunction as Conjunction
+from fastens.bayes.concepts.conjunctions import all_conjunctions as all_conjunctions
+from fastens.bayes.concepts.conjunctions import brute_force_map as brute_force_map
 from fastens.bayes.concepts.conjunctions import sample_complexity as sample_complexity
 from fastens.bayes.concepts.version_space import VersionSpaceClassifier as VersionSpaceClassifier
 from fastens.bayes.hypotheses.combination import BayesOptimalClassifier as BayesOptimalClassifier
 from fastens.bayes.hypotheses.combination import GibbsClassifier as GibbsClassifier
 from fastens.bayes.hypotheses.combination import MAPClassifier as MAPClassifier
-from fastens.bayes.hypotheses.combination import MLClassifier as MLClassifier
+from fastens.bayes.hypotheses.combination import MaximumLikelihoodClassifier as MaximumLikelihoodClassifier
 from fastens.bayes.hypotheses.finite import FiniteHypothesisLearner as FiniteHypothesisLearner
 from fastens.bayes.naive.mixed import CategoricalNB as CategoricalNB
 from fastens.bayes.naive.mixed import MixedNB as MixedNB
@@ -80,11 +82,11 @@ from fastens.params.options import PosteriorAverage as PosteriorAverage
 from fastens.params.options import TweedieLoss as TweedieLoss
 from fastens.table.binned_table import BinnedTable as BinnedTable
 from fastens.table.source import MemoryNeeds as MemoryNeeds
-from fastens.table.source import Source as Source
+from fastens.table.source import TableSource as TableSource
 from fastens.table.source import estimate_memory as estimate_memory
-from fastens.tuning.tune import RandomSearch as RandomSearch
 from fastens.tuning.tune import Trial as Trial
-from fastens.tuning.tune import Tuned as Tuned
+from fastens.tuning.tune import TuningConfig as TuningConfig
+from fastens.tuning.tune import TuningResult as TuningResult
 from fastens.tuning.tune import tune as tune
 
 __version__: str

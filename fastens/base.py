@@ -29,7 +29,7 @@ from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import check_magnitude, index_of_labels, learn_labels, share_right
 from fastens.table.opening import opening_tables
 from fastens.table.parts import present_table
-from fastens.table.source import FitNeeds, MemoryNeeds, Source, TableParts, TableShape
+from fastens.table.source import FitNeeds, MemoryNeeds, TableParts, TableShape, TableSource
 from fastens.table.sources import Batches, is_source
 from fastens.table.spread import on_clusters, refuse_clusters
 from fastens.table.tables import is_plain
@@ -96,7 +96,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _is_source(self, X: Any) -> bool:
         """Return True if a table has to be opened and read in batches."""
-        return isinstance(X, Batches | TableParts | Source) or is_source(X)
+        return isinstance(X, Batches | TableParts | TableSource) or is_source(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

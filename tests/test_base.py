@@ -488,6 +488,6 @@ def test_validation_rows_without_weight_are_not_looked_at():
     X, y = np.arange(40.0)[:, None], np.arange(40) % 2
     labels, weight = np.where(np.arange(40) < 5, 7, y), np.where(np.arange(40) < 5, 0.0, 1.0)
     model = GradientBoostingClassifier(n_estimators=3, early_stopping=True)
-    found = model.fit(X, y, X_val=X, y_val=labels, sample_weight_val=weight).validation_score_
-    without = model.fit(X, y, X_val=X[5:], y_val=y[5:]).validation_score_
+    found = model.fit(X, y, X_val=X, y_val=labels, sample_weight_val=weight).evals_result_["validation"]["loss"]
+    without = model.fit(X, y, X_val=X[5:], y_val=y[5:]).evals_result_["validation"]["loss"]
     np.testing.assert_array_equal(found, without)

@@ -25,8 +25,8 @@ def test_predict_of_rows_alone(name):
     X, y = table_for(name)
     theirs, ours = (kind(n_estimators=2).fit(X, y) for kind in (with_own_predict(CLASSES[name]), CLASSES[name]))
     assert theirs.score(X, y) == ours.score(X, y)
-    if hasattr(ours, "calibrate"):
-        theirs.calibrate(X, y), ours.calibrate(X, y)
+    if hasattr(ours, "conformalize"):
+        theirs.conformalize(X, y), ours.conformalize(X, y)
         answer = "predict_set" if hasattr(ours, "predict_set") else "predict_interval"
         np.testing.assert_array_equal(getattr(theirs, answer)(X), getattr(ours, answer)(X))
     if hasattr(ours, "predict_survival_function"):

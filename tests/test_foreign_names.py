@@ -17,7 +17,6 @@ from fastens import (
     ConformalClassifier,
     ConformalRegressor,
     DecisionTreeClassifier,
-    EarlyStopping,
     GaussianNB,
     GradientBoostingClassifier,
     GradientBoostingRanker,
@@ -39,8 +38,8 @@ ESTIMATORS = [getattr(fastens, name) for name in fastens.__all__ if hasattr(geta
 @pytest.mark.parametrize(
     ("name", "ours"),
     [
-        ("eval_set", "Use X_val and y_val, parameters of fit."),
-        ("eval_metric", "Use early_stopping=EarlyStopping(eval_metric=...), a parameter of the constructor."),
+        ("valid_sets", "Use X_val and y_val, parameters of fit; or eval_set, a parameter of fit."),
+        ("eval_metric", "Use eval_metric, a parameter of the constructor."),
         ("early_stopping_rounds", "Use early_stopping and n_iter_no_change, parameters of the constructor."),
         ("callbacks", "Use callbacks, a parameter of the constructor."),
         ("verbose", "Use verbose, a parameter of the constructor."),
@@ -196,8 +195,8 @@ def test_every_estimator_keeps_its_signatures(kind):
         kind(nonsense=1)
     of_fit = inspect.signature(model.fit).parameters.values()
     if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in of_fit):  # these pass on what members take
-        with pytest.raises(TypeError, match=rf"{kind.__name__}\.fit\(\) got an unexpected keyword argument 'eval_set'"):
-            model.fit(X, eval_set=[])
+        with pytest.raises(TypeError, match=rf"{kind.__name__}\.fit\(\) got an unexpected keyword argument 'evals'"):
+            model.fit(X, evals=[])
 
 
 def test_every_name_stands_for_something():
@@ -215,7 +214,7 @@ def test_every_name_stands_for_something():
 @pytest.mark.parametrize(
     ("kind", "name", "ours"),
     [
-        (GradientBoostingClassifier, "evals_result_", ". Use validation_scores_."),
+        (GradientBoostingClassifier, "validation_score_", ". Use evals_result_."),
         (GradientBoostingClassifier, "estimators_", ". Use to_dataframe() or plot_tree(tree)."),
         (GradientBoostingRegressor, "oob_improvement_", ". Use oob_score=True, a parameter of the constructor."),
         (GradientBoostingRegressor, "shap_values", ". Use predict_contributions(X) or explain(X)."),
@@ -246,14 +245,14 @@ def test_attributes_of_other_libraries(kind, name, ours):
         (AdaBoostClassifier(algorithm="SAMME.R"), "Use 'real'."),
         (RandomForestRegressor(criterion="mse"), "Use 'squared_error'."),
         (DecisionTreeClassifier(criterion="information_gain"), "Use 'entropy'."),
-        (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="AUC")), "Use 'roc_auc'."),
-        (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="pr_auc")), "Use 'average_precision'."),
-        (GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="brier")), "Use 'neg_brier_score'."),
+        (GradientBoostingClassifier(early_stopping=True, eval_metric="AUC"), "Use 'roc_auc'."),
+        (GradientBoostingClassifier(early_stopping=True, eval_metric="pr_auc"), "Use 'average_precision'."),
+        (GradientBoostingClassifier(early_stopping=True, eval_metric="brier"), "Use 'neg_brier_score'."),
         (
-            GradientBoostingRegressor("gamma", early_stopping=EarlyStopping(eval_metric="gamma-deviance")),
+            GradientBoostingRegressor("gamma", early_stopping=True, eval_metric="gamma-deviance"),
             "Use 'neg_mean_gamma_deviance'.",
         ),
-        (GradientBoostingSurvival(early_stopping=EarlyStopping(eval_metric="c_index")), "Use 'concordance'."),
+        (GradientBoostingSurvival(early_stopping=True, eval_metric="c_index"), "Use 'concordance'."),
     ],
 )
 def test_values_of_other_libraries(model, ours):

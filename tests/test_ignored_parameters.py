@@ -67,9 +67,7 @@ def test_what_the_checks_of_scikit_learn_set_is_warned_of():
 
 
 def test_of_rows_to_validate_on():
-    model = GradientBoostingRegressor(
-        n_estimators=5, n_iter_no_change=2, early_stopping=EarlyStopping(eval_metric="r2")
-    )
+    model = GradientBoostingRegressor(n_estimators=5, n_iter_no_change=2, early_stopping=True, eval_metric="r2")
     model.fit(X[:80], Y[:80], X_val=X[80:], y_val=Y[80:])
     with pytest.raises(ValueError, match="refit must be False with X_val"):
         GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True)).fit(

@@ -19,8 +19,8 @@ from fastens import (
     GradientBoostingRanker,
     GradientBoostingRegressor,
     IsolationForest,
-    RandomSearch,
-    Source,
+    TableSource,
+    TuningConfig,
     bias_variance_decomposition,
     estimate_errors,
     tune,
@@ -86,7 +86,7 @@ def test_rows_to_validate_on_and_queries():
     assert list(model.staged_score(frame, "y", qid="q")) == list(arrays.staged_score(X, frame["y"], qid=frame["q"]))
 
 
-@pytest.mark.parametrize("wrapped", [lambda table: table, Source])
+@pytest.mark.parametrize("wrapped", [lambda table: table, TableSource])
 @pytest.mark.parametrize("others", [[0, 1], ["a", ("b", 2)], [None, "b"]])
 def test_names_beside_names_that_are_no_strings(wrapped, others):
     X = np.random.default_rng(0).normal(size=(60, 2))
@@ -103,9 +103,9 @@ def test_functions_take_names_of_columns():
     X = frame.copy()
     y, weight = (X["a"] > 0).astype(int).to_numpy(), np.arange(40) % 3
     frame["label"], frame["weight"] = y, weight
-    search = RandomSearch(families=("forest",), n_trials=1, n_folds=2)
+    search = TuningConfig(families=("forest",), n_trials=1, n_folds=2)
     named = tune(frame, "label", "classification", sample_weight="weight", search=search)
-    assert named.best_estimator.feature_names_in_.tolist() == ["a", "b"]
+    assert named.best_estimator_.feature_names_in_.tolist() == ["a", "b"]
     assert named.best.loss == tune(X, y, "classification", sample_weight=weight, search=search).best.loss
     model = BayesTreeClassifier().fit(X, y)
     assert estimate_errors(model, frame, "label", "weight") == estimate_errors(model, X, y, weight)
@@ -118,7 +118,7 @@ def test_functions_take_names_of_columns():
 
 
 @pytest.mark.parametrize("model", [CategoricalNB(), GaussianNB(), BayesianNetwork("tan")], ids=str)
-@pytest.mark.parametrize("wrapped", [lambda X: X, lambda X: Source(pl.from_pandas(X))])
+@pytest.mark.parametrize("wrapped", [lambda X: X, lambda X: TableSource(pl.from_pandas(X))])
 def test_likelihoods_take_names_of_columns(model, wrapped):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 3, (30, 2)), columns=["a", "b"])

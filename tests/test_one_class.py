@@ -62,7 +62,7 @@ def test_boosting_of_one_class(parameters):
     np.testing.assert_array_equal(model.predict_proba(X), np.ones((40, 1)))
     assert not model.predict_contributions(X).any()
     if "early_stopping" not in parameters and "boosting" not in parameters:
-        assert (model.calibrate(X, ONE).predict_set(X) == [[True]]).all()
+        assert (model.conformalize(X, ONE).predict_set(X) == [[True]]).all()
         assert model.refit_leaves(X, ONE).predict(X).tolist() == ONE.tolist()
 
 
@@ -112,7 +112,7 @@ def test_early_stopping_on_few_rows_and_rare_classes(kind):
     """Each class of two rows or more is on both sides; a single row is trained on."""
     for y in ([0, 0, 1], [0, 1] * 2, np.arange(20) % 3, np.arange(20) % 7, np.repeat([0, 1, 2], [18, 1, 1])):
         model = kind(n_estimators=3, early_stopping=True, random_state=0).fit(X[: len(y)], y)
-        assert len(model.validation_score_) > 0
+        assert len(model.evals_result_["validation"]["loss"]) > 0
         assert model.classes_.tolist() == sorted(set(y))
     with pytest.raises(ValueError, match="Use early_stopping=False, or pass X_val and y_val"):
         kind(early_stopping=True).fit(X[:2], [0, 1])

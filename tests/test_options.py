@@ -47,14 +47,15 @@ FULL = {
     "sampling": Goss(top_rate=0.3, other_rate=0.3),
     "growth": Growth(min_child_weight=0.5, max_delta_step=2.0),
     "categories": Categories(encoding="partition", smoothing=1.0),
-    "early_stopping": EarlyStopping(eval_metric=["r2", "loss"], refit=True),
+    "early_stopping": EarlyStopping(refit=True),
+    "eval_metric": ["r2", "loss"],
 }
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_constructors_have_few_parameters_and_a_real_signature(kind):
     parameters = inspect.signature(kind).parameters
-    assert len(parameters) <= 33
+    assert len(parameters) <= 34
     assert parameters["learning_rate"].default == 0.1
     assert parameters["learning_rate"].kind is inspect.Parameter.KEYWORD_ONLY
     assert kind().get_params(deep=False) == {name: each.default for name, each in parameters.items()}
@@ -154,9 +155,11 @@ def test_a_file_leaves_out_what_only_fitting_needs(tmp_path):
     def error(y, predicted):
         return np.abs(y - predicted).mean()
 
-    stopping = EarlyStopping(eval_metric=["r2", error], validation=TimeSeriesSplit(3), refit=True)
-    GradientBoostingRegressor(n_estimators=4, early_stopping=stopping).fit(X, Y).save(tmp_path / "model")
-    assert fastens.load(tmp_path / "model").early_stopping == EarlyStopping(refit=True)
+    stopping = EarlyStopping(validation=TimeSeriesSplit(3), refit=True)
+    model = GradientBoostingRegressor(n_estimators=4, early_stopping=stopping, eval_metric=["r2", error]).fit(X, Y)
+    model.save(tmp_path / "model")
+    loaded = fastens.load(tmp_path / "model")
+    assert (loaded.early_stopping, loaded.eval_metric) == (EarlyStopping(refit=True), "loss")
 
 
 def test_a_file_with_a_record_that_there_is_not(tmp_path):
@@ -193,7 +196,7 @@ def test_wrong_names(given, message):
             r"sampling\.top_rate \+ sampling\.other_rate must be at most 1; got 0\.7 \+ 0\.7",
         ),
         ({"sampling": Mvs()}, "subsample must be below 1 with sampling='mvs'"),
-        ({"early_stopping": EarlyStopping("nonsense")}, r"early_stopping\.eval_metric must be"),
+        ({"eval_metric": "nonsense"}, r"eval_metric must be"),
         ({"loss": LambdaRankLoss()}, "loss must be"),
         ({"loss": AFTLoss()}, "loss must be"),
     ],
@@ -216,7 +219,6 @@ def test_splits_of_residuals_are_not_for_all(kind):
         ("linear_lambda", "linear_leaves=LinearLeaves(l2=...)"),
         ("cat_smooth", "categories=Categories(smoothing=...)"),
         ("min_child_weight", "growth=Growth(min_child_weight=...)"),
-        ("eval_metric", "early_stopping=EarlyStopping(eval_metric=...)"),
         ("checkpoint_path", "callbacks=[Checkpoint(path, every=...)]"),
         ("tweedie_variance_power", "loss=TweedieLoss(variance_power=...)"),
     ],

@@ -11,7 +11,7 @@ import fastens
 from reference.public_estimators import make, table_for
 
 MODELS = {
-    "boosting": lambda X, y: fastens.GradientBoostingRegressor(n_estimators=2).fit(X, y).calibrate(X, y),
+    "boosting": lambda X, y: fastens.GradientBoostingRegressor(n_estimators=2).fit(X, y).conformalize(X, y),
     "forest": lambda X, y: fastens.RandomForestRegressor(20, oob_score=True, random_state=0).fit(X, y),
     "conformal": lambda X, y: fastens.ConformalRegressor(fastens.DecisionTreeRegressor(max_depth=2), cv=2).fit(X, y),
 }

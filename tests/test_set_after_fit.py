@@ -55,7 +55,7 @@ CHANGES = [
 ]
 METHODS = (
     *("predict", "predict_proba", "predict_set", "predict_interval", "predict_proba_interval", "predict_variance"),
-    *("predict_quantiles", "predict_spread", "score_samples", "transform"),
+    *("predict_quantiles", "predict_std", "score_samples", "transform"),
 )
 ATTRIBUTES = ("feature_importances_", "max_features_", "log_evidence_", "expected_n_leaves_")
 

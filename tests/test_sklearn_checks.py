@@ -14,7 +14,7 @@ WITH_MEMBERS = {
     "CascadeForestRegressor",
     "GibbsClassifier",
     "MAPClassifier",
-    "MLClassifier",
+    "MaximumLikelihoodClassifier",
     "StackingClassifier",
     "StackingRegressor",
     "VotingClassifier",

@@ -39,7 +39,6 @@ from distributed import Client, LocalCluster
 import fastens
 from fastens.distributed import DaskTable, dask_worker, reduction
 from fastens.distributed.coordinator import ClusterLostError
-from fastens.params.options import EarlyStopping
 
 FAULTS = "kill", "leave", "stop", "slow"
 # By the name of the phase, the module that exchanges something, and whether it is an array of a histogram's size.
@@ -251,9 +250,10 @@ def make_rows() -> tuple[Any, Any]:
 
 def make_model() -> Any:
     """A model with early stopping, whose phases are all there are."""
-    stopping = EarlyStopping(eval_metric=["r2", "loss"])
     options = {"n_estimators": 6, "max_leaf_nodes": 6, "loss": "huber", "subsample": 0.8, "random_state": 1}
-    return fastens.GradientBoostingRegressor(early_stopping=stopping, categorical_features=[3], **options)
+    return fastens.GradientBoostingRegressor(
+        early_stopping=True, eval_metric=["r2", "loss"], categorical_features=[3], **options
+    )
 
 
 def digest(model: Any) -> str:

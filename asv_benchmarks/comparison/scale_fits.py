@@ -65,7 +65,7 @@ def ours_of_files(folder: Path, n_threads: int, ceiling: str | None) -> None:
     model = our_model(n_threads)
     if ceiling == "files":
         ceiling = fastens.estimate_memory(model, count_rows(folder), N_COLUMNS).least
-    model.fit(fastens.Source(files(folder), max_memory=ceiling, spill_dir=folder), "y")
+    model.fit(fastens.TableSource(files(folder), max_memory=ceiling, spill_dir=folder), "y")
 
 
 def lightgbm_of_files(folder: Path, n_threads: int) -> None:

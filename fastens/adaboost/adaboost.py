@@ -44,6 +44,7 @@ from fastens.engine.losses.numeric_losses import OneClass
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import announce
+from fastens.monitoring.metrics import Evaluations
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
@@ -119,7 +120,7 @@ class AdaBoostClassifier(AdditiveVotes):
         If True, `fit` keeps the existing rounds and adds new ones up to `n_estimators`. The result is identical to
         fitting all rounds at once.
     verbose : int, default=0
-        Print the losses every `verbose` rounds. If 0, nothing is printed.
+        Number of rounds between log messages with the losses, as in gradient boosting; 0 disables them.
     random_state : int, RandomState or None, default=None
         Seed of the rows drawn and of the validation split. Results do not depend on `n_jobs`. An `estimator` whose
         random_state is None is seeded with the index of the round.
@@ -128,7 +129,7 @@ class AdaBoostClassifier(AdditiveVotes):
     Attributes
     ----------
     {attributes}
-    n_estimators_, n_iter_ : int
+    n_estimators_ : int
         Number of rounds kept.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
         Weight and weighted error of each weak classifier. Only for "discrete", "m1" and "real".
@@ -137,10 +138,11 @@ class AdaBoostClassifier(AdditiveVotes):
     estimators_ : sequence
         The weak classifiers. Trees grown by fastens are created when they are accessed, and their leaves predict the
         class that they vote for. Not available for "gentle" and "logit".
-    train_score_, validation_score_ : arrays
-        Loss after each round. For binary targets, the mean of exp(-y F / 2), where F is the log odds; for K classes,
-        the mean of exp(all votes / K - votes for the true class); for "logit", the log loss. The losses are those of
-        the whole ensemble, regardless of restarts.
+    evals_result_ : dict of dicts of arrays
+        Loss after each round, ``evals_result_["training"]["loss"]``, and of the validation rows, if there are any,
+        ``evals_result_["validation"]["loss"]``. For binary targets, the mean of exp(-y F / 2), where F is the log odds;
+        for K classes, the mean of exp(all votes / K - votes for the true class); for "logit", the log loss. The losses
+        are those of the whole ensemble, regardless of restarts.
 
     References
     ----------
@@ -247,8 +249,8 @@ class AdaBoostClassifier(AdditiveVotes):
             Class labels.
         {sample_weight}
         X_val, y_val : table and array, optional
-            Validation set for early stopping, ignored if `early_stopping` is False. If None and `early_stopping` is
-            True, a part of X is held out.
+            Validation set, whose loss is recorded in `evals_result_`. Training stops early by it unless
+            `early_stopping` is False. If None and `early_stopping` is True, a part of X is held out.
 
         Returns
         -------
@@ -270,6 +272,7 @@ class AdaBoostClassifier(AdditiveVotes):
         check_validated(self, validation)
         self._restored()
         run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)
+        run.history.decides = self.early_stopping is not False
         try:
             run.run(self._on_round or _reporter(self.verbose))
         except KeyboardInterrupt as interrupt:
@@ -307,9 +310,7 @@ class AdaBoostClassifier(AdditiveVotes):
         else:
             self._ensemble = run.ensemble(n_rounds)
             self._send_unseen()
-        self.n_estimators_ = self.n_iter_ = n_rounds
-        self.train_score_ = np.array(run.history.train)
-        self.validation_score_ = np.array(run.history.validation)
+        self.n_estimators_, self.evals_result_ = n_rounds, run.history.evaluations(None)
 
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
         """Store the votes, the first `n_earlier` of which are from the last fit."""
@@ -367,14 +368,16 @@ class AdaBoostClassifier(AdditiveVotes):
 
     def _fitted_names(self) -> tuple[str, ...]:
         names = ("estimator_weights_", "estimator_errors_", "restarted_") if self._votes else ()
-        return ("n_estimators_", "n_iter_", "train_score_", "validation_score_", *names)
+        return ("n_estimators_", *names)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        curves = self.evals_result_.to_arrays()
         if vars(self).get("_models") is None:
-            return super()._fitted_arrays()
-        return models_to_arrays(self._models) | {"values": np.array(self._values)}
+            return super()._fitted_arrays() | curves
+        return models_to_arrays(self._models) | {"values": np.array(self._values)} | curves
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        self.evals_result_ = Evaluations.from_arrays(arrays)
         models = models_from_arrays(arrays)
         if not models:
             super()._restore_fitted(arrays)
@@ -459,7 +462,7 @@ class AdaBoostClassifier(AdditiveVotes):
 
 
 def _reporter(verbose: int) -> OnRound | None:
-    """Return a callback that prints the losses every `verbose` rounds, or None if `verbose` is 0."""
+    """Return a callback that logs the losses every `verbose` rounds, or None if `verbose` is 0."""
     if not verbose:
         return None
 

@@ -17,6 +17,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.diversity import plot_errors, staged_errors
 from fastens.inspection.plotting import axes, name_ticks, plain, shortened
 from fastens.monitoring.callbacks import staged_scores
+from fastens.monitoring.metrics import Evaluations
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -58,7 +59,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
     estimator_errors_: Array
     n_estimators_: int
     restarted_: NDArray[np.bool_]
-    train_score_: Array
+    evals_result_: Evaluations
 
     def _staged_raw(self, X: Any) -> Iterator[Array]:
         raise NotImplementedError
@@ -131,11 +132,12 @@ class AdditiveVotes(BaseClassifier, TreeModel):
                 f"there is no such bound for algorithm={self._algorithm!r} and {len(self.classes_)} classes; "
                 "algorithm='discrete' and 'm1' have one."
             )
+        losses = self.evals_result_["training"]["loss"]
         if not of_classes:
-            return self.train_score_[: self.n_estimators_].copy()  # drop the rounds that early stopping discarded
+            return losses[: self.n_estimators_].copy()  # drop the rounds that early stopping discarded
         if self.restarted_.any():
             all_votes = np.cumsum(self.estimator_weights_)
-            return self.train_score_[: len(all_votes)] * exp(all_votes * (0.5 - 1 / len(self.classes_)))
+            return losses[: len(all_votes)] * exp(all_votes * (0.5 - 1 / len(self.classes_)))
         half, error = 0.5 * self.estimator_weights_, self.estimator_errors_
         return np.cumprod((1 - error) * exp(-half) + error * exp(half), dtype=np.float64)
 
@@ -283,7 +285,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             added += feature_table(self._ensemble, feature)[codes[feature]]
         return added[:, 0] if added.shape[1] == 1 else added
 
-    def plot_contribution(self, feature: int | str, ax: Any = None) -> Any:
+    def plot_contribution_curve(self, feature: int | str, ax: Any = None) -> Any:
         """Plot the contribution of one feature to the raw prediction: steps, or one bar per category.
 
         Parameters

@@ -404,7 +404,7 @@ class VotingRun:
     def best_round(self) -> int:
         """Number of rounds with the lowest validation loss, or of all rounds without validation."""
         measured = self.history.validation[: self.n_rounds]  # Ctrl-C may arrive before a vote is counted
-        return int(np.argmin(measured)) + 1 if measured else self.n_rounds
+        return int(np.argmin(measured)) + 1 if measured and self.history.decides else self.n_rounds
 
 
 def steps_of(values: Array, weight: float, is_real: bool) -> Array:

@@ -2,12 +2,14 @@
 
 from fastens.bayes.concepts.conjunctions import ANY as ANY
 from fastens.bayes.concepts.conjunctions import Conjunction as Conjunction
+from fastens.bayes.concepts.conjunctions import all_conjunctions as all_conjunctions
+from fastens.bayes.concepts.conjunctions import brute_force_map as brute_force_map
 from fastens.bayes.concepts.conjunctions import sample_complexity as sample_complexity
 from fastens.bayes.concepts.version_space import VersionSpaceClassifier as VersionSpaceClassifier
 from fastens.bayes.hypotheses.combination import BayesOptimalClassifier as BayesOptimalClassifier
 from fastens.bayes.hypotheses.combination import GibbsClassifier as GibbsClassifier
 from fastens.bayes.hypotheses.combination import MAPClassifier as MAPClassifier
-from fastens.bayes.hypotheses.combination import MLClassifier as MLClassifier
+from fastens.bayes.hypotheses.combination import MaximumLikelihoodClassifier as MaximumLikelihoodClassifier
 from fastens.bayes.hypotheses.finite import FiniteHypothesisLearner as FiniteHypothesisLearner
 from fastens.bayes.naive.mixed import CategoricalNB as CategoricalNB
 from fastens.bayes.naive.mixed import MixedNB as MixedNB

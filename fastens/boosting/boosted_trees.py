@@ -17,13 +17,16 @@ from fastens.base import TrainingData
 from fastens.boosting.calibration import PREFIX as CALIBRATION
 from fastens.boosting.continuing import continue_rounds, find_earlier, learned_data, refitted
 from fastens.boosting.fit_arguments import (
+    EvalSet,
     GivenValidation,
     RowNumbers,
     check_arguments,
     check_validated,
     checked_offset,
     drawn_rows,
+    named_sets,
     offset_to_score,
+    record_sets,
     split_rows,
     subset,
 )
@@ -54,7 +57,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import on_used_columns
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.monitoring.callbacks import CallbackSupportMixin, score_of
-from fastens.monitoring.metrics import LOSS, METRICS, Metrics, OwnMetric
+from fastens.monitoring.metrics import LOSS, METRICS, Evaluations, Metrics, OwnMetric, Rows
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
@@ -96,6 +99,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     categories: Categories | None = parameter(NONE | record(Categories), default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     early_stopping: bool | str | EarlyStopping = parameter(AUTO | record(EarlyStopping), default="auto")
+    eval_metric: Any = parameter(ANYTHING, default="loss")
     validation_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.1, needs=SPLITS)
     n_iter_no_change: int = parameter(whole(1), default=10, needs=STOPS)
     tol: float = parameter(real(0), default=1e-7, needs=STOPS)
@@ -107,20 +111,16 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
-    # Type of the result of `calibrate`; None for estimators without that method.
+    # Type of the result of `conformalize`; None for estimators without that method.
     _calibration_type: ClassVar[Any] = None
     _metrics_rule: ClassVar[Rule] = METRICS
 
     n_estimators_: int = field(init=False)
-    n_iter_: int = field(init=False)
-    best_iteration_: int = field(init=False)
-    train_score_: Array = field(init=False)
-    validation_score_: Array = field(init=False)
-    validation_scores_: dict[str, Array] = field(init=False)
+    evals_result_: Evaluations = field(init=False)
     oob_improvement_: Array = field(init=False)
     _seed: int = field(init=False)
     _n_targets: int = field(init=False, default=1)
-    # Result of `calibrate`, which a new fit or new leaf values invalidate.
+    # Result of `conformalize`, which a new fit or new leaf values invalidate.
     _calibration: Any = field(init=False, default=None)
     # Trees at the best round of a partially trained model, if later rounds have rescaled them (DART).
     _best_trees: TreeEnsemble | None = field(init=False, default=None)
@@ -138,6 +138,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         sample_weight_val: ArrayLike | None = None,
         init_score: ArrayLike | None = None,
         init_score_val: ArrayLike | None = None,
+        eval_set: EvalSet | None = None,
         groups: ArrayLike | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> BoostedTrees:
@@ -150,7 +151,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             Targets.
         {sample_weight}
         X_val, y_val : table and array, optional
-            Validation set for early stopping. If None, and `early_stopping` asks for it, a part of X is held out.
+            Validation set, whose metrics are recorded in `evals_result_`. Training stops early by it unless
+            `early_stopping` is False. If None, and `early_stopping` asks for it, a part of X is held out.
         sample_weight_val : array, optional
             Sample weights of the validation set, which its metrics use.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
@@ -158,6 +160,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             They are not part of the model: pass the raw predictions of new rows to `predict`.
         init_score_val : array, optional
             Raw predictions to start from for X_val.
+        eval_set : dict or list of (X, y) or (X, y, sample_weight), optional
+            Further rows whose metrics are recorded in `evals_result_` and do not affect the fit. The keys of a dict are
+            the names of the sets; the sets of a list are named "eval_0", "eval_1" and so on.
         groups : array of shape (n_samples,), optional
             Groups for the `EarlyStopping.validation` splitter.
         resume : path, optional
@@ -178,6 +183,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._check_all_read()
         given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
         check_arguments(self, init_score, groups, given)
+        others = named_sets(self, eval_set)
         earlier = find_earlier(self, resume)
         data = learned_data(self, earlier, (X, y, sample_weight), given.n_rows)
         data = self._with_offset(data, init_score)
@@ -187,7 +193,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             fit_folds(self, data, start)
             return self
         training, validation = self._split(data, given, groups)
+        check_validated(self, validation, is_recorded=bool(others))
         rounds = self._start_rounds(training, validation, earlier)
+        record_sets(self, rounds, others)
         if earlier is not None:
             continue_rounds(rounds, earlier, resumes=resume is not None)
         with watching(self, rounds) as watch:
@@ -221,7 +229,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._metrics_rule.check("early_stopping.eval_metric", self._stopping.eval_metric)
+        self._metrics_rule.check("eval_metric", self.eval_metric)
         validate_combinations(self)
 
     @property
@@ -257,7 +265,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         training, validation = data, given.read(self)
         if held_out is not None:
             training, validation = (subset(data, rows) for rows in held_out)
-        check_validated(self, validation)
         if self._stopping.refit and held_out is None:
             raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
         if given.is_given and validation is not None:
@@ -294,13 +301,16 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
         """Make the rounds evaluate `eval_metric` on the validation set after each round."""
-        labels = self._labels_of_targets(validation.y)
-        metric = self._stopping.eval_metric
-        if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
-            self._loss.check_measured()
         rounds.validate_on(validation)
         assert rounds.validation is not None
-        rounds.measure_by(Metrics(metric, self, rounds.validation, rounds.loss, labels))
+        rounds.measure_by(self._metrics(rounds, rounds.validation), decides=self.early_stopping is not False)
+
+    def _metrics(self, rounds: Rounds, rows: Rows) -> Metrics:
+        """Return the metrics of some rows."""
+        metric = self.eval_metric
+        if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
+            self._loss.check_measured()
+        return Metrics(metric, self, rows, rounds.loss, self._labels_of_targets(rows.y))
 
     def _announcing(self) -> AbstractContextManager[list[Any]]:
         """Return a context manager for the callbacks that are called after each round."""
@@ -313,7 +323,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         rounds = self._start_rounds(data, None, None)
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
         rounds.run(within_limit(self._stopping, start, None, is_last=True))
-        self.n_estimators_ = self.n_iter_ = self.best_iteration_ = rounds.n_rounds
+        self.n_estimators_ = rounds.n_rounds
         self._keep(rounds, rounds.n_rounds)
 
     def _finish(self, rounds: Rounds, n_rounds: int | None = None) -> None:
@@ -321,11 +331,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         is_partial = n_rounds is not None
         n_rounds = rounds.best_round if n_rounds is None else n_rounds
         self._keep(rounds, n_rounds)
-        self.n_estimators_ = self.n_iter_ = self.best_iteration_ = n_rounds
-        self.train_score_ = np.array(rounds.history.train)
-        self.validation_score_ = np.array(rounds.history.validation)
-        scores = {} if rounds.metrics is None else rounds.metrics.scores
-        self.validation_scores_ = {name: np.array(values) for name, values in scores.items()}
+        self.n_estimators_, self.evals_result_ = n_rounds, rounds.evaluations()
         self._forget(*_OUT_OF_BAG, "_best_trees")
         if is_partial:
             self._best_trees = rounds.best_trees()
@@ -405,21 +411,19 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     # Saving --------------------------------------------------
 
     def _fitted_names(self) -> tuple[str, ...]:
-        scores = ("n_estimators_", "n_iter_", "train_score_", "validation_score_")
         n_targets = ("_n_targets",) if self._takes_several_targets else ()
-        return (*scores, "best_iteration_", "_seed", *n_targets)
+        return ("n_estimators_", "_seed", *n_targets)
 
     def _saved_parameters(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"callbacks": None}
-        if isinstance(self.early_stopping, EarlyStopping):  # splitters and callables cannot be saved
-            metric = self.early_stopping.eval_metric
-            is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
-            kept = self.early_stopping.replaced({"validation": None, "eval_metric": metric if is_plain else LOSS})
-            given["early_stopping"] = kept
+        metric = self.eval_metric  # callables and splitters cannot be saved
+        is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
+        given: dict[str, Any] = {"callbacks": None, "eval_metric": metric if is_plain else LOSS}
+        if isinstance(self.early_stopping, EarlyStopping):
+            given["early_stopping"] = self.early_stopping.replaced({"validation": None})
         return {name: given.get(name, value) for name, value in super()._saved_parameters().items()}
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        scores = {f"scores.{name}": values for name, values in self.validation_scores_.items()}
+        scores = self.evals_result_.to_arrays()
         out_of_bag = {f"fitted.{name}": vars(self)[name] for name in _OUT_OF_BAG if name in vars(self)}
         best = {} if self._best_trees is None else tree_arrays(self._best_trees, _BEST)
         calibration = {} if self._calibration is None else self._calibration.to_arrays()
@@ -427,9 +431,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
-        self.validation_scores_ = {
-            name.removeprefix("scores."): array for name, array in arrays.items() if name.startswith("scores.")
-        }
+        self.evals_result_ = Evaluations.from_arrays(arrays)
         if any(name.startswith(_BEST) for name in arrays):
             self._best_trees = trees_among(arrays, _BEST)
         for name in _OUT_OF_BAG:

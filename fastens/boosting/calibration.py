@@ -127,7 +127,7 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
     model._check_fitted()
     if model._calibration is None:
         raise NotFittedError(
-            f"{method} needs rows that fit has not seen: give them to calibrate(X, y) first, or fit a {wrapper}"
+            f"{method} needs rows that fit has not seen: give them to conformalize(X, y) first, or fit a {wrapper}"
             f"({type(model).__name__}(...)), which keeps some of its rows for that."
         )
     return model._calibration

@@ -14,7 +14,7 @@ from fastens.base import BaseClassifier
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
-from fastens.boosting.rules import CUSTOM, plain, with_quality
+from fastens.boosting.rules import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.loss_names import (
@@ -87,7 +87,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     # 24 bits keep weighted sums exact for rows that stand for up to 64 copies.
     _factor_bits = 24
     _takes_parts = _takes_several_targets = True
-    plain = classmethod(plain)
+    textbook = classmethod(textbook)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = SetCalibration
     # Set only while fitting: the classes of the fit that is continued.
@@ -196,7 +196,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     # Calibrate --------------------------------------------------
 
-    def calibrate(
+    def conformalize(
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -235,9 +235,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, init_score: ArrayLike | None = None) -> Any:
         """Return, for each row, a set of classes that contains the true class with a given probability.
 
-        The sets are split-conformal and use the rows passed to `calibrate`. If these and the new rows are exchangeable,
-        the marginal coverage is at least `coverage` for any model and any distribution. It is not guaranteed
-        conditional on a row or on a class. With several targets, it holds for each target separately.
+        The sets are split-conformal and use the rows passed to `conformalize`. If these and the new rows are
+        exchangeable, the marginal coverage is at least `coverage` for any model and any distribution. It is not
+        guaranteed conditional on a row or on a class. With several targets, it holds for each target separately.
 
         Parameters
         ----------
@@ -257,14 +257,14 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         Raises
         ------
         NotFittedError
-            If `calibrate` has not been called.
+            If `conformalize` has not been called.
 
         Examples
         --------
         >>> from sklearn.datasets import load_breast_cancer
         >>> from fastens import GradientBoostingClassifier
         >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> model = GradientBoostingClassifier(n_estimators=20).fit(X[::3], y[::3]).calibrate(X[1::3], y[1::3])
+        >>> model = GradientBoostingClassifier(n_estimators=20).fit(X[::3], y[::3]).conformalize(X[1::3], y[1::3])
         >>> sets = model.predict_set(X[2::3])
         >>> round(float(sets[range(len(sets)), y[2::3]].mean()), 1)
         0.9

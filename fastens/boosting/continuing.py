@@ -36,7 +36,7 @@ from fastens.tree_model.tree_model import check_same_rules
 
 # Parameters that may differ when a fit is resumed, because they do not change the rounds before the checkpoint.
 _MAY_DIFFER = {
-    "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "early_stopping",
+    "n_estimators", "n_jobs", "verbose", "random_state", "warm_start", "callbacks", "early_stopping", "eval_metric",
     "n_iter_no_change", "tol",
 }  # fmt: skip
 
@@ -45,6 +45,11 @@ def find_earlier(model: Any, resume: Any) -> Any:
     """Return the fitted estimator that `fit` continues: a checkpoint or a copy of the last fit; None for a new fit."""
     if resume is not None and model._stopping.folds is not None:
         raise ValueError("resume must be None with early_stopping.folds, whose model is a mean.")
+    if resume is not None and not isinstance(resume, str | os.PathLike):
+        raise ValueError(
+            f"resume must be the path of a file that a Checkpoint wrote; got {resume!r}. Use warm_start=True to "
+            "continue the last fit of this estimator."
+        )
     if resume is not None:
         return checked_checkpoint(resume, model)
     if not model.warm_start or not hasattr(model, "_ensemble"):
@@ -181,8 +186,11 @@ def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
     if run.dropout is None:
         return
     # DART has rescaled the trees since their rounds, so their scores cannot be computed again.
-    metrics, scores, n_rounds = run.metrics, earlier.validation_scores_, run.n_rounds
-    run.history.train[:] = earlier.train_score_[:n_rounds].tolist()
+    known, n_rounds = earlier.evals_result_, run.n_rounds
+    metrics, scores = run.metrics, known.get("validation", {})
+    run.history.train[:] = known["training"]["loss"][:n_rounds].tolist()
+    for name, each in run.others.items():
+        each.continue_from({metric: values[:n_rounds] for metric, values in known.get(name, {}).items()})
     if metrics is not None and all(len(scores.get(name, ())) >= n_rounds for name in metrics.names):
         metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
         run.history.validation[:] = metrics.scores[metrics.names[0]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.params.estimator import constructor_defaults
 from fastens.table.columns.numbers import numbers_in, unmasked
-from fastens.table.opening import in_parts
+from fastens.table.opening import in_parts, split_columns
 from fastens.table.training_data import split_of_rows, warn_of_duplicates
 
 Array = NDArray[np.float64]
@@ -53,8 +54,6 @@ class GivenValidation(NamedTuple):
             raise ValueError(f"X_val and y_val must be given together; got {given} without {missing}.")
         if self.X is None:
             return None
-        if not model.early_stopping:
-            raise ValueError("X_val and y_val are for early stopping; early_stopping must not be False with them.")
         try:
             return model._check_validation(self.X, self.y, self.sample_weight)
         except ValueError as error:
@@ -121,16 +120,48 @@ def own_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbe
     return train, validation
 
 
-def check_validated(model: Any, validation: TrainingData | None) -> None:
+def check_validated(model: Any, validation: TrainingData | None, *, is_recorded: bool = False) -> None:
     """Raise ValueError or warn about parameters that require validation rows, if there are none."""
     known = constructor_defaults(model)
-    for name in ("n_iter_no_change", "tol") if validation is None else ():
+    unread = ("n_iter_no_change", "tol", *(() if is_recorded else ("eval_metric",)))
+    for name in unread if validation is None else ():
         if name in known and not model._is_default(name):
             model._not_read(
                 name,
                 f"{name} is read with rows to validate on, and must be {known[name]!r} without: give X_val and "
                 f"y_val, or early_stopping=True; got {getattr(model, name)!r}.",
             )
+
+
+# Sets of rows whose metrics are recorded: tuples of X, y and optional weights, by name or in a list.
+EvalSet = Mapping[str, Sequence[Any]] | Sequence[Sequence[Any]]
+
+
+def named_sets(model: Any, eval_set: EvalSet | None) -> dict[str, Any]:
+    """Return the sets of `eval_set` by name; raise ValueError if they are invalid."""
+    if eval_set is None:
+        return {}
+    given = eval_set if isinstance(eval_set, Mapping) else {f"eval_{k}": each for k, each in enumerate(eval_set)}
+    sets = dict(given.items())
+    for name, each in sets.items():
+        if name in ("training", "validation") or not isinstance(name, str):
+            raise ValueError(f"eval_set must have names other than 'training' and 'validation'; got {name!r}.")
+        if not isinstance(each, tuple | list) or len(each) not in (2, 3):
+            raise ValueError(f"eval_set must hold pairs (X, y) or triples with weights; got {each!r:.60} for {name!r}.")
+    if sets and (model._comm.size > 1 or model._stopping.folds is not None):
+        raise ValueError(f"eval_set must be None in distributed fits and with early_stopping.folds; got {[*sets]}.")
+    return sets
+
+
+def record_sets(model: Any, rounds: Any, sets: Mapping[str, Any]) -> None:
+    """Make the rounds record the metrics of further rows."""
+    for name, (X, y, *weight) in sets.items():
+        try:
+            X, y, weight_of_rows = split_columns(X, y=y, sample_weight=weight[0] if weight else None)
+            data = model._apply_statistics(model._check_validation(X, y, weight_of_rows))
+        except ValueError as error:
+            raise ValueError(f"eval_set must hold rows as X and y; {name!r} does not: {error}") from error
+        rounds.record(name, data, partial(model._metrics, rounds))
 
 
 def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValidation) -> None:

@@ -31,7 +31,7 @@ from fastens.monitoring.callbacks import (
     progress_bar,
     tear_down_callbacks,
 )
-from fastens.monitoring.metrics import History, Rows
+from fastens.monitoring.metrics import Evaluations, History, Rows
 from fastens.params.options import EarlyStopping
 from fastens.rollback import leave
 from fastens.table.training_data import shuffled_folds
@@ -92,10 +92,13 @@ class RoundWatch:
     def _measured(self, train: float) -> list[Evaluation]:
         found = [Evaluation("training", "loss", train, False)]
         metrics = None if self._run is None else self._run.metrics
-        if metrics is not None:
-            rises = metrics.rises
-            found += [Evaluation("validation", n, s[-1], rises[n]) for n, s in metrics.scores.items()]
-        return found
+        sets = {} if metrics is None else {"validation": metrics}
+        sets |= {} if self._run is None else self._run.others
+        return found + [
+            Evaluation(name, metric, scores[-1], each.rises[metric])
+            for name, each in sets.items()
+            for metric, scores in each.scores.items()
+        ]
 
     def _partial(self) -> Any:
         """Return the estimator, fitted with the rounds so far while training runs."""
@@ -193,11 +196,6 @@ class FoldedRounds(NamedTuple):
         return sum(part.best_round for part in self.parts)
 
     @property
-    def metrics(self) -> Any:
-        """Always None, because `scores` returns the metrics of the folds."""
-        return None
-
-    @property
     def history(self) -> History:
         """The mean losses after each round; folds that ended earlier count with their last loss."""
         histories = [part.history for part in self.parts]
@@ -210,10 +208,12 @@ class FoldedRounds(NamedTuple):
         """The mean of the best held-out losses of the folds."""
         return float(np.mean([part.history.best_loss for part in self.parts]))
 
-    def scores(self) -> dict[str, list[float]]:
-        """Return the mean of each metric after each round, as in `history`."""
-        found = [part.metrics.scores for part in self.parts if part.metrics is not None]
-        return {name: _mean([scores[name] for scores in found]) for name in (found[0] if found else ())}
+    def evaluations(self) -> Evaluations:
+        """Return the mean of each curve, as in `history`."""
+        found = [part.evaluations() for part in self.parts]
+        first = found[0]
+        sets = {name: {each: _mean([one[name][each] for one in found]) for each in own} for name, own in first.items()}
+        return Evaluations(sets, first.larger_is_better)
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
         """Return the mean of the models of all folds, with the first rounds of all folds first, then the second."""
@@ -257,7 +257,7 @@ class FoldedFit:
         self._watch: RoundWatch | None = None  # the watch of the latest fold
 
     def run(self) -> None:
-        """Fit all folds, and again with less pruning if `choose_pruning` applies and there is enough time."""
+        """Fit all folds, and again with less pruning if `select_pruning` applies and there is enough time."""
         start, other = time.monotonic(), less_pruned(self._model)
         self._run_folds(self.done)
         now = time.monotonic()
@@ -283,9 +283,7 @@ class FoldedFit:
 
     def finish(self, model: Any) -> None:
         """Set the fitted attributes of a model to the mean of the folds so far."""
-        found = self.rounds
-        model._finish(found)
-        model.validation_scores_ = {name: np.array(values) for name, values in found.scores().items()}
+        model._finish(self.rounds)
 
     def _run_folds(self, done: list[Rounds]) -> None:
         for number, parts in enumerate(self._rows):

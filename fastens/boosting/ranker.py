@@ -204,7 +204,7 @@ class GradientBoostingRanker(BoostedTrees):
     discounted cumulative gain (NDCG) would change if its two documents swapped positions. Documents with tied scores
     share their positions, so the model does not depend on the order of the rows.
 
-    `EarlyStopping.eval_metric` accepts "loss", "ndcg" and "map" (mean average precision), the latter two also with a
+    `eval_metric` accepts "loss", "ndcg" and "map" (mean average precision), the latter two also with a
     cutoff ("ndcg@5"), and functions of (y, scores), where the columns of y are the relevance and the index of the
     query.
 
@@ -213,15 +213,13 @@ class GradientBoostingRanker(BoostedTrees):
     loss : "lambdarank" or LambdaRankLoss, default="lambdarank"
         Loss to minimise. `LambdaRankLoss` has options for the pairs and their weights.
     ndcg_at : int or None, default=10
-        Number of top positions that count in `score`, in `train_score_` and for early stopping. If None, all positions
+        Number of top positions that count in `score`, in `evals_result_` and for early stopping. If None, all positions
         count.
     {parameters}
 
     Attributes
     ----------
     {attributes}
-    train_score_, validation_score_ : arrays
-        After each round, 1 - NDCG on the training rows, and the validation metric if there are validation rows.
 
     References
     ----------

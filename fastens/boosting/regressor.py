@@ -12,7 +12,7 @@ from fastens.base import BaseRegressor
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
-from fastens.boosting.rules import CUSTOM, plain, with_quality
+from fastens.boosting.rules import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.loss_names import (
     REGRESSION,
@@ -90,7 +90,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     oob_prediction_: Array = field(init=False)
 
     _takes_parts = _takes_several_targets = True
-    plain = classmethod(plain)
+    textbook = classmethod(textbook)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = IntervalCalibration
 
@@ -173,7 +173,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
 
     # Calibrate --------------------------------------------------
 
-    def calibrate(
+    def conformalize(
         self,
         X: ArrayLike,
         y: ArrayLike,
@@ -206,11 +206,11 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9, *, init_score: ArrayLike | None = None) -> Array:
         """Return, for each row, an interval that contains its target with a given probability.
 
-        The intervals are split-conformal and use the errors on the rows passed to `calibrate`. With several quantiles,
-        they span the quantiles nearest to (1 - coverage) / 2 and (1 + coverage) / 2, both moved outwards (or inwards)
-        by the same amount, so that their width adapts to each row (conformalized quantile regression). Otherwise they
-        are the prediction plus and minus a quantile of the absolute errors. With loss="poisson", "gamma" or "tweedie"
-        the errors are scaled by the standard deviation that the loss implies.
+        The intervals are split-conformal and use the errors on the rows passed to `conformalize`. With several
+        quantiles, they span the quantiles nearest to (1 - coverage) / 2 and (1 + coverage) / 2, both moved outwards (or
+        inwards) by the same amount, so that their width adapts to each row (conformalized quantile regression).
+        Otherwise they are the prediction plus and minus a quantile of the absolute errors. With loss="poisson", "gamma"
+        or "tweedie" the errors are scaled by the standard deviation that the loss implies.
 
         If calibration rows and new rows are exchangeable, such as draws from one population, the marginal coverage is
         at least `coverage` for any model and any distribution. It is not guaranteed conditional on a row. With several
@@ -234,7 +234,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         Raises
         ------
         NotFittedError
-            If `calibrate` has not been called.
+            If `conformalize` has not been called.
 
         References
         ----------
@@ -247,7 +247,8 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         >>> from fastens import GradientBoostingRegressor
         >>> X, y = load_diabetes(return_X_y=True)
         >>> model = GradientBoostingRegressor("quantile", quantile=[0.1, 0.5, 0.9], n_estimators=50)
-        >>> low, high = model.fit(X[:200], y[:200]).calibrate(X[200:320], y[200:320]).predict_interval(X[320:], 0.8).T
+        >>> model = model.fit(X[:200], y[:200]).conformalize(X[200:320], y[200:320])
+        >>> low, high = model.predict_interval(X[320:], 0.8).T
         >>> bool(0.7 < ((low <= y[320:]) & (y[320:] <= high)).mean() < 0.9)
         True
         """

@@ -33,7 +33,7 @@ from fastens.engine.rows.sampling import random_stream
 from fastens.engine.threads import ThreadPool
 from fastens.engine.trees.leaf_values import add_tree_to_raw, leaves_of_rows
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.monitoring.metrics import History, Rows
+from fastens.monitoring.metrics import Evaluations, History, Rows
 from fastens.params.options import Dart
 
 if TYPE_CHECKING:
@@ -511,6 +511,9 @@ class Rounds:
         self._reported = self.train.take(self._every)
         self.validation: Rows | None = None
         self.metrics: Metrics | None = None
+        # Further rows whose metrics are recorded, by name, and the tables that trees are added to.
+        self.others: dict[str, Metrics] = {}
+        self._other_rows: list[tuple[Table, Array]] = []
         self.trees: list[Tree] = []
         self.history = History()
         self._sampler = None
@@ -562,10 +565,16 @@ class Rounds:
         self.validation = Rows(data.y, data.sample_weight, self._start(data))
         self._watched = self.leaves.table_of(self._codes(data.X), data.X)
 
-    def measure_by(self, metrics: Metrics) -> None:
-        """Use metrics of the validation rows instead of their loss for early stopping."""
+    def measure_by(self, metrics: Metrics, *, decides: bool) -> None:
+        """Measure metrics of the validation rows instead of their loss; early stopping uses them if they decide."""
         self.metrics = metrics
-        self.history.rises = metrics.rises[metrics.names[0]]
+        self.history.rises, self.history.decides = metrics.rises[metrics.names[0]], decides
+
+    def record(self, name: str, data: TrainingData, metrics: Callable[[Rows], Metrics]) -> None:
+        """Record metrics of further rows after each round."""
+        rows = Rows(data.y, data.sample_weight, self._start(data))
+        self._other_rows.append((self.leaves.table_of(self._codes(data.X), data.X), rows.raw))
+        self.others[name] = metrics(rows)
 
     def _measure(self) -> None:
         self.history.train.append(self._train_loss())
@@ -573,8 +582,10 @@ class Rounds:
             n_threads, metrics = self.rules.n_threads, self.metrics
             score = self.validation.loss(self.loss, n_threads) if metrics is None else metrics.measure()
             self.history.validation.append(score)
-            if (self.dropout or self.out_of_bag) and self.history.best_round == self.n_rounds:
+            if (self.dropout or self.out_of_bag) and self.best_round == self.n_rounds and self.history.decides:
                 self._keep_best()
+        for metrics in self.others.values():
+            metrics.measure()
 
     def _keep_best(self) -> None:
         """Snapshot the state of the model at the best round that later rounds would change."""
@@ -637,6 +648,8 @@ class Rounds:
             else:
                 # Trees are grown sequentially because renewed leaves depend on the trees before them.
                 trees = list(map(partial(self.leaves.grow, this), range(self.leaves.n_trees)))
+        for number, tree in enumerate(trees):
+            self._add_to_others(tree, number)
         self.trees.extend(trees)
         self._rescale(dropped.rounds, -dropped.factor_of_old)
 
@@ -659,6 +672,11 @@ class Rounds:
         self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
         if self.validation is not None:
             self.leaves.add(tree, self._watched, self.validation.raw[outputs])
+        self._add_to_others(tree, number)
+
+    def _add_to_others(self, tree: Tree, number: int) -> None:
+        for table, raw in self._other_rows:
+            self.leaves.add(tree, table, raw[self.leaves.outputs[number]])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
         """Start after the rounds of an earlier fit, as if they had been run here."""
@@ -682,7 +700,11 @@ class Rounds:
     @property
     def best_round(self) -> int:
         """The number of rounds with the best validation score, or of all rounds without validation."""
-        return self.history.best_round if self.history.validation else self.n_rounds
+        return self.history.best_round if self.history.has_best else self.n_rounds
+
+    def evaluations(self) -> Evaluations:
+        """Return the curves of all rows and metrics."""
+        return self.history.evaluations(self.metrics, self.others)
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
         """Return the trees of the first rounds as a model."""
@@ -693,7 +715,7 @@ class Rounds:
 
     def best_trees(self) -> TreeEnsemble | None:
         """Return the model at the best round if DART has rescaled its trees since; None without validation."""
-        return self.ensemble(self.best_round) if self.dropout is not None and self.history.validation else None
+        return self.ensemble(self.best_round) if self.dropout is not None and self.history.has_best else None
 
     def rows_after(self, n_rounds: int) -> Rows:
         """Return the training rows with the raw predictions of the first rounds."""

@@ -29,7 +29,7 @@ from fastens.tree_model.tree_model import column_chances, monotone_columns, path
 SPLIT_PENALTY = 3.0
 MIN_ROWS, DEFAULT_MIN_SAMPLES_NO_NOISE = 5, 20
 ROWS_IN_TAIL = 2.0  # rows expected beyond a quantile in a leaf; 20 rows in total for levels 0.1 and 0.9
-# The second pruning level of `choose_pruning`, which suits noise-free targets.
+# The second pruning level of `select_pruning`, which suits noise-free targets.
 LESS_PRUNED: dict[str, Any] = {"min_samples_leaf": 2, "split_penalty": 1.0}
 L2_OTHERWISE = 1.0  # the default for losses whose L2 does not depend on the noise
 # Classification only: fewer thresholds make regression worse, see docs/defaults.md.
@@ -105,9 +105,9 @@ def _prunes_by_noise(model: Any) -> bool:
 
 
 def less_pruned(model: Any) -> Any:
-    """Return a copy of the model with less pruning; None if `choose_pruning` is off or does not apply."""
+    """Return a copy of the model with less pruning; None if `select_pruning` is off or does not apply."""
     is_given = any(getattr(model, name) is not None for name in LESS_PRUNED)
-    if is_given or not model._stopping.choose_pruning or not _prunes_by_noise(model):
+    if is_given or not model._stopping.select_pruning or not _prunes_by_noise(model):
         return None
     other = copy(model)
     vars(other).update(LESS_PRUNED)
@@ -166,7 +166,7 @@ def validate_combinations(model: Any) -> None:
     """Raise ValueError for parameters that exclude each other."""
     _check_called_after(model.callbacks or ())
     if model._options("growth").split_criterion == "squared_error" and (
-        model.linear_leaves or not hasattr(model, "plain")
+        model.linear_leaves or not hasattr(model, "textbook")
     ):
         found = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
         raise ValueError(f"growth.split_criterion must be 'newton' with {found}; got 'squared_error'.")
@@ -187,8 +187,8 @@ def check_folds(model: Any) -> None:
     """Raise ValueError for parameters that are incompatible with `early_stopping.folds`."""
     stopping = model._stopping
     if stopping.folds is None:
-        if stopping.choose_pruning:
-            raise ValueError("early_stopping.choose_pruning must be False without early_stopping.folds; got True.")
+        if stopping.select_pruning:
+            raise ValueError("early_stopping.select_pruning must be False without early_stopping.folds; got True.")
         return
     for name, none, given in (
         ("early_stopping.validation", None, stopping.validation),
@@ -269,7 +269,7 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
 
 
 # Textbook gradient boosting: every split that lowers the squared error, without regularization or smoothing.
-PLAIN: dict[str, Any] = {
+TEXTBOOK: dict[str, Any] = {
     "max_bins": 65_535,
     "max_leaf_nodes": None,
     "max_depth": 3,
@@ -299,7 +299,7 @@ _QUALITY = one_of(*QUALITIES)
 _SECONDS = real(0, open_low=True) | NONE
 
 
-def plain(cls: Any, **parameters: Any) -> Any:
+def textbook(cls: Any, **parameters: Any) -> Any:
     """Return an estimator for textbook gradient boosting (Friedman 2001).
 
     The model starts at the mean of y, or at the log odds. Leaf values are the means of the residuals, or
@@ -314,9 +314,9 @@ def plain(cls: Any, **parameters: Any) -> Any:
     Parameters
     ----------
     **parameters
-        Parameters of the class, such as ``max_depth=3``. They override the plain settings (`PLAIN`). A record (`growth`
-        or `categories`) replaces the whole plain record; use ``set_params(growth__max_delta_step=1.0)`` to change a
-        single option.
+        Parameters of the class, such as ``max_depth=3``. They override the textbook settings (`TEXTBOOK`). A record
+        (`growth` or `categories`) replaces the whole textbook record; use ``set_params(growth__max_delta_step=1.0)`` to
+        change a single option.
 
     Returns
     -------
@@ -326,14 +326,14 @@ def plain(cls: Any, **parameters: Any) -> Any:
     --------
     >>> from fastens import GradientBoostingClassifier, GradientBoostingRegressor
     >>> X = [[1.0], [2.0], [3.0], [4.0]]
-    >>> model = GradientBoostingRegressor.plain(n_estimators=2, learning_rate=0.5, max_depth=1)
+    >>> model = GradientBoostingRegressor.textbook(n_estimators=2, learning_rate=0.5, max_depth=1)
     >>> model.fit(X, [1.0, 1.0, 3.0, 3.0]).predict([[1.0], [4.0]])
     array([1.25, 2.75])
-    >>> model = GradientBoostingClassifier.plain(n_estimators=1, learning_rate=0.5, max_depth=1)
+    >>> model = GradientBoostingClassifier.textbook(n_estimators=1, learning_rate=0.5, max_depth=1)
     >>> model.fit(X, [0, 0, 1, 1]).decision_function([[1.0], [4.0]])
     array([-1.,  1.])
     """
-    return cls(**(PLAIN | parameters))
+    return cls(**(TEXTBOOK | parameters))
 
 
 def with_quality(cls: Any, quality: str, time_limit: float | None = None, **parameters: Any) -> Any:
@@ -381,7 +381,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     if time_limit is not None and "early_stopping" in parameters:
         raise ValueError("time_limit must be None with early_stopping, which has one of its own.")
     if quality == "best":
-        stopping = EarlyStopping(folds=N_FOLDS, choose_pruning=True, time_limit=time_limit)
+        stopping = EarlyStopping(folds=N_FOLDS, select_pruning=True, time_limit=time_limit)
         parameters = {"early_stopping": stopping} | parameters
     elif time_limit is not None:
         raise ValueError(f"time_limit must be None with quality={quality!r}, which is not bounded by time.")
@@ -413,18 +413,18 @@ class_weight : dict, "balanced" or None
 n_estimators : int
     Maximum number of boosting rounds. Early stopping may keep fewer.
 learning_rate : float
-    Factor that shrinks every leaf value. Smaller values need more rounds.
+    Factor that shrinks every leaf value, also called shrinkage, eta, nu or lambda. Smaller values need more rounds.
 max_leaf_nodes : int or None
     Maximum number of leaves of a tree, which grows best-first. If None, trees grow level by level, and the number of
     leaves is not limited.
 max_depth : int or None
     Maximum number of splits between the root and a leaf. If None, the depth is not limited.
 min_samples_leaf : int or None
-    Minimum number of rows in a leaf. Integer weights count as copies; a row with a fractional weight counts as one row.
-    If None, 5, or 20 with linear leaves and with losses that do not estimate the dispersion (see `split_penalty`). For
-    quantiles below 0.1 or above 0.9, this default grows until two rows of a leaf are expected beyond the quantile (200
-    rows for 0.99), up to a fifth of the rows that the tree is grown on. Each of several quantiles has a minimum of its
-    own, unless several targets share their trees.
+    Minimum number of rows in a leaf; trees do not split if no two leaves can have as many. Integer weights count as
+    copies; a row with a fractional weight counts as one row. If None, 5, or 20 with linear leaves and with losses that
+    do not estimate the dispersion (see `split_penalty`). For quantiles below 0.1 or above 0.9, this default grows until
+    two rows of a leaf are expected beyond the quantile (200 rows for 0.99), up to a fifth of the rows that the tree is
+    grown on. Each of several quantiles has a minimum of its own, unless several targets share their trees.
 l2_regularization : float or None
     L2 regularization of leaf values, added to the sum of hessians of a leaf. If the mean sample weight is below 1, it
     is multiplied by that mean. If None, 1 for most losses; 3 times the square root of the noise before the tree for log
@@ -439,10 +439,11 @@ split_penalty : float or None
     dispersion (Burnham & Anderson 2002, section 2.5). If None, 3, or 0 for losses that do not estimate the
     dispersion: absolute error, quantile, Huber and ranking losses.
 max_features : int, float, "sqrt", "log2" or None
-    Number of features drawn for each split, or their fraction, which is rounded up. If None, all features are used.
+    Number of features drawn for each split, or their fraction, which is rounded up. If None, or a number above the
+    number of features, all features are used.
 max_features_per_tree : int, float, "sqrt", "log2" or None
     Number of features drawn for each tree, or their fraction, which is rounded up. `max_features` draws from these
-    features. If None, all features are used.
+    features. If None, or a number above the number of features, all features are used.
 subsample : float
     Expected fraction of the rows drawn for each round. Values below 1 give stochastic gradient boosting.
 sampling : "uniform", "goss", "mvs", Goss or Mvs
@@ -466,7 +467,15 @@ categories : Categories or None
     Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`.
 early_stopping : bool, "auto" or EarlyStopping
     If True, stop when the validation loss no longer decreases and keep the rounds up to its minimum. "auto" stops early
-    only if `fit` gets X_val. `EarlyStopping` chooses the metric and the validation rows.
+    only if `fit` gets X_val. If False, all rounds are kept, and X_val is only recorded. `EarlyStopping` chooses the
+    validation rows.
+eval_metric : str, callable or list of such
+    Metrics of the validation set and of `eval_set`, recorded in `evals_result_`. Each is "loss", the name of a
+    scikit-learn scorer, a scorer, or a function of (y, predictions) that returns either a number, where smaller is
+    better, or a tuple (name, number, True if larger is better). The first metric decides when to stop. y holds the
+    labels as they were passed to `fit`. In classification the predictions are probabilities; for two classes, the
+    probability of `classes_[1]`, which is the positive class. scikit-learn's ``..._score`` functions, such as
+    `r2_score`, are maximised.
 validation_fraction : float
     Fraction of the rows held out for validation if early_stopping=True and `fit` does not get X_val.
 n_iter_no_change : int
@@ -490,15 +499,13 @@ verbose : int or "bar"
 random_state : int, RandomState or None
     Seed for drawing rows, features, thresholds and the validation rows. The model does not depend on `n_jobs`. If None,
     results differ between fits, except that fits which draw only features and thresholds are reproducible.
-n_estimators_, n_iter_ : int
-    Number of rounds of the model.
-best_iteration_ : int
-    Number of rounds of the model; with early stopping, the round with the best validation score.
-train_score_, validation_score_ : arrays
-    Training loss and validation metric after each round. The training loss is computed on at most 4000 evenly spaced
-    rows, or on all rows if it is not a sum over rows. `validation_score_` is empty without validation rows.
-validation_scores_ : dict of arrays
-    Values of each `eval_metric` after each round, by name.
+n_estimators_ : int
+    Number of rounds of the model; with early stopping, the number of rounds with the best validation metric.
+evals_result_ : dict of dicts of arrays
+    Values after each round, by set of rows and by metric, such as ``evals_result_["validation"]["loss"]``.
+    ``evals_result_.larger_is_better[metric]`` is True for metrics that are maximised. "training" has the loss, which is
+    computed on at most 4000 evenly spaced rows, or on all rows if it is not a sum over rows. "validation" and the sets
+    of `eval_set` have each `eval_metric`.
 oob_improvement_ : array of shape (n_rounds,)
     If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
 oob_prediction_ : array of the shape of predictions

@@ -20,7 +20,7 @@ from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.ranking_loss import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
 from fastens.engine.trees.contributions import raw_of_rows
-from fastens.monitoring.metrics import LOSS, OwnMetric, metrics_rule
+from fastens.monitoring.metrics import LOSS, Metrics, OwnMetric, Rows, metrics_rule
 from fastens.params.estimator import with_parameters
 from fastens.params.foreign_names import CONCORDANCES
 from fastens.params.options import AFTLoss, record
@@ -263,15 +263,15 @@ class GradientBoostingSurvival(BoostedTrees):
         known = events(gathered(data.comm, [data.y])[0])
         return fold_rows(self, data, n_folds, seed, None if known.all() else known)
 
-    def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
-        metric = self._stopping.eval_metric
+    def _metrics(self, rounds: Rounds, rows: Rows) -> Metrics:
+        metric = self.eval_metric
         is_needed = self.loss == "cox" and LOSS in (metric if isinstance(metric, list | tuple) else [metric])
-        if is_needed and not is_any(validation.comm, bool(events(validation.y).any())):
+        if is_needed and not is_any(self._comm, bool(events(rows.y).any())):
             raise ValueError(
                 "Rows to validate on, given or held out, must hold at least one event for loss='cox'; all "
-                f"{len(validation.y)} are censored."
+                f"{len(rows.y)} are censored."
             )
-        super()._measure_validation(rounds, validation)
+        return super()._metrics(rounds, rows)
 
     def _get_loss(self) -> Loss:
         options = self._options("loss")

@@ -35,7 +35,7 @@ from fastens.cli.table.tables import add_overwrite, check_different, check_outpu
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.table.source import Source
+from fastens.table.source import TableSource
 from fastens.table.sources import Batches
 
 DEFAULT_OUTPUT = "model.fastens"
@@ -148,7 +148,7 @@ def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
     if options.max_memory is None:
         return X
     try:
-        source = Source(X, max_memory=options.max_memory, spill_dir=options.spill_dir)
+        source = TableSource(X, max_memory=options.max_memory, spill_dir=options.spill_dir)
         return source.opened() if isinstance(X, Batches) else source
     except ValueError as error:
         raise CommandError(first_line(error)) from error

@@ -22,7 +22,7 @@ from fastens.cli.table.tables import add_overwrite, check_different, check_outpu
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
 from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
 
-FAMILIES = ", ".join(fastens.RandomSearch().families)
+FAMILIES = ", ".join(fastens.TuningConfig().families)
 N_SHOWN = 12
 DESCRIPTION = """Try models at random until the time is over: boosting, forests and extra trees from published spaces,
 all cross-validated on the same folds, boosting with early stopping. The best is fitted on all rows, scored on rows held
@@ -37,14 +37,16 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add_test_fraction(parser)
     add = parser.add_argument
     add("--time-limit", type=float, default=600.0, metavar="SECONDS", help="time for everything (default: 600)")
-    add("--trials", type=int, metavar="N", help="most models, those of the state file included (default: no limit)")
+    add(
+        "--trials", type=int, metavar="N", help="most models, those of the checkpoint file included (default: no limit)"
+    )
     add("--models", default=FAMILIES.replace(" ", ""), metavar="NAMES", help=f"some of {FAMILIES} (default: all)")
-    add("--metric", default="loss", metavar="NAME", help="loss (default) or a scorer of scikit-learn, as roc_auc")
+    add("--eval-metric", default="loss", metavar="NAME", help="loss (default) or a scorer of scikit-learn, as roc_auc")
     add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")
     add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
     add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="where to save the model (default: %(default)s)")
     text = "file of the models tried, to go on from (default: beside the model, NAME-search.jsonl)"
-    add("--state", metavar="FILE", help=text)
+    add("--checkpoint", metavar="FILE", help=text)
     text = "CSV or Parquet file of all models (default: beside the model, NAME-leaderboard.csv)"
     add("--leaderboard", metavar="FILE", help=text)
     add_overwrite(parser)
@@ -55,56 +57,59 @@ def run(options: argparse.Namespace) -> None:
     """Read the table, run the search, and score and save the best model."""
     start = time.monotonic()
     name = os.path.splitext(options.output)[0]
-    leaderboard, state = options.leaderboard or f"{name}-leaderboard.csv", options.state or f"{name}-search.jsonl"
-    _check(options, leaderboard, state)
+    leaderboard, checkpoint = (
+        options.leaderboard or f"{name}-leaderboard.csv",
+        options.checkpoint or f"{name}-search.jsonl",
+    )
+    _check(options, leaderboard, checkpoint)
     report = Report()
     task = read_task(options)
     show_task(report, task, has_folds=True)
-    with _progress(report) as on_trial:
-        search = _search(options, state, task, on_trial)
+    with _progress(report) as callback:
+        search = _search(options, checkpoint, task, callback)
         found = _tuned(task, search, options.time_limit - (time.monotonic() - start))
-    trained = evaluated(found.best_estimator, task, found.seconds)
+    trained = evaluated(found.best_estimator_, task, found.seconds)
     save_trained(trained, options.output, task)
     written = [options.output]
     if found.leaderboard:
-        write_table(_leaderboard(found, options.metric), leaderboard)
+        write_table(_leaderboard(found, options.eval_metric), leaderboard)
         written.append(leaderboard)
-    _print_leaderboard(report, found, options.metric)
+    _print_leaderboard(report, found, options.eval_metric)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
         report.notes(trained.notes)
     report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
-    report.facts([("", ""), *_outcome(found, options, state), ("saved", ", ".join(written))])
+    report.facts([("", ""), *_outcome(found, options, checkpoint), ("saved", ", ".join(written))])
 
 
-def _check(options: argparse.Namespace, leaderboard: str, state: str) -> None:
+def _check(options: argparse.Namespace, leaderboard: str, checkpoint: str) -> None:
     """Raise CommandError if the options are invalid or an output cannot be written."""
     if not 0 < options.time_limit < float("inf"):
         raise CommandError(f"--time-limit must be above 0 and finite, got {options.time_limit:g}")
     output_format(leaderboard)
-    check_different({"--output": options.output, "--leaderboard": leaderboard, "--state": state})
+    check_different({"--output": options.output, "--leaderboard": leaderboard, "--checkpoint": checkpoint})
     inputs = [options.table]
     check_output(options.output, "a model", inputs, options.overwrite)
-    for path in (leaderboard, state):
+    for path in (leaderboard, checkpoint):
         check_output(path, None, inputs, options.overwrite)
 
 
 def _search(
-    options: argparse.Namespace, state: str, task: Task, on_trial: Callable[[list[Any]], None]
-) -> fastens.RandomSearch:
+    options: argparse.Namespace, checkpoint: str, task: Task, callback: Callable[[list[Any]], None]
+) -> fastens.TuningConfig:
     order = None if task.order is None else task.order.take(~task.held_out)
     try:
-        return fastens.RandomSearch(
+        return fastens.TuningConfig(
             families=tuple(options.models.split(",")),
-            metric=options.metric,
+            eval_metric=options.eval_metric,
             n_folds=options.folds,
             folds=None if order is None else order.folds(options.folds, options.random_state),
             n_trials=options.trials,
-            state=state,
+            checkpoint=checkpoint,
             random_state=options.random_state,
             n_jobs=options.n_jobs,
             weight_type=options.weight_type,
-            on_trial=on_trial,
+            callback=callback,
         )
     except ValueError as error:
         raise CommandError(_with_options(first_line(error))) from error
@@ -112,22 +117,34 @@ def _search(
 
 def _with_options(message: str) -> str:
     """Replace names of parameters in a message by the options of the command line."""
-    others = {"families": "models", "n_folds": "folds", "n_trials": "trials", "n_jobs": "n-jobs"}
-    for name in (*others, "metric", "state"):
+    others = {
+        "families": "models",
+        "n_folds": "folds",
+        "n_trials": "trials",
+        "n_jobs": "n-jobs",
+        "eval_metric": "eval-metric",
+    }
+    for name in (*others, "eval_metric", "checkpoint"):
         message = message.replace(f"{name} must", f"--{others.get(name, name)} must")
     return message
 
 
-def _tuned(task: Task, search: fastens.RandomSearch, seconds: float) -> fastens.Tuned:
+def _tuned(task: Task, search: fastens.TuningConfig, seconds: float) -> fastens.TuningResult:
     rows = task.rows.take(~task.held_out)
     try:
         return fastens.tune(
-            rows.X, rows.y, task.card.task, sample_weight=rows.weight, time_limit=max(seconds, 0.01), search=search
+            rows.X,
+            rows.y,
+            task.card.task,
+            sample_weight=rows.weight,
+            time_limit=max(seconds, 0.01),
+            search=search,
+            verbose=0,
         )
     except (ValueError, ImportError) as error:
         raise CommandError(_with_options(first_line(error))) from error
     except OSError as error:
-        raise CommandError(f"cannot write {search.state}: {error.strerror or error}") from error
+        raise CommandError(f"cannot write {search.checkpoint}: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -135,15 +152,15 @@ def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
     """Show the elapsed time, the number of models and the best loss if there is a terminal."""
     with waiting(report.err, "searching") as progress:
 
-        def on_trial(trials: list[Any]) -> None:
+        def callback(trials: list[Any]) -> None:
             done = [trial.loss for trial in trials if trial.is_complete]
             best = f", best loss {min(done):.5g}" if done else ""
             progress.update(progress.task_ids[0], description=f"searching: {len(trials)} models{best}")
 
-        yield on_trial
+        yield callback
 
 
-def _print_leaderboard(report: Report, found: fastens.Tuned, metric: str) -> None:
+def _print_leaderboard(report: Report, found: fastens.TuningResult, metric: str) -> None:
     """Print the best models with their parameters."""
     if not found.leaderboard:
         report.notes(["No model was done in time. This is boosting with its defaults, of as many rounds as could be."])
@@ -176,7 +193,7 @@ def _shown(trial: fastens.Trial, metric: str) -> float:
     return trial.loss if metric == "loss" else -trial.loss
 
 
-def _leaderboard(found: fastens.Tuned, metric: str) -> pa.Table:
+def _leaderboard(found: fastens.TuningResult, metric: str) -> pa.Table:
     """Return a table with one row per model: its scores and one column per parameter."""
     trials = found.leaderboard
     names = list(dict.fromkeys(name for trial in trials for name in trial.params))
@@ -192,7 +209,7 @@ def _leaderboard(found: fastens.Tuned, metric: str) -> pa.Table:
     )
 
 
-def _outcome(found: fastens.Tuned, options: argparse.Namespace, state: str) -> list[tuple[str, str]]:
+def _outcome(found: fastens.TuningResult, options: argparse.Namespace, checkpoint: str) -> list[tuple[str, str]]:
     """Return the number of models tried, why the search ended and how to continue it."""
     n_done = len(found.leaderboard)
     ends = {"time": "the time was over", "trials": "as many as asked for", "interrupt": "interrupted"}
@@ -200,4 +217,4 @@ def _outcome(found: fastens.Tuned, options: argparse.Namespace, state: str) -> l
     given_up = len(found.trials) - n_done
     if given_up:
         tried += f"; {given_up:,} of them given up as worse than most"
-    return [("searched", tried), ("go on", f"the same command again: {state} keeps the models tried")]
+    return [("searched", tried), ("go on", f"the same command again: {checkpoint} keeps the models tried")]

@@ -645,7 +645,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         found = self._mean(X, "decision_function", options)
         return found[:, 0] if found.shape[1] == 1 else found
 
-    def predict_spread(self, X: ArrayLike) -> Array:
+    def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
         return self._spread(X)
 
@@ -684,7 +684,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     >>> from fastens import BaggingRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = BaggingRegressor(Ridge(alpha=0.1), max_features=0.5, random_state=0).fit(X, y)
-    >>> model.predict_spread(X).shape
+    >>> model.predict_std(X).shape
     (442,)
     """
 
@@ -758,6 +758,6 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
             return self._forest.predict(self._check_table(X))
         return self._of_targets(self._mean(X, options=options))
 
-    def predict_spread(self, X: ArrayLike) -> Array:
+    def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, with the shape of `predict`."""
         return self._of_targets(self._spread(X))

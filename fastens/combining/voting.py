@@ -444,7 +444,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
             )
         return super()._explained_parts(rows)
 
-    def predict_spread(self, X: ArrayLike) -> Array:
+    def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
         return self._spread(self._responses(X))
 
@@ -525,7 +525,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         responses = self._responses(X)[:, :, 0]
         return added(self._member_weights()[:, None] * responses)
 
-    def predict_spread(self, X: ArrayLike) -> Array:
+    def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, shape (n_samples,)."""
         return self._spread(self._responses(X))[:, 0]
 

@@ -60,7 +60,7 @@ class RowSource:
         """Raise ValueError: other libraries would read the whole table into memory."""
         raise ValueError(
             "X must be a table in memory for models of other libraries; got one that is read in parts. Give the table "
-            "itself, not a Source of it."
+            "itself, not a TableSource of it."
         )
 
     def _like(self, source: Any) -> None:

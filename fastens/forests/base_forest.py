@@ -322,7 +322,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     # Uncertainty --------------------------------------------------
 
-    def predict_spread(self, X: ArrayLike) -> Any:
+    def predict_std(self, X: ArrayLike) -> Any:
         """Return the standard deviation of the predictions over the trees.
 
         Parameters

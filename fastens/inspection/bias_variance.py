@@ -56,6 +56,10 @@ class BiasVariance:
     row_bias: Array
     row_variance: Array
 
+    def __repr__(self) -> str:
+        parts = (f"{name}={getattr(self, name):.4g}" for name in ("loss", "bias", "variance", "noise"))
+        return f"{type(self).__name__}({', '.join(parts)})"
+
 
 @in_memory_only
 def bias_variance_decomposition(

@@ -126,7 +126,7 @@ N_DOTS = 1000
 N_HEIGHTS = 50
 SMALL = 8  # points
 UP, DOWN = "#c23b55", "#3b6fb6"
-KIND = one_of("dots", "bars") | NONE
+KIND = one_of("beeswarm", "bar") | NONE
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,8 @@ def plot_explanation(
         Which of several outputs to plot: a class label, for example one that `predict` returned, or an index. Labels
         take precedence over indices. If None, a plot of one row shows the largest output, and a plot of all rows shows
         bars of every output.
-    kind : {"dots", "bars"}, optional
-        Kind of plot for all rows. If None, "dots" is used, or "bars" with several outputs.
+    kind : {"beeswarm", "bar"}, optional
+        Kind of plot for all rows. If None, "beeswarm" is used, or "bar" with several outputs.
     n_top : int, default=12
         Maximum number of columns.
     ax : matplotlib Axes, optional
@@ -261,14 +261,14 @@ def plot_explanation(
     if sum(given is not None for given in (row, feature, kind)) > 1:
         raise ValueError("row, feature and kind must not be given together: each is a picture of its own.")
     several = len(explained.outputs) > 1
-    if several and output is None and (feature is not None or kind == "dots"):
+    if several and output is None and (feature is not None or kind == "beeswarm"):
         raise ValueError(f"output must be one of {explained.outputs}, or its position, for this picture; got None.")
     place = explained.output(output, row)
     if row is not None:
         return _waterfall(explained, row, place, n_top, ax)
     if feature is not None:
         return _scatter(explained, feature, place, ax)
-    if kind == "bars" or (several and output is None):
+    if kind == "bar" or (several and output is None):
         return _sizes(explained, slice(None) if output is None else slice(place, place + 1), n_top, ax)
     return _dots(explained, place, n_top, ax)
 

@@ -79,14 +79,17 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
     return found.importances_mean, found.importances_std
 
 
+def training_curves(estimator: Any) -> dict[str, NDArray[Any]]:
+    """Return the curves that a model recorded, by name: of each set of rows, the first metric."""
+    sets = getattr(estimator, "evals_result_", {})
+    curves = {f"{name} rows": next(iter(own.values())) for name, own in sets.items() if own}
+    curves["out of bag"] = getattr(estimator, "oob_error_curve_", ())
+    return {name: np.asarray(values) for name, values in curves.items() if np.size(values)}
+
+
 def plot_training(estimator: Any, ax: Any = None) -> Any:
     """Plot the loss after each round, or the out-of-bag error after each tree; see `TreeModel.plot_training`."""
-    curves = {
-        "training rows": getattr(estimator, "train_score_", ()),
-        "validation rows": getattr(estimator, "validation_score_", ()),
-        "out of bag": getattr(estimator, "oob_error_curve_", ()),
-    }
-    curves = {name: np.asarray(values) for name, values in curves.items() if np.size(values)}
+    curves = training_curves(estimator)
     if not curves:
         raise ValueError(
             "there is a training curve for boosting, and for forests fitted with oob_score=True; "

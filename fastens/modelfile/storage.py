@@ -286,7 +286,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
     # Returns the header and the position of its end.
     if len(content) < len(MAGIC) or content[: len(MAGIC)] != MAGIC:
-        raise ModelFileError("it is not a fastens model")
+        raise ModelFileError("it is not a fastens model; fastens.from_model reads models of other libraries")
     if len(content) < HEADER_START:
         raise ModelFileError("it is truncated")
     _, version, length = PREFIX.unpack_from(content)

@@ -36,7 +36,7 @@ class StopTraining(Exception):  # noqa: N818 - like StopIteration, it is not an 
     ...     if env.iteration == 4:
     ...         raise StopTraining
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> GradientBoostingRegressor(callbacks=[at_most_five]).fit(X, y).n_iter_
+    >>> GradientBoostingRegressor(callbacks=[at_most_five]).fit(X, y).n_estimators_
     5
     """
 
@@ -129,7 +129,7 @@ class Checkpoint:
     ...     path = Path(folder) / "model.fastens"
     ...     first = GradientBoostingRegressor(n_estimators=20, callbacks=[Checkpoint(path)]).fit(X, y)
     ...     more = GradientBoostingRegressor(n_estimators=30).fit(X, y, resume=path)
-    >>> more.n_iter_
+    >>> more.n_estimators_
     30
     """
 
@@ -138,6 +138,9 @@ class Checkpoint:
         if not Path(path).absolute().parent.is_dir():
             raise ValueError(f"path must be in a folder that is there; got {os.fspath(path)!r}.")
         self.path, self.every = path, every
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({os.fspath(self.path)!r}, every={self.every})"
 
     def __call__(self, env: CallbackEnv) -> None:
         """Save the model every `every` rounds."""
@@ -159,7 +162,7 @@ class OptunaPruning:
     ----------
     trial : optuna.Trial
         The trial, or any object with the methods `report` and `should_prune`.
-    metric : str, optional
+    eval_metric : str, optional
         Metric to report. If None, the first metric measured on the validation set is reported.
 
     Raises
@@ -175,26 +178,29 @@ class OptunaPruning:
     >>> from fastens import GradientBoostingRegressor, OptunaPruning
     >>> def objective(trial):
     ...     model = GradientBoostingRegressor(callbacks=[OptunaPruning(trial)], early_stopping=True)
-    ...     return min(model.fit(X, y).validation_score_)
+    ...     return min(model.fit(X, y).evals_result_["validation"]["loss"])
     """
 
-    def __init__(self, trial: Any, metric: str | None = None) -> None:
-        self.trial, self.metric = trial, metric
+    def __init__(self, trial: Any, eval_metric: str | None = None) -> None:
+        self.trial, self.eval_metric = trial, eval_metric
         self._last, self._is_over = -1, False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OptunaPruning:
         """Return itself, because reports to a copy of the study would be lost."""
         return self
 
+    def __repr__(self) -> str:
+        return f"OptunaPruning({self.trial!r}{'' if self.eval_metric is None else f', {self.eval_metric!r}'})"
+
     def __call__(self, env: CallbackEnv) -> None:
         """Report the metric, and prune the trial if necessary."""
         measured = [each for each in env.evaluation_result_list if each.dataset_name == "validation"]
-        found = [each for each in measured if self.metric in (None, each.metric_name)]
+        found = [each for each in measured if self.eval_metric in (None, each.metric_name)]
         if not measured:
             raise ValueError("OptunaPruning needs rows to validate on: give X_val and y_val, or early_stopping=True.")
         if not found:
             names = [each.metric_name for each in measured]
-            raise ValueError(f"metric must be one measured on rows to validate on, {names}; got {self.metric!r}.")
+            raise ValueError(f"eval_metric must be one of those measured, {names}; got {self.eval_metric!r}.")
         # Copies that are fitted simultaneously are identified by their threads.
         is_first = vars(self).setdefault("_thread", threading.get_ident()) == threading.get_ident()
         self._is_over = self._is_over or (is_first and env.iteration <= self._last)
@@ -220,9 +226,9 @@ class OptunaPruning:
         if measured.maximize:
             better, other, example = "larger", "smaller", "'loss'"
         raise ValueError(
-            f"metric must have the direction of the study, which is to {direction}; got {measured.metric_name!r}, "
+            f"eval_metric must have the direction of the study, which is to {direction}; got {measured.metric_name!r}, "
             f"where {better} is better. Create the study with direction={wanted!r} and return this metric from the "
-            f"objective, or choose a metric where {other} is better by EarlyStopping(eval_metric=...), such as "
+            f"objective, or choose a metric where {other} is better by eval_metric=..., such as "
             f"{example}. A function states its direction by returning (name, value, larger_is_better)."
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -42,6 +43,60 @@ class Rows:
         return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
 
 
+class Evaluations(dict[str, dict[str, Array]]):
+    """Curves measured after each round, by set of rows and by metric: the attribute `evals_result_`.
+
+    The sets are "training", "validation" and the names of `eval_set`. `larger_is_better` gives the direction of each
+    metric.
+    """
+
+    def __init__(self, sets: Mapping[str, Mapping[str, Any]] | None = None, rises: Mapping[str, bool] | None = None):
+        curves = {name: {each: np.array(values) for each, values in own.items()} for name, own in (sets or {}).items()}
+        super().__init__(curves)
+        self.larger_is_better = {each: bool((rises or {}).get(each, False)) for own in curves.values() for each in own}
+
+    def __reduce__(self) -> Any:
+        return type(self), (dict(self), self.larger_is_better)
+
+    def __repr__(self) -> str:
+        texts = []
+        for name, own in self.items():
+            metrics = [f"{each} (larger is better)" if self.larger_is_better[each] else each for each in own]
+            n_rounds = max(map(len, own.values()), default=0)
+            texts.append(f"{name!r}: {', '.join(metrics)} of {n_rounds} rounds")
+        return f"{type(self).__name__}({'; '.join(texts)})"
+
+    def of_rounds(self, rounds: NDArray[np.intp]) -> Evaluations:
+        """Return the curves of some rounds, as far as they were measured."""
+        sets = {
+            name: {each: values[rounds[rounds < len(values)]] for each, values in own.items()}
+            for name, own in self.items()
+        }
+        return Evaluations(sets, self.larger_is_better)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the curves as arrays of a model file."""
+        rises = self.larger_is_better
+        return {
+            _EVALS + json.dumps([name, each, rises[each]]): values
+            for name, own in self.items()
+            for each, values in own.items()
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Evaluations:
+        """Return the curves among the arrays of a model file."""
+        keys = [key for key in arrays if key.startswith(_EVALS)]
+        found = [(json.loads(key.removeprefix(_EVALS)), arrays[key]) for key in keys]
+        sets: dict[str, dict[str, Array]] = {}
+        for (name, metric, _), values in found:
+            sets.setdefault(name, {})[metric] = values
+        return cls(sets, {metric: rises for (_, metric, rises), _ in found})
+
+
+_EVALS = "evals."
+
+
 @dataclass
 class History:
     """Metrics measured after each round."""
@@ -49,6 +104,7 @@ class History:
     train: list[float] = field(default_factory=list)  # training loss
     validation: list[float] = field(default_factory=list)  # the metric that early stopping uses
     rises: bool = False  # True if larger values of the validation metric are better
+    decides: bool = True  # False if the validation metric is only recorded, and never ends the rounds
     # Number of rounds examined, their best loss, and the number of rounds since the best one.
     _progress: tuple[int, float, int] = (0, np.inf, 0)
 
@@ -64,7 +120,7 @@ class History:
             loss = -score if self.rises else score
             best, since = (loss, 0) if loss < best - tol else (best, since + 1)
         self._progress = (len(self.validation), best, since)
-        return since
+        return since if self.decides else 0
 
     def least_improvement(self, tol: float) -> float:
         """Return the minimum improvement of a loss: `tol`, times the first loss if that is below 1."""
@@ -74,6 +130,20 @@ class History:
     def best_round(self) -> int:
         """The number of rounds with the best validation metric, at least 1."""
         return int(np.argmin(self._falling)) + 1
+
+    @property
+    def has_best(self) -> bool:
+        """True if the validation metric decides which rounds are kept."""
+        return bool(self.validation) and self.decides
+
+    def evaluations(self, metrics: Metrics | None, others: Mapping[str, Metrics] = MappingProxyType({})) -> Evaluations:
+        """Return all curves; without metrics, the validation curve is the loss."""
+        sets: dict[str, Any] = {"training": {LOSS: self.train}}
+        if self.validation:
+            sets["validation"] = {LOSS: self.validation} if metrics is None else metrics.scores
+        sets |= {name: each.scores for name, each in others.items()}
+        rises = next((each.rises for each in (metrics, *others.values()) if each is not None), {})
+        return Evaluations(sets, rises)
 
     @property
     def best_loss(self) -> float:
@@ -120,7 +190,7 @@ METRICS = metrics_rule("the name of a scorer", _names_a_scorer, SCORERS)
 
 
 def metric_name(metric: Any) -> str:
-    """Return the name of a metric in `validation_scores_`, unless the metric returns another."""
+    """Return the name of a metric in `evals_result_`, unless the metric returns another."""
     if isinstance(metric, str):
         return metric
     function = getattr(metric, "_score_func", metric)
@@ -160,6 +230,40 @@ class FixedPredictions(BaseEstimator):
 
     def _from_raw(self, name: str) -> Any:
         return self.model._response(name, np.ascontiguousarray(self.raw.T))
+
+
+class IndexedClasses(BaseEstimator):
+    """Binary classifier with the classes 0 and 1, the second class of the model, as scorers by name expect them."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.classes_ = model, np.arange(2)
+
+    def __sklearn_tags__(self) -> Any:
+        return self.model.__sklearn_tags__()
+
+    def predict(self, X: Any) -> Any:
+        """Return 1 for the second class of the model."""
+        return (self.model.predict(X) == self.model.classes_[1]).astype(np.intp)
+
+    @available_if(lambda indexed: hasattr(indexed.model, "predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probabilities of the model."""
+        return self.model.predict_proba(X)
+
+    @available_if(lambda indexed: hasattr(indexed.model, "decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """Return the decision function of the model."""
+        return self.model.decision_function(X)
+
+
+def score_by_name(name: str, model: Any, X: Any, y: NDArray[Any], weight: Mapping[str, Any]) -> float:
+    """Return the value of a scikit-learn scorer, for which the second of two classes is the positive class."""
+    from sklearn.metrics import get_scorer
+
+    classes = getattr(model, "classes_", None)
+    if isinstance(classes, np.ndarray) and len(classes) == 2 and np.isin(y, classes).all():
+        model, y = IndexedClasses(model), (y == classes[1]).astype(np.intp)
+    return float(get_scorer(name)(model, X, y, **weight))
 
 
 class Metrics:
@@ -217,8 +321,6 @@ class Metrics:
         return raw
 
     def _value(self, metric: Any, raw: Array) -> float:
-        from sklearn.metrics import get_scorer
-
         if metric == LOSS:
             return self._rows.loss(self._loss, 1)
         own = self._model._own_metric(metric, self._loss) if isinstance(metric, str) else None
@@ -226,10 +328,11 @@ class Metrics:
             return float(own(self._rows))
         if not _is_scorer(metric):
             return _number_of(self._call(metric, raw))
-        scorer = get_scorer(metric) if isinstance(metric, str) else metric
         weight = {} if self._weight is None else {"sample_weight": self._weight}
-        stand_in = FixedPredictions(self._model, raw.copy())
-        return float(scorer(stand_in, np.empty((len(self._labels), 0)), self._labels.copy(), **weight))
+        stand_in, X = FixedPredictions(self._model, raw.copy()), np.empty((len(self._labels), 0))
+        if isinstance(metric, str):
+            return score_by_name(metric, stand_in, X, self._labels.copy(), weight)
+        return float(metric(stand_in, X, self._labels.copy(), **weight))
 
     def _number(self, name: str, metric: Any, raw: Array) -> float:
         try:

@@ -75,7 +75,7 @@ score, aic, bic, log_likelihood, log_probability, posterior_of : float
     Value for the whole input.
 sample_complexity, get_depth, get_n_leaves : int
     Requested count.
-score_samples, predict_spread : array of shape (n_samples,) or (n_samples, n_outputs)
+score_samples, predict_std : array of shape (n_samples,) or (n_samples, n_outputs)
     Value for each row.
 margins : array of shape (n_samples,)
     Margin of each row.

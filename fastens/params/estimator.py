@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -23,6 +24,7 @@ from fastens.warn import warn
 _SET_BY_CHECKS = ("n_iter_no_change",)
 # Parameters that methods of a fitted model read at their current value, because they change at most random draws.
 _OF_NOW = ("n_jobs", "verbose", "callbacks", "random_state")
+_REQUEST = re.compile(r"set_\w+_request")
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -61,6 +63,11 @@ class ChecksParameters(BaseEstimator):
                 text = f"{type(self).__name__!r} object has no attribute {name!r}.{hint}"
                 raise AttributeError(text, name=name, obj=self)
             return object.__getattribute__(self, name)  # raises Python's own AttributeError
+
+    def __dir__(self) -> list[str]:
+        """Return the attributes, without the parameters (see `get_params`) and the methods of metadata routing."""
+        hidden = {*self._get_param_names(), *filter(_REQUEST.fullmatch, super().__dir__())}
+        return [name for name in super().__dir__() if name not in hidden]
 
     @classmethod
     def _get_param_names(cls) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from difflib import get_close_matches
 
@@ -11,7 +12,9 @@ _OURS: dict[str, tuple[str, ...]] = {
     (
         "n_rounds num_rounds num_round num_boost_round num_iterations num_iteration n_iter max_iter iterations "
         "num_trees n_trees ntrees ntree"
-    ): ("n_estimators",),
+    ): ("n_estimators", "n_trials"),
+    "num_trials max_trials max_evals": ("n_trials",),
+    "cv": ("folds", "n_folds"),
     "eta shrinkage shrinkage_rate": ("learning_rate",),
     "num_leaves num_leaf max_leaves max_leaf maxnodes": ("max_leaf_nodes",),
     "depth max_tree_depth": ("max_depth",),
@@ -63,11 +66,9 @@ _OURS: dict[str, tuple[str, ...]] = {
         "neg_bagging_fraction"
     ): ("class_weight",),
     "early_stopping_rounds early_stopping_round od_wait od_type od_pval": ("early_stopping", "n_iter_no_change"),
-    "early_stopping_tolerance min_delta": ("tol",),
+    "early_stopping_tolerance early_stopping_min_delta min_delta": ("tol",),
     "use_best_model": ("early_stopping",),
-    "metric metrics custom_metric custom_loss feval scoring eval_metric": (
-        "early_stopping=EarlyStopping(eval_metric=...)",
-    ),
+    "metric metrics custom_metric custom_loss feval scoring eval_metrics": ("eval_metric",),
     "refit": ("early_stopping=EarlyStopping(refit=...)",),
     "validation": ("early_stopping=EarlyStopping(validation=...)",),
     "checkpoint_path checkpoint_every save_snapshot snapshot_file snapshot_interval snapshot_freq": (
@@ -114,10 +115,15 @@ _OURS: dict[str, tuple[str, ...]] = {
     "state_names": ("states",),
     "monitor": ("callbacks",),
     "verbosity silent verbose_eval logging_level metric_period": ("verbose",),
-    "eval_set eval_sets valid_sets evals eval_X eval_y": ("X_val", "y_val"),
+    "eval_set eval_sets valid_sets evals eval_X eval_y validation_data": ("X_val", "y_val"),
+    "eval_names valid_names": ("eval_set={name: (X, y)}",),
+    "folds nfold n_folds": ("early_stopping=EarlyStopping(folds=...)", "cv"),
+    "choose_pruning select_pruning": ("early_stopping=EarlyStopping(select_pruning=...)",),
+    "on_trial": ("callback",),
+    "state": ("checkpoint",),
     "eval_group": ("group_val",),
     "eval_qid": ("qid_val",),
-    "eval_at": ("ndcg_at",),
+    "eval_at ndcg_eval_at": ("ndcg_at",),
     "sample_weight_eval_set eval_sample_weight eval_class_weight": ("sample_weight_val",),
     "group_id query": ("qid", "groups"),
     "init_model xgb_model": ("warm_start", "resume", "init_score"),
@@ -142,13 +148,13 @@ _ABSENT = {
     "plot plot_file train_dir allow_writing_files": "A fit draws nothing, and writes no files.",
     "use_label_encoder": "Labels of any kind are taken as they are.",
     "force_alpha": "alpha is always taken as it is.",
-    "confidence_level": "The coverage is given to predict_interval and predict_set.",
     (
         "duration_col event_col durations event events event_observed event_indicator label_lower_bound "
         "label_upper_bound y_lower_bound y_upper_bound"
     ): "Times and events, or lower and upper bounds, are the columns of y.",
     "entry entry_col": "Rows are at risk from time 0 on here: there is no left truncation.",
     "ties": "Equal times are treated as Breslow does.",
+    "confidence_level": "The coverage is given to predict_interval and predict_set.",
     "importance_type": "The kind is given to importances(kind) of the fitted model.",
     "num_parallel_tree": "A round grows one tree for each raw prediction here.",
     "missing nan_mode zero_as_missing use_missing": "Missing values are NaN, or what a table has for them.",
@@ -156,6 +162,12 @@ _ABSENT = {
     "text_features": "Texts are categories here; TextClassifier learns from their words.",
     "feature_name feature_names": "The names of columns are those of the data frame.",
     "reset_parameter learning_rates": "Parameters stay as they are during a fit; one with warm_start=True goes on.",
+    "forcedsplits_filename forced_splits": "Splits cannot be prescribed; interaction_cst limits them.",
+    "max_bin_by_feature": "All columns have at most max_bins bins.",
+    "monotone_penalty": "Constraints hold without a penalty near the root.",
+    "refit_decay_rate decay_rate": "The rate is given to refit_leaves(X, y, decay_rate=...).",
+    "fair_c": "There is no Fair loss here; loss='log_cosh' and HuberLoss(alpha=...) are close to it.",
+    "tree_learner": "fit with a table of Dask or Ray trains on its workers.",
     "client": "The cluster is that of the last distributed.Client, or fastens.distributed.DaskTable(X, client=...).",
     "ray_params ray_remote": "fastens.distributed.RayTable(X, n_actors=..., cpus_per_actor=...) says how to use Ray.",
     "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
@@ -164,9 +176,9 @@ _ABSENT = {
 _ELSEWHERE = {
     (
         "eval_set eval_sets valid_sets evals eval_X eval_y X_val y_val eval_metric early_stopping_rounds "
-        "early_stopping_round sample_weight_eval_set eval_sample_weight eval_group eval_qid"
+        "early_stopping_round sample_weight_eval_set eval_sample_weight validation_data"
     ): "It does not stop early, and has no rows to validate on.",
-    "group group_id qid query": "Queries are for GradientBoostingRanker.",
+    "group group_id qid query eval_group eval_qid eval_at ndcg_eval_at": "Queries are for GradientBoostingRanker.",
     "base_margin init_score init_scores baseline offset exposure": "Gradient boosting alone starts from given scores.",
     "verbose verbose_eval verbosity silent logging_level": "It reports nothing on the way.",
     "callbacks callback": "Gradient boosting alone calls functions after its rounds.",
@@ -252,8 +264,8 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
     >>> hint("num_leaves", ["X", "y"], ["max_leaf_nodes"])
     ' Use max_leaf_nodes, a parameter of the constructor.'
     """
-    if name in ABSENT:
-        return f" {ABSENT[name]}"
+    if name in ABSENT or (name == "alpha" and "calibration_fraction" in of_constructor):
+        return f" {ABSENT.get(name, ABSENT['confidence_level'])}"
     candidates = (name,) if name in of_fit or name in of_constructor else OURS.get(name, ())
     found = []
     for place, known in (("fit", of_fit), ("the constructor", of_constructor)):
@@ -268,6 +280,26 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
         return ""
     close = get_close_matches(name, sorted({*of_fit, *of_constructor}), n=1, cutoff=0.8)
     return f" Is {close[0]} meant?" if close else ""
+
+
+def option_hint(name: str, kind: str) -> str:
+    """Return a hint for an unknown option of a record: a sentence after a space, or an empty string.
+
+    Parameters
+    ----------
+    name : str
+        Name of the option in another library.
+    kind : str
+        Name of the class of the record.
+
+    Examples
+    --------
+    >>> from fastens.params.foreign_names import option_hint
+    >>> option_hint("gamma", "Growth")
+    ' Use min_gain_to_split.'
+    """
+    found = [each for ours in OURS.get(name, ()) for each in re.findall(rf"{kind}\((\w+)=", ours)]
+    return f" Use {found[0]}." if found else ""
 
 
 def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[str]) -> str:
@@ -296,12 +328,56 @@ def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[s
     return f" Is {close[0]} meant?" if close else ""
 
 
+# Classes of other libraries, and earlier names of ours, with the public names that replace them.
+_CLASSES = {
+    "XGBClassifier LGBMClassifier CatBoostClassifier HistGradientBoostingClassifier": "GradientBoostingClassifier",
+    "XGBRegressor LGBMRegressor CatBoostRegressor HistGradientBoostingRegressor": "GradientBoostingRegressor",
+    "XGBRanker LGBMRanker CatBoostRanker": "GradientBoostingRanker",
+    "GradientBoostingSurvivalAnalysis": "GradientBoostingSurvival",
+    "XGBRFClassifier": "RandomForestClassifier",
+    "XGBRFRegressor RandomForestQuantileRegressor": "RandomForestRegressor",
+    "DMatrix QuantileDMatrix Dataset Pool": "BinnedTable",
+    "Source": "TableSource",
+    "Tuned": "TuningResult",
+    "RandomSearch": "TuningConfig",
+    "MLClassifier": "MaximumLikelihoodClassifier",
+    "Booster load_model": "load",
+}
+CLASSES = {theirs: ours for names, ours in _CLASSES.items() for theirs in names.split()}
+
+
+def name_hint(name: str, known: Collection[str]) -> str:
+    """Return a hint for an unknown name of the package: a sentence after a space, or an empty string.
+
+    Parameters
+    ----------
+    name : str
+        Name in another library, or misspelt.
+    known : collection of str
+        Public names of the package.
+
+    Examples
+    --------
+    >>> from fastens.params.foreign_names import name_hint
+    >>> name_hint("XGBRegressor", ["GradientBoostingRegressor"])
+    ' Use GradientBoostingRegressor.'
+    """
+    if CLASSES.get(name) in known:
+        return f" Use {CLASSES[name]}."
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    return f" Is {close[0]} meant?" if close else ""
+
+
 # Replacements for attributes, each with an attribute by which classes that offer it are recognised. The first match
 # is used.
 _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
-    "evals_result evals_result_ get_evals_result": (("validation_scores_", "linear_leaves"),),
-    "best_score best_score_ get_best_score": (("validation_score_[best_iteration_ - 1]", "linear_leaves"),),
-    "best_iteration best_ntree_limit get_best_iteration": (("best_iteration_", "linear_leaves"),),
+    "evals_result get_evals_result train_score_ validation_score_ validation_scores_": (
+        ("evals_result_", "linear_leaves"),
+    ),
+    "best_score best_score_ get_best_score": (
+        ("evals_result_['validation'][metric][n_estimators_ - 1]", "linear_leaves"),
+    ),
+    "best_iteration best_iteration_ n_iter_ best_ntree_limit get_best_iteration": (("n_estimators_", "linear_leaves"),),
     "num_trees tree_count_ num_boosted_rounds get_num_boosting_rounds n_trees_": (
         ("n_estimators_", "linear_leaves"),
         ("n_estimators", "n_estimators"),
@@ -323,6 +399,16 @@ _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
     "refit": (("refit_leaves(X, y)", "refit_leaves"),),
     "partial_fit": (("warm_start=True, a parameter of the constructor, and fit", "warm_start"),),
     "eval_metrics": (("staged_score(X, y)", "staged_score"),),
+    "calibrate": (
+        (
+            "conformalize(X, y) for intervals and sets, or scikit-learn's CalibratedClassifierCV for probabilities",
+            "conformalize",
+        ),
+        ("scikit-learn's CalibratedClassifierCV", "predict_proba"),
+    ),
+    "plain": (("textbook(...)", "textbook"),),
+    "predict_spread": (("predict_std(X)", "predict_std"),),
+    "plot_contribution": (("plot_contribution_curve(feature)", "plot_contribution_curve"),),
     "get_xgb_params get_all_params": (("get_params()", "get_params"),),
     "grid_search randomized_search": (("scikit-learn's searches, or fastens.tune", "fit"),),
     "predict_interval": (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import wraps
+from importlib import import_module
+from inspect import signature
 from typing import Any, ClassVar, dataclass_transform
 
+from fastens.params.foreign_names import hint, option_hint
 from fastens.params.rules import (
-    ANYTHING,
     FLAG,
     NONE,
     POSITIVE,
@@ -25,6 +28,26 @@ SPLITTER = Rule(
 )
 
 
+def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
+    """Add hints to errors about unknown options of a record, which may be parameters of an estimator."""
+    made: Any = kind
+    constructor = made.__init__
+    known = list(signature(constructor).parameters)
+
+    @wraps(constructor)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs.keys() - known:
+            help_ = option_hint(name, kind.__name__)
+            if not help_ and estimator:
+                of_estimator = signature(getattr(import_module(module), estimator)).parameters
+                help_ = hint(name, (), of_estimator).replace("the constructor", "the estimator")
+            help_ = help_ or hint(name, (), known)
+            raise TypeError(f"{kind.__name__}() got an unexpected keyword argument {name!r}.{help_}")
+        constructor(self, *args, **kwargs)
+
+    made.__init__ = checked
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
 @dataclass(frozen=True, repr=False)
 class Options:
@@ -39,6 +62,7 @@ class Options:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, repr=False)(cls)
+        with_hints(cls, "fastens.boosting.regressor", "GradientBoostingRegressor")
         Options.kinds[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -56,7 +80,9 @@ class Options:
         known = self.get_params()
         for name in options:
             if name not in known:
-                raise ValueError(f"{type(self).__name__} has no option {name!r}; it has {', '.join(known)}.")
+                kind = type(self).__name__
+                help_ = option_hint(name, kind) or f" It has {', '.join(known)}."
+                raise ValueError(f"{kind} has no option {name!r}.{help_}")
         return type(self)(**{**known, **options})
 
     def __repr__(self) -> str:
@@ -159,12 +185,6 @@ class EarlyStopping(Options):
 
     Parameters
     ----------
-    eval_metric : str, callable or list of such, default="loss"
-        Metrics of the validation set. Each is "loss", the name of a scikit-learn scorer, a scorer, or a function of
-        (y, predictions) that returns either a number, where smaller is better, or a tuple (name, number, True if larger
-        is better). In classification the predictions are probabilities; for two classes, the probability of the second
-        class. scikit-learn's ``..._score`` functions, such as `r2_score`, are maximized. The first metric decides when
-        to stop.
     validation : splitter or None, default=None
         A scikit-learn splitter, such as GroupShuffleSplit or TimeSeriesSplit. The last of its splits gives the training
         and validation rows and replaces `validation_fraction`; pass `groups` to `fit` if the splitter needs them. Rows
@@ -177,7 +197,7 @@ class EarlyStopping(Options):
         stopping. The final model is the mean of these models: it has all of their trees, with leaf values divided by
         the number of folds, so every row contributes to training. The table is binned once. `folds` cannot be combined
         with `validation` or `refit`. If None, a single model is trained.
-    choose_pruning : bool, default=False
+    select_pruning : bool, default=False
         If True, train the folds a second time with less pruning (`min_samples_leaf=2, split_penalty=1.0`) and keep
         the models with the lower loss on the held-out rows. The second run is skipped if one of these parameters is
         set, if the loss does not estimate the noise, or if there is not enough time left. It requires `folds`.
@@ -189,15 +209,14 @@ class EarlyStopping(Options):
     Examples
     --------
     >>> from fastens import EarlyStopping, GradientBoostingClassifier
-    >>> model = GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="roc_auc", refit=True))
+    >>> model = GradientBoostingClassifier(early_stopping=EarlyStopping(refit=True), eval_metric="roc_auc")
     >>> mean = GradientBoostingClassifier(early_stopping=EarlyStopping(folds=8, time_limit=60))
     """
 
-    eval_metric: Any = parameter(ANYTHING, default="loss")
     validation: Any = parameter(SPLITTER | NONE, default=None)
     refit: bool = parameter(FLAG, default=False)
     folds: int | None = parameter(whole(2) | NONE, default=None)
-    choose_pruning: bool = parameter(FLAG, default=False)
+    select_pruning: bool = parameter(FLAG, default=False)
     time_limit: float | None = parameter(real(0, open_low=True) | NONE, default=None)
 
 

@@ -33,7 +33,7 @@ ANSWERS = {
     "predict_proba_interval": "interval",
     "predict_set": "set has",
     "predict_quantiles": "quantile",
-    "predict_spread": "spread",
+    "predict_std": "spread",
     "predict_variance": "variance",
     "predict_survival_function": "survival",
     "decision_function": "decision",

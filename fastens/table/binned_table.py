@@ -230,7 +230,7 @@ class BinningOptions:
         float64. Values are needed by single trees, extra trees, isolation forests, linear leaves, target statistics,
         medians over trees (the predictions of `AdaBoostRegressor`), feature contributions and permutation importances.
     max_memory, spill_dir
-        Memory limit and folder for temporary files, as in `Source`.
+        Memory limit and folder for temporary files, as in `TableSource`.
     """
 
     max_bins: int = 255

@@ -18,7 +18,7 @@ from fastens.rollback import kept
 from fastens.table.columns.numbers import array_of
 from fastens.table.labels import columns_of_labels
 from fastens.table.parted import PartedTable, StreamedTable
-from fastens.table.source import FitNeeds, MemoryLimits, Source, TableParts
+from fastens.table.source import FitNeeds, MemoryLimits, TableParts, TableSource
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.spread import cluster_of, refuse
 from fastens.table.tables import Table, is_frame, table_from_array, table_from_frame
@@ -48,7 +48,7 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 
 def in_parts(X: Any) -> Any:
     """Return tables that are read in parts as row sources, and other tables unchanged."""
-    if isinstance(X, Source):
+    if isinstance(X, TableSource):
         return X.opened()
     return open_batches(X) if is_source(X) else X
 
@@ -82,7 +82,7 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
     if is_coded(X):
         return X.with_columns(given)
     may_name = any(_may_name(what, value) for what, value in given.items())
-    X = in_parts(X) if may_name or isinstance(X, Source) else X
+    X = in_parts(X) if may_name or isinstance(X, TableSource) else X
     is_parted = isinstance(X, _WITH_COLUMNS)
     native = table_from_frame(X).native if not is_parted and is_frame(X) else None
     frame: Any = X if is_parted else None if native is None else nw.from_native(native, eager_only=True)
@@ -251,10 +251,10 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         return True, None
     if not model._is_source(X):
         if not (model._fits_sources or model._reads_parts):
-            check_in_memory(model, X)  # a member of an ensemble may get rows of a Source
+            check_in_memory(model, X)  # a member of an ensemble may get rows of a TableSource
         return False, None
     if not model._fits_sources:
-        if isinstance(X, Source) and not is_source(X.table):
+        if isinstance(X, TableSource) and not is_source(X.table):
             given["X"], limits = X.in_memory()
             return True, limits
         raise ValueError(
@@ -270,7 +270,7 @@ def check_in_memory(model: Any, X: Any) -> None:
     if isinstance(X, RowSource) or model._is_source(X):
         raise ValueError(
             f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one that is "
-            "read in parts. Give the table itself, not a Source of it."
+            "read in parts. Give the table itself, not a TableSource of it."
         )
 
 

@@ -367,8 +367,8 @@ def _check_values(n_values: Any, n_columns: int) -> None:
 
 def estimate_memory(
     estimator: Any,
-    n_rows: int,
-    n_columns: int,
+    n_rows: Any,
+    n_columns: int | None = None,
     *,
     n_outputs: int = 1,
     n_targets: int = 1,
@@ -383,8 +383,10 @@ def estimate_memory(
     ----------
     estimator : estimator
         The unfitted fastens estimator, whose parameters determine the estimate.
-    n_rows, n_columns : int
-        Shape of the table, without the columns of targets and weights.
+    n_rows : int or table
+        Number of rows, or a table in memory without the columns of targets and weights, whose shape is used.
+    n_columns : int, optional
+        Number of columns; None for a table.
     n_outputs : int, default=1
         Number of raw predictions per row: the number of classes for multiclass classification, otherwise the number of
         targets or quantiles.
@@ -406,8 +408,8 @@ def estimate_memory(
     -------
     MemoryNeeds
         Bytes in addition to what the process already uses: ``in_memory`` with the bin codes in memory, ``least`` with
-        the bin codes in files of ``disk`` bytes. A frame that is not passed as a `Source` is also copied to an array,
-        which the estimate does not include.
+        the bin codes in files of ``disk`` bytes. A frame that is not passed as a `TableSource` is also copied to an
+        array, which the estimate does not include.
 
     Raises
     ------
@@ -423,6 +425,15 @@ def estimate_memory(
     """
     if not hasattr(estimator, "_memory_needs") or isinstance(estimator, type):
         raise ValueError(f"estimator must be one of fastens, whose memory is known; got {estimator!r}.")
+    if n_columns is None:
+        if len(getattr(n_rows, "shape", ())) != 2:
+            raise ValueError(
+                f"n_columns must be given unless n_rows is a table in memory; got {type(n_rows).__name__}."
+            )
+        stored = {"n_stored": n_rows.nnz} if issparse(n_rows) else {}
+        is_array = isinstance(n_rows, np.ndarray) or issparse(n_rows)
+        of_table = {"kind": "array" if is_array else "frame", **stored, **of_table}
+        n_rows, n_columns = n_rows.shape
     given = {"n_rows": n_rows, "n_columns": n_columns, "n_outputs": n_outputs, "n_targets": n_targets}
     for name, value in {**given, "weighted": weighted, **of_table}.items():
         if name in _OF_SHAPES:
@@ -435,7 +446,7 @@ def estimate_memory(
     return needs
 
 
-class Source:
+class TableSource:
     """Table to fit on, of any kind, with an optional memory limit.
 
     The memory limit belongs to the table, not to the model: searches and pipelines do not vary it, saved and cloned
@@ -465,10 +476,10 @@ class Source:
     Examples
     --------
     >>> import numpy as np
-    >>> from fastens import GradientBoostingRegressor, Source
+    >>> from fastens import GradientBoostingRegressor, TableSource
     >>> X = np.arange(200.0).reshape(100, 2)
-    >>> model = GradientBoostingRegressor(n_estimators=3).fit(Source(X, max_memory="200MB"), X[:, 0])
-    >>> GradientBoostingRegressor(n_estimators=3).fit(Source(X, max_memory="1MB"), X[:, 0])
+    >>> model = GradientBoostingRegressor(n_estimators=3).fit(TableSource(X, max_memory="200MB"), X[:, 0])
+    >>> GradientBoostingRegressor(n_estimators=3).fit(TableSource(X, max_memory="1MB"), X[:, 0])
     Traceback (most recent call last):
         ...
     ValueError: max_memory must be at least ...
@@ -493,7 +504,7 @@ class Source:
 
     def __repr__(self) -> str:
         """Return the type of the table and the memory limit."""
-        return f"Source({type(self.table).__name__}, max_memory={self.max_memory!r})"
+        return f"TableSource({type(self.table).__name__}, max_memory={self.max_memory!r})"
 
     def opened(self) -> Any:
         """Return the table as a row source or sparse matrix that carries the memory limit."""

@@ -565,15 +565,16 @@ def _paths_of(source: Any) -> list[str]:
     for item in source if isinstance(source, list | tuple) else [source]:
         path = os.fspath(item)
         found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+        if os.path.isdir(path):  # all files, but for those that hold no rows, such as _SUCCESS
+            inside = sorted(glob.glob(os.path.join(glob.escape(path), "**", "*"), recursive=True))
+            found = [each for each in inside if os.path.isfile(each) and not os.path.basename(each).startswith("_")]
         if not found:
-            raise FileNotFoundError(f"X must name files that exist; there is none at {path!r}.")
+            raise FileNotFoundError(f"X must name files that exist, or a folder of them; there is none at {path!r}.")
         paths += found
     return paths
 
 
 def _of_files(paths: list[str]) -> Reader:
-    if folders := [path for path in paths if os.path.isdir(path)]:
-        raise ValueError(f"X must name files, such as {os.path.join(folders[0], '*.parquet')!r}; this is a folder.")
     formats = set(map(_format_of, paths))
     if formats == {"csv"}:
         return _of_csv(paths)

@@ -438,13 +438,11 @@ def of_rounds(model: Any, chosen: slice) -> Any:
     model : BoostedTrees
         A fitted model.
     chosen : slice
-        Rounds to keep; at least one.
+        Rounds to keep. If there are none, the model predicts the initial constant.
     """
     trees = model._ensemble
     per_round = trees.trees_per_round
     rounds = np.arange(trees.n_trees // per_round)[chosen]
-    if not len(rounds):
-        raise ValueError(f"a slice must leave at least one of the {trees.n_trees // per_round} rounds; got {chosen}.")
     kept = (rounds[:, None] * per_round + np.arange(per_round)).ravel()
     separate = trees.separate_trees()
     part = copy(model)
@@ -452,13 +450,7 @@ def of_rounds(model: Any, chosen: slice) -> Any:
     part._ensemble = type(trees).from_trees(
         [separate[number] for number in kept.tolist()], trees.tree_output[kept], trees.baseline, trees.binning
     )
-    part.n_estimators = part.n_estimators_ = part.n_iter_ = part.best_iteration_ = len(rounds)
-    part.train_score_, part.validation_score_ = _of(model.train_score_, rounds), _of(model.validation_score_, rounds)
-    part.validation_scores_ = {name: _of(scores, rounds) for name, scores in model.validation_scores_.items()}
+    part.n_estimators, part.n_estimators_ = max(len(rounds), 1), len(rounds)
+    part.evals_result_ = model.evals_result_.of_rounds(rounds)
     part._restored()
     return part
-
-
-def _of(scores: NDArray[np.float64], rounds: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return the scores of rounds, as far as they were measured."""
-    return scores[rounds[rounds < len(scores)]]

@@ -334,7 +334,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         feature : int, str, or pair of these, optional
             Column whose contribution is plotted against its values. The second column of a pair sets the colours of the
             dots. If None, all columns are shown.
-        kind : {"dots", "bars"}, optional
+        kind : {"beeswarm", "bar"}, optional
             Kind of plot for all rows. If None, dots are drawn for a single output and bars for several outputs.
         label : object, optional
             With several outputs, the class, the index of the target, or a pair of both.

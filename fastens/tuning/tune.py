@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer_names
 from sklearn.utils import assert_all_finite, column_or_1d
 
 from fastens.boosting.classifier import GradientBoostingClassifier
@@ -29,8 +29,10 @@ from fastens.forests.random_forest import (
     RandomForestRegressor,
 )
 from fastens.modelfile.storage import replacing
-from fastens.monitoring.callbacks import CallbackEnv, StopTraining
-from fastens.params.rules import FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
+from fastens.monitoring.callbacks import CallbackEnv, StopTraining, announce
+from fastens.monitoring.metrics import score_by_name
+from fastens.params.options import with_hints
+from fastens.params.rules import FLAG, FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
@@ -167,7 +169,7 @@ class Trial:
 
 
 class SearchStateError(ValueError):
-    """Raised if a state file belongs to another search, or is not a state file."""
+    """Raised if a checkpoint file belongs to another search, or is not a checkpoint file."""
 
 
 def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Mapping[str, Any]) -> str:
@@ -226,23 +228,25 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
     except (IndexError, KeyError, TypeError, ValueError):
         is_ours, known = False, ""
     if not is_ours:
-        raise SearchStateError(f"state must be the file of a search, or a new one; {name} holds something else.")
+        raise SearchStateError(f"checkpoint must be the file of a search, or a new one; {name} holds something else.")
     if known != of and any(lines[1:]):  # a search that failed before its first trial is replaced
         raise SearchStateError(
-            f"state must be of a search of the same rows and settings; {name} is of another one: choose another file, "
-            "or remove it."
+            f"checkpoint must be of a search of the same rows and settings; {name} is of another one: choose another "
+            "file, or remove it."
         )
     try:
         return [Trial(**json.loads(line)) for line in lines[1:]]
     except (TypeError, ValueError) as error:
-        raise SearchStateError(f"state is damaged: {name} holds a line that is no trial.") from error
+        raise SearchStateError(f"checkpoint is damaged: {name} holds a line that is no trial.") from error
 
 
-CLASSIFICATION = "classification"
+CLASSIFICATION, REGRESSION = "classification", "regression"
 LOSS = "loss"
 # Maximum number of boosting rounds, which early stopping limits; fraction of the trees grown first to estimate the
 # time.
 MAX_ROUNDS, PROBE = 10_000, 10
+# Patience of boosting, longer than by default because learning rates are as low as 0.005.
+PATIENCE = 50
 # A trial is pruned once its mean loss is worse than the median of at least this many others on the same folds (the
 # median stopping rule of Golovin et al. 2017).
 MIN_FOR_MEDIAN = 5
@@ -279,7 +283,6 @@ class Data:
     weight: NDArray[np.float64] | None
     task: str
     metric: str
-    patience: int
     random_state: int
     n_jobs: int | None
 
@@ -309,13 +312,15 @@ class Data:
 
     def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
         try:
-            score = float(get_scorer(self.metric)(model, X, y, sample_weight=weight))
+            score = score_by_name(self.metric, model, X, y, {} if weight is None else {"sample_weight": weight})
         except (AttributeError, TypeError, ValueError) as error:
             weighted = "" if weight is None else " with sample_weight"
-            rule = f"metric must be loss or a scorer that can judge {self.task} of this table{weighted}"
+            rule = f"eval_metric must be loss or a scorer that can judge {self.task} of this table{weighted}"
             raise ValueError(f"{rule}; got {self.metric!r}: {error}") from error
         if np.isnan(score):
-            raise ValueError(f"metric must judge models by the rows of each fold; {self.metric!r} has no value on one.")
+            raise ValueError(
+                f"eval_metric must judge models by the rows of each fold; {self.metric!r} has no value on one."
+            )
         return score
 
 
@@ -340,7 +345,7 @@ def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], m
         held_out = data.rows(test)
         _fit(model, trial.family, data, (data.rows(train), held_out), Deadline(moment))
         losses.append(data.loss(model, held_out))
-        rounds.append(int(getattr(model, "best_iteration_", model.n_estimators)))
+        rounds.append(int(getattr(model, "n_estimators_", model.n_estimators)))
         if len(losses) < len(folds) and _is_worse_than_most(losses, others):
             break
     is_complete = len(losses) == len(folds)
@@ -356,7 +361,7 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
         _check_time(model, train, deadline)
         model.fit(**train)
         return
-    model.set_params(n_estimators=MAX_ROUNDS, early_stopping=True, n_iter_no_change=data.patience, callbacks=[deadline])
+    model.set_params(n_estimators=MAX_ROUNDS, early_stopping=True, n_iter_no_change=PATIENCE, callbacks=[deadline])
     watched = _of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
     model.fit(**train, X_val=watched["X"], y_val=watched["y"], sample_weight_val=watched["sample_weight"])
     if deadline.has_ended:
@@ -390,7 +395,7 @@ def _is_worse_than_most(losses: list[float], others: list[Trial]) -> bool:
     return len(means) >= MIN_FOR_MEDIAN and bool(np.mean(losses) > np.median(means))
 
 
-TASKS = (CLASSIFICATION, "regression")
+TASKS = (CLASSIFICATION, REGRESSION)
 FAMILIES = Rule(
     f"a tuple of {', '.join(map(repr, SPACES))}",
     lambda value: isinstance(value, tuple) and len(value) > 0 and set(value) <= set(SPACES),
@@ -413,14 +418,14 @@ BY_TIME, BY_TRIALS, BY_INTERRUPT = "time", "trials", "interrupt"
 
 
 @dataclass(frozen=True)
-class RandomSearch:
+class TuningConfig:
     """Settings of the random search of `tune`.
 
     Parameters
     ----------
     families : tuple of {"boosting", "forest", "extra-trees"}, default=all of them
         The model families. Each is tried with its defaults first; then two thirds of the draws are boosting.
-    metric : str, default="loss"
+    eval_metric : str, default="loss"
         The metric that ranks models: "loss", which is the log loss or the root mean squared error, or the name of a
         scikit-learn scorer.
     n_folds : int, default=5
@@ -429,11 +434,9 @@ class RandomSearch:
         Training and test rows of each fold, as yielded by scikit-learn splitters, for example by time or by group. If
         None, `n_folds` random folds are used, stratified for classification.
     n_trials : int or None, default=None
-        Maximum number of models, including models of an earlier search from `state`. If None, only time limits the
+        Maximum number of models, including models of an earlier search from `checkpoint`. If None, only time limits the
         search.
-    n_iter_no_change : int, default=50
-        Number of rounds without improvement on the held-out rows of a fold after which boosting stops.
-    state : path or None, default=None
+    checkpoint : path or None, default=None
         File that stores every trial. If it exists and has the same rows and settings, the search continues from it. If
         None, trials are not stored.
     random_state : int, default=0
@@ -442,7 +445,7 @@ class RandomSearch:
         Interpretation of `sample_weight`; see the parameter of the estimators.
     n_jobs : int or None, default=None
         Number of threads of each fit. If None, all threads are used.
-    on_trial : function or None, default=None
+    callback : function or None, default=None
         Called with the list of trials after each trial.
 
     Raises
@@ -452,41 +455,48 @@ class RandomSearch:
 
     Examples
     --------
-    >>> from fastens import RandomSearch
-    >>> RandomSearch(families=("boosting",), n_trials=20).n_folds
+    >>> from fastens import TuningConfig
+    >>> TuningConfig(families=("boosting",), n_trials=20).n_folds
     5
     """
 
     families: tuple[str, ...] = parameter(FAMILIES, default=tuple(SPACES))
-    metric: str = parameter(METRIC, default=LOSS)
+    eval_metric: str = parameter(METRIC, default=LOSS)
     n_folds: int = parameter(whole(2), default=5)
     folds: Sequence[tuple[Any, Any]] | None = parameter(PAIRS | NONE, default=None)
     n_trials: int | None = parameter(whole(1) | NONE, default=None)
-    n_iter_no_change: int = parameter(whole(1), default=50)
-    state: str | os.PathLike[str] | None = parameter(PATH | NONE, default=None)
+    checkpoint: str | os.PathLike[str] | None = parameter(PATH | NONE, default=None)
     random_state: int = parameter(whole(0, 2**32 - 1), default=0)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(whole(-(2**31)) | NONE, default=None)
-    on_trial: Callable[[list[Trial]], Any] | None = parameter(FUNCTION | NONE, default=None)
+    callback: Callable[[list[Trial]], Any] | None = parameter(FUNCTION | NONE, default=None)
 
     def __post_init__(self) -> None:
         for name, rule in declared(self, "rule").items():
             rule.check(name, getattr(self, name))
 
 
-@dataclass(frozen=True)
-class Tuned:
+with_hints(TuningConfig)
+
+
+@dataclass(frozen=True, repr=False)
+class TuningResult:
     """Result of `tune`.
 
     Attributes
     ----------
-    best_estimator : estimator
+    best_estimator_ : estimator
         The best model, fitted on all rows.
     best : Trial or None
         Trial of the best model. None if time ran out before any trial was complete; the model is then boosting with its
         defaults.
     trials : list of Trial
         All models in the order in which they were tried.
+    best_params_ : dict
+        Parameters of the best trial that differ from the defaults of its estimator.
+    best_score_ : float
+        Mean score of the best trial over the folds, of which larger is better: `eval_metric`, or the negated loss. NaN
+        if no trial was complete.
     stopped_by : {"time", "trials", "interrupt"}
         The reason why the search ended.
     seconds : float
@@ -496,22 +506,72 @@ class Tuned:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> import fastens
-    >>> search = fastens.RandomSearch(families=("forest",), n_trials=1, n_folds=2)
-    >>> found = fastens.tune(*load_diabetes(return_X_y=True), "regression", time_limit=60, search=search)
-    >>> found.stopped_by, found.best.family
-    ('trials', 'forest')
+    >>> search = fastens.TuningConfig(families=("forest",), n_trials=1, n_folds=2)
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> fastens.tune(X, y, search=search, verbose=0)
+    TuningResult(RandomForestRegressor, loss 58.24, 1 trial, stopped by trials)
     """
 
-    best_estimator: Any
+    best_estimator_: Any
     best: Trial | None
     trials: list[Trial]
     stopped_by: str
     seconds: float
 
+    eval_metric: str = LOSS
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """Parameters of the best trial that differ from the defaults of its estimator."""
+        return {} if self.best is None else dict(self.best.params)
+
+    @property
+    def best_score_(self) -> float:
+        """Mean score of the best trial over the folds, of which larger is better."""
+        return float("nan") if self.best is None else -self.best.loss
+
     @property
     def leaderboard(self) -> list[Trial]:
         """The trials that were fitted on all folds, best first."""
         return ranked(self.trials)
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions of the best model.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to predict.
+        """
+        return self.best_estimator_.predict(X)
+
+    def to_dataframe(self) -> Any:
+        """Return a pandas DataFrame with a row per trial, in the order of the search, and a column per parameter."""
+        import pandas as pd
+
+        names = list(dict.fromkeys(name for trial in self.trials for name in trial.params))
+        sign, score = (1.0, LOSS) if self.eval_metric == LOSS else (-1.0, self.eval_metric)
+        columns = {
+            "family": [trial.family for trial in self.trials],
+            score: [sign * trial.loss for trial in self.trials],
+            "standard_error": [trial.standard_error for trial in self.trials],
+            "seconds": [trial.seconds for trial in self.trials],
+            "is_complete": [trial.is_complete for trial in self.trials],
+            "n_estimators": [float(np.mean(trial.n_estimators or [np.nan])) for trial in self.trials],
+        }
+        params = {name: [trial.params.get(name) for trial in self.trials] for name in names}
+        return pd.DataFrame({**columns, **params}, index=[trial.index for trial in self.trials])
+
+    def __repr__(self) -> str:
+        n, best = len(self.trials), _score_text(self.best, self.eval_metric)
+        what = f"{type(self.best_estimator_).__name__}, {best}, {n} trial{'s' * (n != 1)}"
+        return f"{type(self).__name__}({what}, stopped by {self.stopped_by})"
+
+
+def _score_text(trial: Trial | None, metric: str) -> str:
+    if trial is None:
+        return "no complete trial"
+    return f"{metric} {trial.loss if metric == LOSS else -trial.loss:.4g}"
 
 
 def ranked(trials: list[Trial]) -> list[Trial]:
@@ -523,12 +583,13 @@ def ranked(trials: list[Trial]) -> list[Trial]:
 def tune(
     X: Any,
     y: Any,
-    task: str,
+    task: str | None = None,
     *,
     sample_weight: Any = None,
-    time_limit: float = 600.0,
-    search: RandomSearch | None = None,
-) -> Tuned:
+    time_limit: float = 60.0,
+    search: TuningConfig | None = None,
+    verbose: int | bool = 1,
+) -> TuningResult:
     """Search models at random within a time limit, and return the best model, fitted on all rows.
 
     Model families and their parameters are drawn from TabArena's search spaces, and all models are scored on the same
@@ -543,24 +604,28 @@ def tune(
         `BinnedTable` without values, `search.families` must not contain "extra-trees".
     y : array of shape (n_samples,), or the name of a column
         Class labels or numbers. If None, the target of a `BinnedTable` is used; the same holds for `sample_weight`.
-    task : {"classification", "regression"}
-        The type of the prediction task.
+    task : {"classification", "regression"} or None, default=None
+        The type of the prediction task. If None, it is classification for texts, booleans, two whole numbers and
+        integers with at most 10 distinct values, and regression otherwise.
     sample_weight : array of shape (n_samples,), or the name of a column, optional
         Weights of the rows.
-    time_limit : float, default=600
+    time_limit : float, default=60
         Time limit in seconds, including the final fit.
-    search : RandomSearch, optional
-        Search settings, including the file that stores the trials. If None, the defaults of `RandomSearch` are used.
+    search : TuningConfig, optional
+        Search settings, including the file that stores the trials. If None, the defaults of `TuningConfig` are used.
+    verbose : int, default=1
+        If 1, each trial that is better than all before it is logged; if 2, every trial. The messages go to the logger
+        "fastens", or to the standard output if logging is not configured. If 0, nothing is logged.
 
     Returns
     -------
-    Tuned
+    TuningResult
         The model, the trials, and the reason why the search ended.
 
     Raises
     ------
     ValueError
-        If a parameter or the table is invalid, or if `search.state` belongs to another search.
+        If a parameter or the table is invalid, or if `search.checkpoint` belongs to another search.
 
     References
     ----------
@@ -573,31 +638,54 @@ def tune(
     >>> from sklearn.datasets import load_diabetes
     >>> import fastens
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> search = fastens.RandomSearch(n_trials=4, n_folds=3)
-    >>> found = fastens.tune(X, y, "regression", time_limit=60, search=search)
-    >>> len(found.trials), found.best_estimator.predict(X[:2]).shape
+    >>> search = fastens.TuningConfig(n_trials=4, n_folds=3)
+    >>> found = fastens.tune(X, y, search=search, verbose=0)
+    >>> len(found.trials), found.predict(X[:2]).shape
     (4, (2,))
     """
     start = time.monotonic()
-    one_of(*TASKS).check("task", task)
+    (one_of(*TASKS) | NONE).check("task", task)
+    (whole(0) | FLAG).check("verbose", verbose)
     real(0, open_low=True).check("time_limit", time_limit)
-    search = RandomSearch() if search is None else search
-    instance(RandomSearch, "a RandomSearch or None").check("search", search)
+    search = TuningConfig() if search is None else search
+    instance(TuningConfig, "a TuningConfig or None").check("search", search)
     data = _data(X, y, task, sample_weight, search)
     if len(data.y) < 2:
         raise ValueError(f"X must have 2 rows or more, to fit on and to judge by; got {len(data.y)}.")
     folds = _folds(data, search)
     given = [] if search.folds is None else [zlib.crc32(rows.tobytes()) for pair in folds for rows in pair]
     judged_by = given or len(folds)
-    settings = [search.families, search.metric, judged_by, search.n_iter_no_change, search.random_state, task]
-    file = SearchFile(search.state, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
+    settings = [search.families, search.eval_metric, judged_by, search.random_state, data.task]
+    file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
+    if verbose:
+        announce(f"tune: {data.task} of {len(data.y)} rows, {len(folds)} folds, at most {time_limit:g} s")
+        search = replace(search, callback=_Announcer(search, int(verbose), start))
     stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
     model = _fitted(data, best, start + time_limit)
-    return Tuned(model, best, file.trials, stopped_by, time.monotonic() - start)
+    found = TuningResult(model, best, file.trials, stopped_by, time.monotonic() - start, search.eval_metric)
+    if verbose:
+        announce(f"tune: {found}")
+    return found
 
 
-def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -> Data:
+class _Announcer:
+    """Callback that logs trials, and then calls the callback of the search."""
+
+    def __init__(self, search: TuningConfig, verbose: int, start: float) -> None:
+        self._search, self._verbose, self._start = search, verbose, start
+
+    def __call__(self, trials: list[Trial]) -> None:
+        """Log the last trial if it is the best, or if all trials are logged."""
+        last, is_best = trials[-1], trials[-1] is next(iter(ranked(trials)), None)
+        if is_best or self._verbose > 1:
+            score = _score_text(last, self._search.eval_metric) + (" (best)" if is_best else "")
+            announce(f"[{time.monotonic() - self._start:.0f} s] trial {last.index}, {last.family}: {score}")
+        if self._search.callback is not None:
+            self._search.callback(trials)
+
+
+def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningConfig) -> Data:
     if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
     check_places(X)
@@ -625,9 +713,21 @@ def _data(X: Any, y: Any, task: str, sample_weight: Any, search: RandomSearch) -
         kept = np.flatnonzero(weight)
         X, y, weight = take_rows(X, kept), y[kept], weight[kept]
     weight = weights_to_count(weight, search.weight_type)
-    return Data(
-        X, _target(y, task), weight, task, search.metric, search.n_iter_no_change, search.random_state, search.n_jobs
-    )
+    task = inferred_task(y) if task is None else task
+    return Data(X, _target(y, task), weight, task, search.eval_metric, search.random_state, search.n_jobs)
+
+
+# Integers with at most this number of distinct values are classes, as on the command line.
+MAX_INTEGER_CLASSES = 10
+
+
+def inferred_task(y: NDArray[Any]) -> str:
+    """Return classification for texts, booleans, two whole numbers or few integers, and regression otherwise."""
+    if y.dtype.kind not in "iuf":
+        return CLASSIFICATION
+    most = 2 if y.dtype.kind == "f" else MAX_INTEGER_CLASSES
+    distinct = np.unique(y)
+    return CLASSIFICATION if len(distinct) <= most and np.array_equal(distinct, np.rint(distinct)) else REGRESSION
 
 
 def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
@@ -640,7 +740,7 @@ def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
     return classes[index.astype(np.intp)] if y.dtype.kind == "O" and classes.dtype.kind != "U" else y
 
 
-def _folds(data: Data, search: RandomSearch) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _folds(data: Data, search: TuningConfig) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return training and test rows of each fold."""
     if search.folds is None:
         whole(2, len(data.y)).check("n_folds", search.n_folds)
@@ -652,7 +752,7 @@ def _folds(data: Data, search: RandomSearch) -> list[tuple[NDArray[np.intp], NDA
     return folds
 
 
-def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any], clock: tuple[float, float]) -> str:
+def _search(data: Data, search: TuningConfig, file: SearchFile, folds: list[Any], clock: tuple[float, float]) -> str:
     """Run trials until only the time for the final fit remains, and return the reason why the search ended."""
     start, limit = clock
     index = 1 + max((trial.index for trial in file.trials), default=-1)
@@ -670,8 +770,8 @@ def _search(data: Data, search: RandomSearch, file: SearchFile, folds: list[Any]
                 if family == BOOSTING or time.monotonic() >= moment:
                     return BY_TIME
                 continue  # the forest would exceed the time limit
-            if search.on_trial is not None:
-                search.on_trial(file.trials)
+            if search.callback is not None:
+                search.callback(file.trials)
     except KeyboardInterrupt:
         if not ranked(file.trials):
             raise

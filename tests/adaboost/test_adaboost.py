@@ -272,7 +272,7 @@ def test_all_algorithms_learn(algorithm, max_depth):
     single = AdaBoostClassifier(algorithm=algorithm, max_depth=max_depth, n_estimators=1).fit(X[:1000], y[:1000])
     assert model.score(X[1000:], y[1000:]) > single.score(X[1000:], y[1000:]) + 0.04
     if algorithm != "real":
-        assert model.train_score_[-1] < model.train_score_[0]
+        assert model.evals_result_["training"]["loss"][-1] < model.evals_result_["training"]["loss"][0]
 
 
 def test_logit_is_boosting_of_the_log_loss():

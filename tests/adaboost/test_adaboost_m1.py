@@ -141,7 +141,7 @@ def test_the_loss_counts_the_rounds_before_a_restart(rng, algorithm):
     y = np.where(rng.random(60) < 0.7, rng.integers(0, 2, 60), X[:, 0].astype(int))
     model = AdaBoostClassifier(algorithm=algorithm, resample=True, n_estimators=40, random_state=0).fit(X, y)
     losses = [np.exp(-np.where(y == 1, 0.5, -0.5) * F).mean() for F in model.staged_decision_function(X)]
-    np.testing.assert_allclose(model.train_score_, losses, rtol=1e-9)
+    np.testing.assert_allclose(model.evals_result_["training"]["loss"], losses, rtol=1e-9)
     errors = [(label != y).mean() for label in model.staged_predict(X)]
     assert (model.training_error_bound() >= np.array(errors) - 1e-12).all()
     if algorithm != "real":

@@ -41,11 +41,11 @@ def test_stages_end_in_the_prediction(algorithm, cancer, iris):
 def test_the_history_is_the_exponential_loss(cancer, iris):
     X, y = cancer
     model = AdaBoostClassifier(n_estimators=9).fit(X, y)
-    for loss, raw in zip(model.train_score_, model.staged_decision_function(X), strict=True):
+    for loss, raw in zip(model.evals_result_["training"]["loss"], model.staged_decision_function(X), strict=True):
         assert loss == pytest.approx(np.exp(-0.5 * np.where(y == 1, raw, -raw)).mean(), rel=1e-9)
     X, y = iris
     model = AdaBoostClassifier(n_estimators=9).fit(X, y)
-    for loss, raw in zip(model.train_score_, model.staged_decision_function(X), strict=True):
+    for loss, raw in zip(model.evals_result_["training"]["loss"], model.staged_decision_function(X), strict=True):
         assert loss == pytest.approx(np.exp(raw.sum(axis=1) / 3 - raw[np.arange(len(y)), y]).mean(), rel=1e-9)
 
 
@@ -75,7 +75,7 @@ def test_the_bound_with_several_classes_and_small_steps(iris):
 def test_the_bound_is_that_of_the_rounds_kept(algorithm):
     X, y = make_classification(300, 4, flip_y=0.3, random_state=0)
     model = AdaBoostClassifier(algorithm=algorithm, early_stopping=True, random_state=0).fit(X, y)
-    assert model.n_estimators_ < len(model.train_score_)
+    assert model.n_estimators_ < len(model.evals_result_["training"]["loss"])
     assert model.training_error_bound().shape == model.staged_errors(X, y).shape == (model.n_estimators_,)
 
 
@@ -146,7 +146,7 @@ def test_curves_of_columns_that_say_nothing(n_classes):
         curve = model.contribution_curve(name)
         assert len(curve.thresholds) == 0
         assert not curve.values.any()
-        plt.close(model.plot_contribution(name).figure)
+        plt.close(model.plot_contribution_curve(name).figure)
 
 
 def test_curves_are_for_stumps_and_known_columns(cancer):
@@ -166,7 +166,7 @@ def test_plots(cancer, iris):
     for X, y in (cancer, iris):
         model = AdaBoostClassifier(n_estimators=10).fit(X, y)
         assert model.plot_margins(X, y).get_xlabel() == "margin"
-        ax = model.plot_contribution(int(model.feature_importances_.argmax()))
+        ax = model.plot_contribution_curve(int(model.feature_importances_.argmax()))
         assert len(ax.lines) == (2 if len(model.classes_) == 2 else 4)
         matplotlib.pyplot.close("all")
 
@@ -179,9 +179,9 @@ def test_early_stopping(algorithm):
     X, y = make_classification(1500, 6, flip_y=0.3, random_state=4)
     model = AdaBoostClassifier(n_estimators=300, algorithm=algorithm, n_iter_no_change=5)
     model.fit(X[:500], y[:500], X_val=X[500:], y_val=y[500:])
-    assert model.n_estimators_ == np.argmin(model.validation_score_) + 1
+    assert model.n_estimators_ == np.argmin(model.evals_result_["validation"]["loss"]) + 1
     assert model.n_estimators_ < 300
-    assert len(model.validation_score_) >= model.n_estimators_
+    assert len(model.evals_result_["validation"]["loss"]) >= model.n_estimators_
     share = AdaBoostClassifier(n_estimators=300, algorithm=algorithm, early_stopping=True, random_state=0).fit(X, y)
     assert share.n_estimators_ < 300
 
@@ -192,16 +192,20 @@ def test_least_improvements_are_shares_of_a_first_loss_below_1(algorithm, rng):
     y = X.sum(axis=1) > 0
     rows = {"X_val": X[1::2], "y_val": y[1::2]}
     options = {"n_estimators": 3, "algorithm": algorithm, "n_iter_no_change": 1}
-    first, second, *_ = AdaBoostClassifier(tol=0.0, **options).fit(X[::2], y[::2], **rows).validation_score_
+    first, second, *_ = (
+        AdaBoostClassifier(tol=0.0, **options).fit(X[::2], y[::2], **rows).evals_result_["validation"]["loss"]
+    )
     for factor, n_rounds in ((0.99, 3), (1.01, 2)):
         model = AdaBoostClassifier(tol=factor * (first - second) / first, **options).fit(X[::2], y[::2], **rows)
-        assert len(model.validation_score_) == n_rounds
+        assert len(model.evals_result_["validation"]["loss"]) == n_rounds
 
 
 def test_the_validation_loss_is_that_of_the_rows(cancer):
     X, y = cancer
     model = AdaBoostClassifier(n_estimators=6, n_iter_no_change=50).fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
-    for loss, raw in zip(model.validation_score_, model.staged_decision_function(X[1::2]), strict=False):
+    for loss, raw in zip(
+        model.evals_result_["validation"]["loss"], model.staged_decision_function(X[1::2]), strict=False
+    ):
         assert loss == pytest.approx(np.exp(-0.5 * np.where(y[1::2] == 1, raw, -raw)).mean(), rel=1e-9)
 
 

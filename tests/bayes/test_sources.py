@@ -197,15 +197,15 @@ def test_texts_in_batches(options, weight, tmp_path):
 
 @pytest.mark.parametrize("kind", [list, np.array, pd.Series])
 def test_texts_with_a_ceiling(kind):
-    """A list of texts is a table to `Source` too."""
+    """A list of texts is a table to `TableSource` too."""
     texts = kind([None, *TEXTS[1:]])
     whole = fe.TextClassifier().fit(texts, LABELS)
-    model = fe.TextClassifier().fit(fe.Source(texts, max_memory="1GB"), LABELS)
-    np.testing.assert_array_equal(model.predict_proba(fe.Source(texts)), whole.predict_proba(texts))
+    model = fe.TextClassifier().fit(fe.TableSource(texts, max_memory="1GB"), LABELS)
+    np.testing.assert_array_equal(model.predict_proba(fe.TableSource(texts)), whole.predict_proba(texts))
     with pytest.raises(ValueError, match="max_memory must be at least"):
-        fe.TextClassifier().fit(fe.Source(texts, max_memory="1MB"), LABELS)
+        fe.TextClassifier().fit(fe.TableSource(texts, max_memory="1MB"), LABELS)
     with pytest.raises(ValueError, match="two dimensions; got 1"):
-        fe.TextClassifier().fit(fe.Source(kind([0.5, 1.5])), LABELS[:2])
+        fe.TextClassifier().fit(fe.TableSource(kind([0.5, 1.5])), LABELS[:2])
 
 
 def test_texts_are_read_once(tmp_path, monkeypatch):

@@ -123,9 +123,9 @@ def test_consoles_that_lack_a_letter_do_not_end_a_fit(monkeypatch, encoding, sho
 
 def test_training_lowers_the_loss(loss, X, rng):
     model = make_model(loss, n_estimators=30).fit(X, make_target(loss, X, rng))
-    assert model.train_score_.shape == (30,)
-    assert model.train_score_[-1] < 0.92 * model.train_score_[0]
-    assert model.validation_score_.size == 0
+    assert model.evals_result_["training"]["loss"].shape == (30,)
+    assert model.evals_result_["training"]["loss"][-1] < 0.92 * model.evals_result_["training"]["loss"][0]
+    assert list(model.evals_result_) == ["training"]
 
 
 START = {
@@ -200,7 +200,7 @@ def test_heavy_tails_of_positive_targets(loss, learning_rate, rng):
     found = model.predict(X)
     assert np.isfinite(found).all()
     assert (found > 0).all()
-    assert model.train_score_[-1] < model.train_score_[0]
+    assert model.evals_result_["training"]["loss"][-1] < model.evals_result_["training"]["loss"][0]
 
 
 def test_separable_classes_stay_finite():

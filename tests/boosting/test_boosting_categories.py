@@ -115,9 +115,11 @@ def test_validation_rows_are_not_in_the_statistics(rng):
     test, truth = make_frame(rng, n_categories=600)
     model = fit(frame, y, early_stopping=True, n_estimators=300, learning_rate=0.3)
     assert model.n_estimators_ < 300
-    assert model.validation_score_.min() == pytest.approx(0.5 * np.mean((model.predict(test) - truth) ** 2), rel=0.2)
+    assert model.evals_result_["validation"]["loss"].min() == pytest.approx(
+        0.5 * np.mean((model.predict(test) - truth) ** 2), rel=0.2
+    )
     given = fit(frame, y, early_stopping=True).set_params(early_stopping="auto").fit(frame, y, X_val=test, y_val=truth)
-    assert given.validation_score_[given.n_estimators_ - 1] == pytest.approx(
+    assert given.evals_result_["validation"]["loss"][given.n_estimators_ - 1] == pytest.approx(
         0.5 * np.mean((given.predict(test) - truth) ** 2)
     )
 

@@ -32,9 +32,8 @@ OPTIONS = {
 
 def assert_same(one, other, X):
     np.testing.assert_array_equal(outputs(one, X), outputs(other, X))
-    np.testing.assert_array_equal(one.train_score_, other.train_score_)
-    np.testing.assert_array_equal(one.validation_score_, other.validation_score_)
-    assert one.n_iter_ == other.n_iter_
+    np.testing.assert_equal(dict(one.evals_result_), dict(other.evals_result_))
+    assert one.n_estimators_ == other.n_estimators_
 
 
 # Warm start --------------------------------------------------
@@ -53,15 +52,18 @@ def test_more_rounds_later_are_all_at_once(loss, options, X, rng):
 def test_warm_start_with_validation(X, rng):
     y = make_target("binary", X, rng)
     options = {
-        "early_stopping": EarlyStopping(eval_metric=["roc_auc", "loss"]),
+        "early_stopping": True,
+        "eval_metric": ["roc_auc", "loss"],
         "random_state": 3,
         "learning_rate": 0.2,
     }
     at_once = GradientBoostingClassifier(n_estimators=300, **options).fit(X, y)
-    assert at_once.best_iteration_ < len(at_once.validation_score_) < 300
+    assert at_once.n_estimators_ < len(at_once.evals_result_["validation"]["loss"]) < 300
     model = GradientBoostingClassifier(n_estimators=4, warm_start=True, **options).fit(X, y)
     assert_same(model.set_params(n_estimators=300).fit(X, y), at_once, X)
-    np.testing.assert_array_equal(model.validation_scores_["loss"], at_once.validation_scores_["loss"])
+    np.testing.assert_array_equal(
+        model.evals_result_["validation"]["loss"], at_once.evals_result_["validation"]["loss"]
+    )
 
 
 @pytest.mark.parametrize("encoding", ["partition", "target", "ordered"])
@@ -84,7 +86,7 @@ def test_warm_start_on_other_rows(X, rng):
     first = model.predict(X)
     model.set_params(n_estimators=20).fit(X[200:], y[200:])
     np.testing.assert_array_equal(list(model.staged_predict(X))[9], first)
-    assert model.n_iter_ == 20
+    assert model.n_estimators_ == 20
 
 
 @pytest.mark.parametrize("by", ["warm_start", "resume"])
@@ -253,7 +255,7 @@ def test_resume_gives_the_same_model(loss, options, X, rng, tmp_path):
     stopped = make_model(loss, callbacks=[Checkpoint(path, 4), lose], **options)
     with pytest.raises(Lost):
         stopped.fit(X[:300], y[:300], **validation)
-    assert fastens.load(path).n_iter_ == 8
+    assert fastens.load(path).n_estimators_ == 8
     resumed = make_model(loss, **options).fit(X[:300], y[:300], **validation, resume=path)
     assert_same(resumed, make_model(loss, **options).fit(X[:300], y[:300], **validation), X)
 
@@ -284,7 +286,7 @@ def test_sets_of_columns_are_the_same_in_any_order(X, rng, tmp_path):
     GradientBoostingRegressor(n_estimators=3, **options).fit(table, y)
     assert list(one) != list(other)
     options["interaction_cst"][0] = other
-    assert GradientBoostingRegressor(n_estimators=4, **options).fit(table, y, resume=path).n_iter_ == 4
+    assert GradientBoostingRegressor(n_estimators=4, **options).fit(table, y, resume=path).n_estimators_ == 4
 
 
 def test_errors_of_resume(X, rng, tmp_path):
@@ -345,12 +347,15 @@ def test_init_score_of_rows_to_validate_on(X, rng):
     start = 2 * X[:, 1]
     model = GradientBoostingRegressor(n_estimators=30)
     model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:], init_score=start[:300], init_score_val=start[300:])
-    n = model.best_iteration_
+    n = model.n_estimators_
     error = [((y[300:] - p) ** 2).mean() / 2 for p in model.staged_predict(X[300:], init_score=start[300:])]
-    np.testing.assert_allclose(model.validation_score_[:n], error)
+    np.testing.assert_allclose(model.evals_result_["validation"]["loss"][:n], error)
     held_out = GradientBoostingRegressor(n_estimators=30, early_stopping=True, random_state=0)
     held_out.fit(X, y, np.arange(400) > 5, init_score=start)
-    assert held_out.validation_score_[0] > held_out.validation_score_[held_out.best_iteration_ - 1]
+    assert (
+        held_out.evals_result_["validation"]["loss"][0]
+        > held_out.evals_result_["validation"]["loss"][held_out.n_estimators_ - 1]
+    )
 
 
 @pytest.mark.parametrize(

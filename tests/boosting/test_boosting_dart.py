@@ -12,7 +12,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.rounds import Dropout
 from fastens.monitoring.callbacks import Checkpoint
-from fastens.params.options import Dart, EarlyStopping, Growth
+from fastens.params.options import Dart, Growth
 from reference.models import LOSSES, make_model, make_target, outputs
 from reference.sklearn_checks import parametrize_with_checks
 
@@ -67,7 +67,9 @@ def test_more_rounds_later_are_all_at_once(loss, X, rng, tmp_path):
     model.set_params(n_estimators=30).fit(X, y)
     for other in (model, resumed):
         np.testing.assert_array_equal(outputs(other, X), outputs(at_once, X))
-        np.testing.assert_array_equal(other.train_score_, at_once.train_score_)
+        np.testing.assert_array_equal(
+            other.evals_result_["training"]["loss"], at_once.evals_result_["training"]["loss"]
+        )
     threads = make_model(loss, **{**DART, "n_estimators": 30, "n_jobs": 3}).fit(X, y)
     np.testing.assert_array_equal(outputs(threads, X), outputs(at_once, X))
 
@@ -77,10 +79,10 @@ def test_the_best_round_is_kept_as_it_was(X, rng):
     data = {"X_val": X[250:], "y_val": y[250:]}
     options = {"n_estimators": 200, "learning_rate": 0.5, **DART}
     model = GradientBoostingClassifier(**options).fit(X[:250], y[:250], **data)
-    assert model.best_iteration_ < len(model.validation_score_)
+    assert model.n_estimators_ < len(model.evals_result_["validation"]["loss"])
     p = model.predict_proba(X[250:])[:, 1]
     loss = -np.mean(np.where(y[250:] == 1, np.log(p), np.log1p(-p)))
-    assert math.isclose(loss, model.validation_score_.min(), rel_tol=1e-9)
+    assert math.isclose(loss, model.evals_result_["validation"]["loss"].min(), rel_tol=1e-9)
 
 
 def test_a_fit_that_stopped_early_goes_on_from_its_best_round(rng, tmp_path):
@@ -101,10 +103,10 @@ def test_a_fit_that_stopped_early_goes_on_from_its_best_round(rng, tmp_path):
         np.testing.assert_array_equal(warm.predict(X), at_once.predict(X))
         metrics = ["loss", "explained_variance"]
         path = tmp_path / "model"
-        options |= {"n_iter_no_change": 30, "early_stopping": EarlyStopping(eval_metric=metrics)}
+        options |= {"n_iter_no_change": 30, "early_stopping": True, "eval_metric": metrics}
         first = GradientBoostingRegressor(n_estimators=20, callbacks=[Checkpoint(path, 20)], **options)
         first.fit(X[:120], y[:120], **rows)
-        options["early_stopping"] = EarlyStopping(eval_metric=metrics[::-1])
+        options["eval_metric"] = metrics[::-1]
         other = GradientBoostingRegressor(n_estimators=25, **options).fit(X[:120], y[:120], resume=path, **rows)
         assert other._ensemble.n_trees == other.n_estimators_
     assert n_fewer
@@ -126,14 +128,16 @@ def test_a_checkpoint_keeps_the_best_round(kind, best_is_before, X, rng, tmp_pat
     at_once = make(n_estimators=60, **options).fit(X[:250], y[:250], **rows)
     path = tmp_path / "model"
     stopped = make(n_estimators=43, callbacks=[Checkpoint(path, 20)], **options).fit(X[:250], y[:250], **rows)
-    assert (at_once.best_iteration_ < 40) == best_is_before
+    assert (at_once.n_estimators_ < 40) == best_is_before
     checkpoint = fastens.load(path)
     assert checkpoint.n_estimators_ == 40
     resumed = make(n_estimators=60, **options).fit(X[:250], y[:250], resume=path, **rows)
     checkpoint.set_params(n_estimators=60, warm_start=True).fit(X[:250], y[:250], **rows)
     for other in (resumed, checkpoint):
-        assert other.best_iteration_ == at_once.best_iteration_
-        np.testing.assert_array_equal(other.validation_score_, at_once.validation_score_)
+        assert other.n_estimators_ == at_once.n_estimators_
+        np.testing.assert_array_equal(
+            other.evals_result_["validation"]["loss"], at_once.evals_result_["validation"]["loss"]
+        )
         np.testing.assert_array_equal(other.predict(X), at_once.predict(X))
         np.testing.assert_array_equal(other.predict_contributions(X), at_once.predict_contributions(X))
     for finished in (stopped, resumed, checkpoint):

@@ -386,7 +386,10 @@ def test_validation_frames(columns, target):
     frame = as_pandas(columns)
     turned = as_enums({name: columns[name] for name in reversed(columns)})
     first = fit_validated(frame, target, frame)
-    np.testing.assert_array_equal(first.validation_score_, fit_validated(frame, target, turned).validation_score_)
+    np.testing.assert_array_equal(
+        first.evals_result_["validation"]["loss"],
+        fit_validated(frame, target, turned).evals_result_["validation"]["loss"],
+    )
 
 
 class NumPyReads:

@@ -60,7 +60,7 @@ def test_coverage_over_rows_to_calibrate_on(models, kind, n_calibrate, coverage,
     model, found = models[kind], []
     for _ in range(60):
         X, y = make_rows(rng, n_calibrate + 200)
-        model.calibrate(X[:n_calibrate], y[:n_calibrate])
+        model.conformalize(X[:n_calibrate], y[:n_calibrate])
         found.append(covers(model.predict_interval(X[n_calibrate:], coverage), y[n_calibrate:]))
     expected = math.ceil(coverage * (n_calibrate + 1) - 1e-9) / (n_calibrate + 1)
     assert np.mean(found) == pytest.approx(expected, abs=noise(n_calibrate, 200, 60, coverage))
@@ -70,7 +70,7 @@ def test_quantiles_make_intervals_as_wide_as_needed(models, rng):
     X, y = make_rows(rng, 4000)
     width = {}
     for kind, model in models.items():
-        interval = model.calibrate(X[:2000], y[:2000]).predict_interval(X[2000:], 0.9)
+        interval = model.conformalize(X[:2000], y[:2000]).predict_interval(X[2000:], 0.9)
         width[kind] = interval[:, 1] - interval[:, 0]
     assert np.ptp(width["mean"]) < 1e-12
     assert np.corrcoef(width["quantiles"], np.abs(X[2000:, 2]))[0, 1] > 0.8
@@ -80,7 +80,7 @@ def test_quantiles_make_intervals_as_wide_as_needed(models, rng):
 def test_conformalised_quantiles_by_hand(models, rng):
     """Romano et al. (2019): both quantiles move by the rank of how far targets lie outside."""
     X, y = make_rows(rng, 300)
-    model = models["quantiles"].calibrate(X[:200], y[:200])
+    model = models["quantiles"].conformalize(X[:200], y[:200])
     low, high = model.predict(X)[:, [1, 3]].T
     outside = np.sort(np.maximum(low - y, y - high)[:200])[math.ceil(0.5 * 201) - 1]
     expected = np.column_stack([low - outside, high + outside])[200:]
@@ -92,7 +92,7 @@ def test_errors_in_proportion_to_the_deviation_of_the_loss(loss, power, rng):
     X = rng.normal(size=(1200, 2))
     mean = np.exp(1 + X[:, 0])
     y = rng.poisson(mean) if loss != "gamma" else mean * rng.gamma(2.0, 0.5, 1200)
-    model = GradientBoostingRegressor(loss, n_estimators=30).fit(X[:600], y[:600]).calibrate(X[600:900], y[600:900])
+    model = GradientBoostingRegressor(loss, n_estimators=30).fit(X[:600], y[:600]).conformalize(X[600:900], y[600:900])
     said, interval = model.predict(X[900:]), model.predict_interval(X[900:], 0.8)
     assert interval.min() >= 0
     upper = (interval[:, 1] - said) / said ** (power / 2)
@@ -104,24 +104,26 @@ def test_shares_stay_between_0_and_1(rng):
     X = rng.normal(size=(900, 2))
     y = np.clip(0.5 + X[:, 0] + 0.2 * rng.normal(size=900), 0, 1)
     model = GradientBoostingRegressor("cross_entropy", n_estimators=20).fit(X[:500], y[:500])
-    interval = model.calibrate(X[500:], y[500:]).predict_interval(X[500:], 0.95)
+    interval = model.conformalize(X[500:], y[500:]).predict_interval(X[500:], 0.95)
     assert interval.min() == 0
     assert interval.max() == 1
 
 
 def test_too_few_rows_give_infinite_intervals(models, rng):
     X, y = make_rows(rng, 9)
-    assert np.isinf(models["mean"].calibrate(X[:8], y[:8]).predict_interval(X, 0.9)).all()
-    assert np.isfinite(models["mean"].calibrate(X, y).predict_interval(X, 0.9)).all()
+    assert np.isinf(models["mean"].conformalize(X[:8], y[:8]).predict_interval(X, 0.9)).all()
+    assert np.isfinite(models["mean"].conformalize(X, y).predict_interval(X, 0.9)).all()
 
 
 def test_raw_predictions_to_start_from(models, rng):
     X, y = make_rows(rng, 400)
     start = 100 * X[:, 3]
-    model = models["mean"].calibrate(X[:200], (y + start)[:200], init_score=start[:200])
+    model = models["mean"].conformalize(X[:200], (y + start)[:200], init_score=start[:200])
     plain = model.predict_interval(X[200:])
     np.testing.assert_allclose(model.predict_interval(X[200:], init_score=start[200:]), plain + start[200:, None])
-    np.testing.assert_allclose(plain, models["mean"].calibrate(X[:200], y[:200]).predict_interval(X[200:]), atol=1e-9)
+    np.testing.assert_allclose(
+        plain, models["mean"].conformalize(X[:200], y[:200]).predict_interval(X[200:]), atol=1e-9
+    )
 
 
 # Sets --------------------------------------------------
@@ -136,7 +138,7 @@ def test_sets_cover(conformity, n_classes, rng):
     for _ in range(40):
         X, y = make_classes(rng, 400, n_classes)
         label = np.array(list("dcba"))[y]
-        sets = model.calibrate(X[:200], label[:200], conformity=conformity).predict_set(X[200:], 0.9)
+        sets = model.conformalize(X[:200], label[:200], conformity=conformity).predict_set(X[200:], 0.9)
         found.append((sets & (label[200:, None] == model.classes_)).any(axis=1).mean())
         assert conformity == "lac" or sets.any(axis=1).all()
     assert np.mean(found) > 0.9 - noise(200, 200, 40)
@@ -149,7 +151,7 @@ def test_harder_rows_get_larger_adaptive_sets(rng):
     model = GradientBoostingClassifier(n_estimators=20).fit(X[:1000], y[:1000])
     sizes = {}
     for conformity in ("lac", "aps", "raps"):
-        model.calibrate(X[1000:2000], y[1000:2000], conformity=conformity)
+        model.conformalize(X[1000:2000], y[1000:2000], conformity=conformity)
         sizes[conformity] = model.predict_set(X[2000:], 0.9).sum(axis=1)
     hard = model.predict_proba(X[2000:]).max(axis=1) < 0.5
     assert sizes["aps"][hard].mean() > sizes["aps"][~hard].mean() + 0.5
@@ -163,7 +165,7 @@ def test_harder_rows_get_larger_adaptive_sets(rng):
 @pytest.mark.parametrize("kind", ["mean", "quantiles"])
 def test_intervals_survive_a_file(models, kind, tmp_path, rng):
     X, y = make_rows(rng, 300)
-    models[kind].calibrate(X, y, rng.integers(0, 3, 300)).save(tmp_path / "model")
+    models[kind].conformalize(X, y, rng.integers(0, 3, 300)).save(tmp_path / "model")
     same = fastens.load(tmp_path / "model")
     np.testing.assert_array_equal(same.predict_interval(X, 0.8), models[kind].predict_interval(X, 0.8))
 
@@ -172,32 +174,32 @@ def test_intervals_survive_a_file(models, kind, tmp_path, rng):
 def test_sets_survive_a_file(conformity, tmp_path, rng):
     X, y = make_classes(rng, 600)
     model = GradientBoostingClassifier(n_estimators=5).fit(X[:300], y[:300])
-    model.calibrate(X[300:], y[300:], conformity=conformity).save(tmp_path / "model")
+    model.conformalize(X[300:], y[300:], conformity=conformity).save(tmp_path / "model")
     np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict_set(X, 0.8), model.predict_set(X, 0.8))
 
 
 def test_weights_are_repetition(models, rng):
     X, y = make_rows(rng, 200)
     weight = rng.integers(0, 4, 200)
-    weighted = models["quantiles"].calibrate(X, y, weight).predict_interval(X)
-    many = models["quantiles"].calibrate(np.repeat(X, weight, axis=0), np.repeat(y, weight)).predict_interval(X)
+    weighted = models["quantiles"].conformalize(X, y, weight).predict_interval(X)
+    many = models["quantiles"].conformalize(np.repeat(X, weight, axis=0), np.repeat(y, weight)).predict_interval(X)
     np.testing.assert_array_equal(weighted, many)
 
 
 def test_a_new_fit_or_new_leaves_forget(rng):
     X, y = make_rows(rng, 300)
-    model = GradientBoostingRegressor(n_estimators=3).fit(X, y).calibrate(X, y)
-    with pytest.raises(NotFittedError, match="calibrate"):
+    model = GradientBoostingRegressor(n_estimators=3).fit(X, y).conformalize(X, y)
+    with pytest.raises(NotFittedError, match="conformalize"):
         model.refit_leaves(X, y).predict_interval(X)
     assert np.isfinite(model.predict_interval(X)).all()
-    with pytest.raises(NotFittedError, match="calibrate"):
+    with pytest.raises(NotFittedError, match="conformalize"):
         model.fit(X, y).predict_interval(X)
 
 
 def test_frames_are_matched_by_name(rng):
     X, y = make_rows(rng, 400)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(e=pd.Categorical(np.where(X[:, 0] > 0, "up", "down")))
-    model = GradientBoostingRegressor(n_estimators=10).fit(frame[:200], y[:200]).calibrate(frame[200:], y[200:])
+    model = GradientBoostingRegressor(n_estimators=10).fit(frame[:200], y[:200]).conformalize(frame[200:], y[200:])
     np.testing.assert_array_equal(model.predict_interval(frame[list("edcba")]), model.predict_interval(frame))
 
 
@@ -206,18 +208,21 @@ def test_threads_do_not_matter(rng):
     found = []
     for n_jobs in (1, 3):
         model = GradientBoostingRegressor("quantile", quantile=LEVELS, n_estimators=5, n_jobs=n_jobs)
-        found.append(model.fit(X[:2000], y[:2000]).calibrate(X[2000:], y[2000:]).predict_interval(X))
+        found.append(model.fit(X[:2000], y[:2000]).conformalize(X[2000:], y[2000:]).predict_interval(X))
     np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, X, y: m.predict_interval(X), "rows that fit has not seen: give them to calibrate(X, y)"),
-        (lambda m, X, y: m.calibrate(X, y).predict_interval(X, 1), "coverage must be a number greater than 0"),
-        (lambda m, X, y: m.calibrate(X, y[:-1]), "X and y must have the same number of rows; got 100 and 99"),
-        (lambda m, X, y: m.calibrate(X, np.where(y > 0, np.nan, y)), "y contains NaN"),
-        (lambda m, X, y: m.calibrate(X, y, -np.ones(100)), "sample_weight must be finite and not negative; got -1.0"),
+        (lambda m, X, y: m.predict_interval(X), "rows that fit has not seen: give them to conformalize(X, y)"),
+        (lambda m, X, y: m.conformalize(X, y).predict_interval(X, 1), "coverage must be a number greater than 0"),
+        (lambda m, X, y: m.conformalize(X, y[:-1]), "X and y must have the same number of rows; got 100 and 99"),
+        (lambda m, X, y: m.conformalize(X, np.where(y > 0, np.nan, y)), "y contains NaN"),
+        (
+            lambda m, X, y: m.conformalize(X, y, -np.ones(100)),
+            "sample_weight must be finite and not negative; got -1.0",
+        ),
     ],
 )
 def test_errors_of_intervals(call, message, rng):
@@ -230,9 +235,9 @@ def test_errors_of_intervals(call, message, rng):
     ("call", "message"),
     [
         (lambda m, X, y: m.predict_set(X), "or fit a ConformalClassifier"),
-        (lambda m, X, y: m.calibrate(X, y).predict_set(X, 0), "coverage must be a number greater than 0"),
-        (lambda m, X, y: m.calibrate(X, y, conformity="hps"), "conformity must be one of 'lac', 'aps', 'raps'; got"),
-        (lambda m, X, y: m.calibrate(X, y + 7), "y must hold the classes seen in fit; it holds 7"),
+        (lambda m, X, y: m.conformalize(X, y).predict_set(X, 0), "coverage must be a number greater than 0"),
+        (lambda m, X, y: m.conformalize(X, y, conformity="hps"), "conformity must be one of 'lac', 'aps', 'raps'; got"),
+        (lambda m, X, y: m.conformalize(X, y + 7), "y must hold the classes seen in fit; it holds 7"),
     ],
 )
 def test_errors_of_sets(call, message, rng):
@@ -245,17 +250,19 @@ def test_errors_of_sets(call, message, rng):
 def test_small_or_large_weights_are_as_many_rows(size, rng):
     X, y = make_rows(rng, 100)
     model = GradientBoostingRegressor(n_estimators=5).fit(X[:50], y[:50])
-    without = model.calibrate(X[50:], y[50:]).predict_interval(X, 0.9)
-    np.testing.assert_array_equal(model.calibrate(X[50:], y[50:], np.full(50, size)).predict_interval(X, 0.9), without)
-    few = model.calibrate(X[:5], y[:5], np.full(5, size))  # 5 rows are too few for 0.9
+    without = model.conformalize(X[50:], y[50:]).predict_interval(X, 0.9)
+    np.testing.assert_array_equal(
+        model.conformalize(X[50:], y[50:], np.full(50, size)).predict_interval(X, 0.9), without
+    )
+    few = model.conformalize(X[:5], y[:5], np.full(5, size))  # 5 rows are too few for 0.9
     assert np.isinf(few.predict_interval(X, 0.9)).all()
 
 
 def test_small_weights_are_as_many_rows_for_sets(rng):
     X, y = make_classes(rng, 200)
     model = GradientBoostingClassifier(n_estimators=5).fit(X[:100], y[:100])
-    without = model.calibrate(X[100:], y[100:]).predict_set(X)
-    np.testing.assert_array_equal(model.calibrate(X[100:], y[100:], np.full(100, 0.01)).predict_set(X), without)
+    without = model.conformalize(X[100:], y[100:]).predict_set(X)
+    np.testing.assert_array_equal(model.conformalize(X[100:], y[100:], np.full(100, 0.01)).predict_set(X), without)
 
 
 # Several targets --------------------------------------------------
@@ -268,7 +275,7 @@ def test_intervals_of_each_target_cover(loss, tmp_path, rng):
     model = GradientBoostingRegressor(loss, n_estimators=15).fit(X[:300], Y[:300])
     covered = []
     for first in range(300, 2300, 100):
-        model.calibrate(X[first : first + 100], Y[first : first + 100])
+        model.conformalize(X[first : first + 100], Y[first : first + 100])
         ends = model.predict_interval(X[2300:], 0.8)
         assert ends.shape == (2000, 2, 2)
         covered.append(((ends[:, :, 0] <= Y[2300:]) & (Y[2300:] <= ends[:, :, 1])).mean(axis=0))
@@ -283,8 +290,8 @@ def test_intervals_of_each_target_cover(loss, tmp_path, rng):
 def test_a_target_has_the_intervals_that_it_has_alone(rng):
     X, y = make_rows(rng, 400)
     Y = np.column_stack([y, y])
-    one = GradientBoostingRegressor(n_estimators=10).fit(X[:200], y[:200]).calibrate(X[200:], y[200:])
-    two = GradientBoostingRegressor(n_estimators=10).fit(X[:200], Y[:200]).calibrate(X[200:], Y[200:])
+    one = GradientBoostingRegressor(n_estimators=10).fit(X[:200], y[:200]).conformalize(X[200:], y[200:])
+    two = GradientBoostingRegressor(n_estimators=10).fit(X[:200], Y[:200]).conformalize(X[200:], Y[200:])
     found = two.predict_interval(X)
     for target in range(2):
         np.testing.assert_allclose(found[:, target], one.predict_interval(X), rtol=1e-9)
@@ -295,7 +302,7 @@ def test_sets_of_each_target_cover(conformity, tmp_path, rng):
     X, y = make_rows(rng, 4000)
     labels = np.column_stack([np.digitize(y, np.quantile(y, [0.3, 0.6])), y > np.median(y)])
     model = GradientBoostingClassifier(n_estimators=15).fit(X[:500], labels[:500])
-    model.calibrate(X[500:2000], labels[500:2000], conformity=conformity)
+    model.conformalize(X[500:2000], labels[500:2000], conformity=conformity)
     found = model.predict_set(X[2000:])
     assert [part.shape for part in found] == [(2000, 3), (2000, 2)]
     for target, part in enumerate(found):
@@ -310,14 +317,14 @@ def test_targets_to_calibrate_on_are_those_of_fit(rng):
     numbers = np.column_stack([y, -y])
     model = GradientBoostingRegressor(n_estimators=2).fit(X, numbers)
     with pytest.raises(ValueError, match="y must have as many targets as in fit, 2; got 1"):
-        model.calibrate(X, y)
+        model.conformalize(X, y)
     with pytest.raises(ValueError, match="y must have as many targets as in fit, 2; got 1"):
-        GradientBoostingClassifier(n_estimators=2).fit(X, numbers > 0).calibrate(X, y > 0)
+        GradientBoostingClassifier(n_estimators=2).fit(X, numbers > 0).conformalize(X, y > 0)
 
 
 def test_nothing_before_a_fit(rng):
     X, y = make_rows(rng, 20)
-    for call in (lambda m: m.calibrate(X, y), lambda m: m.predict_interval(X)):
+    for call in (lambda m: m.conformalize(X, y), lambda m: m.predict_interval(X)):
         with pytest.raises(NotFittedError):
             call(GradientBoostingRegressor())
 
@@ -342,7 +349,7 @@ def test_intervals_cover_on_real_tables(load_table, name, target, options):
     for seed in range(8):
         train, calibrate, test = np.array_split(np.random.default_rng(seed).permutation(3 * third), 3)
         model = GradientBoostingRegressor(**options, n_estimators=30).fit(X.iloc[train], y[train])
-        model.calibrate(X.iloc[calibrate], y[calibrate])
+        model.conformalize(X.iloc[calibrate], y[calibrate])
         found.append(covers(model.predict_interval(X.iloc[test], 0.9), y[test]))
     assert np.mean(found) == pytest.approx(0.9, abs=noise(third, third, 8) + 0.003)
 
@@ -357,7 +364,7 @@ def test_sets_cover_on_real_tables(load_table, name, target, conformity):
     for seed in range(4):
         train, calibrate, test = np.array_split(np.random.default_rng(seed).permutation(3 * third), 3)
         model = GradientBoostingClassifier(n_estimators=20).fit(X.iloc[train], y[train])
-        model.calibrate(X.iloc[calibrate], y[calibrate], conformity=conformity)
+        model.conformalize(X.iloc[calibrate], y[calibrate], conformity=conformity)
         sets = model.predict_set(X.iloc[test], 0.9)
         found.append((sets & (y[test, None] == model.classes_)).any(axis=1).mean())
     assert np.mean(found) > 0.9 - noise(third, third, 4)
@@ -369,7 +376,7 @@ def test_masked_init_scores_are_not_calibrated_with(rng):
     X = rng.normal(size=(40, 2))
     model = GradientBoostingRegressor(n_estimators=1).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="init_score must have no masked values; that of row 3 is masked"):
-        model.calibrate(X, X[:, 0], init_score=np.ma.masked_array(np.ones(40), mask=np.arange(40) == 3))
+        model.conformalize(X, X[:, 0], init_score=np.ma.masked_array(np.ones(40), mask=np.arange(40) == 3))
 
 
 def test_init_scores_of_rows_of_weight_0_may_be_missing(rng):

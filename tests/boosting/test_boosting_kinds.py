@@ -74,7 +74,7 @@ def case(request, rng):
 
 def assert_same(case, one, other):
     np.testing.assert_array_equal(case.outputs(one), case.outputs(other))
-    np.testing.assert_array_equal(one.train_score_, other.train_score_)
+    np.testing.assert_array_equal(one.evals_result_["training"]["loss"], other.evals_result_["training"]["loss"])
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_warm_start_resume_and_threads(options, case, tmp_path):
     path = tmp_path / "checkpoint"
     model = case.fit(case.model(warm_start=True, **{"n_estimators": 8, **options}))
     case.fit(case.model(callbacks=[Checkpoint(path, 8)], **options))
-    assert fastens.load(path).n_iter_ == 8
+    assert fastens.load(path).n_estimators_ == 8
     np.testing.assert_array_equal(case.outputs(fastens.load(path)), case.outputs(model))
     resumed = case.fit(case.model(**options), resume=path)
     again = case.fit(pickle.loads(pickle.dumps(model)).set_params(n_estimators=14))
@@ -118,7 +118,7 @@ def test_weights_are_repetition_however_rows_are_drawn(options, case, rng):
 def test_callbacks_and_early_stopping(case):
     seen = []
     model = case.validated(case.model(n_estimators=200, learning_rate=0.5, callbacks=[seen.append]))
-    n = model.best_iteration_
+    n = model.n_estimators_
     assert n < len(seen) < 200
     assert [each[:2] for each in seen[0].evaluation_result_list] == [("training", "loss"), ("validation", "loss")]
     staged = list(model.staged_predict(case.X))
@@ -141,9 +141,9 @@ def test_init_score(case):
 
 def test_refit_on_all_rows(case):
     model = case.fit(case.model(early_stopping=EarlyStopping(refit=True), n_estimators=100, learning_rate=0.3))
-    plain = case.fit(case.model(n_estimators=model.best_iteration_, learning_rate=0.3))
+    plain = case.fit(case.model(n_estimators=model.n_estimators_, learning_rate=0.3))
     np.testing.assert_array_equal(case.outputs(model), case.outputs(plain))
-    assert len(model.validation_score_) >= model.best_iteration_
+    assert len(model.evals_result_["validation"]["loss"]) >= model.n_estimators_
     np.testing.assert_array_equal(case.outputs(pickle.loads(pickle.dumps(model))), case.outputs(model))
 
 
@@ -184,10 +184,10 @@ def test_metrics_of_ranking(rng):
         return float(np.mean([y[y[:, 1] == q, 0][scores[y[:, 1] == q].argmax()] for q in np.unique(y[:, 1])]))
 
     metrics = ["ndcg@3", "loss", "ndcg", "map", "map@2", best_first]
-    model = case.validated(case.model(early_stopping=EarlyStopping(eval_metric=metrics), n_estimators=40))
-    scores = model.validation_scores_
+    model = case.validated(case.model(early_stopping=True, eval_metric=metrics, n_estimators=40))
+    scores = model.evals_result_["validation"]
     X, y, qid = case.X[300:], case.y[300:], case.qid[300:]
-    last = model.best_iteration_ - 1
+    last = model.n_estimators_ - 1
     target = np.column_stack([y, qid, np.ones(100)])
     predicted = model.predict(X)
     for name, at in (("ndcg@3", 3), ("ndcg", None)):
@@ -221,14 +221,14 @@ def test_average_precision_is_the_mean_over_orders(at, rng):
 @pytest.mark.parametrize("kind", ["cox", "aft"])
 def test_concordance_by_name(kind, rng):
     case = Case(kind, rng)
-    model = case.validated(
-        case.model(early_stopping=EarlyStopping(eval_metric=["concordance", "loss"]), n_estimators=40)
+    model = case.validated(case.model(early_stopping=True, eval_metric=["concordance", "loss"], n_estimators=40))
+    last = model.n_estimators_ - 1
+    assert model.evals_result_["validation"]["concordance"][last] == pytest.approx(
+        model.score(case.X[300:], case.y[300:])
     )
-    last = model.best_iteration_ - 1
-    assert model.validation_scores_["concordance"][last] == pytest.approx(model.score(case.X[300:], case.y[300:]))
     sign = -1 if kind == "cox" else 1
     assert model.score(case.X, case.y) == concordance(case.y, sign * model.predict(case.X))
-    assert np.argmax(model.validation_scores_["concordance"]) == last
+    assert np.argmax(model.evals_result_["validation"]["concordance"]) == last
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_concordance_by_name(kind, rng):
 def test_errors_of_metrics(kind, metric, message, rng):
     case = Case(kind, rng)
     with pytest.raises(ValueError, match=message):
-        case.fit(case.model(early_stopping=EarlyStopping(eval_metric=metric)))
+        case.fit(case.model(early_stopping=True, eval_metric=metric))
 
 
 # Validation --------------------------------------------------
@@ -263,7 +263,7 @@ def test_splitters_keep_queries_together(rng):
     halves = case.fit(
         case.model(early_stopping=EarlyStopping(validation=GroupKFold(2)), n_estimators=5), groups=case.qid // 20
     )
-    assert len(halves.validation_score_) == 5
+    assert len(halves.evals_result_["validation"]["loss"]) == 5
 
 
 @parametrize_with_checks(

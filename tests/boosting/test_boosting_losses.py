@@ -143,8 +143,8 @@ def test_custom_losses_equal_those_of_the_library(rng):
     assert np.abs(own.predict(X) - ours.predict(X)).mean() < 0.05
     classes = np.arange(2000) % 2
     own = GradientBoostingClassifier(loss=LogLoss(), early_stopping=True, **QUICK).fit(X, classes)
-    assert len(own.validation_score_) > 0
-    assert np.isfinite(own.validation_score_).all()
+    assert len(own.evals_result_["validation"]["loss"]) > 0
+    assert np.isfinite(own.evals_result_["validation"]["loss"]).all()
     own = GradientBoostingClassifier(loss=LogLoss(), **QUICK).fit(X, classes)
     ours = GradientBoostingClassifier(l2_regularization=1.0, growth=Growth(rows_per_threshold=None), **QUICK)
     ours.fit(X, classes)

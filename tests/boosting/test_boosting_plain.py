@@ -28,7 +28,7 @@ def table(rng):
 def test_regression_is_the_naive_one(table, rng, depth):
     X, y = table
     naive = gradient_boosting.regression(X, y, N_ROUNDS, RATE, depth)
-    model = GradientBoostingRegressor.plain(n_estimators=N_ROUNDS, learning_rate=RATE, max_depth=depth).fit(X, y)
+    model = GradientBoostingRegressor.textbook(n_estimators=N_ROUNDS, learning_rate=RATE, max_depth=depth).fit(X, y)
     np.testing.assert_allclose(model.predict(X), naive(X), rtol=1e-9, atol=1e-9)
     if depth == 1:  # deeper down, where in the gap a threshold lies depends on the rows that are looked at
         X = rng.normal(size=(1000, 4))
@@ -42,7 +42,7 @@ def test_two_classes_are_the_naive_ones(table, rng, depth, share):
     X, y = table
     y = (y > np.quantile(y, 1 - share)).astype(int)
     naive = gradient_boosting.binary(X, y, N_ROUNDS, RATE, depth)
-    model = GradientBoostingClassifier.plain(n_estimators=N_ROUNDS, learning_rate=RATE, max_depth=depth).fit(X, y)
+    model = GradientBoostingClassifier.textbook(n_estimators=N_ROUNDS, learning_rate=RATE, max_depth=depth).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), naive(X), rtol=1e-9, atol=1e-9)
     X = X if depth > 1 else rng.normal(size=(1000, 4))
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-naive(X))), rtol=1e-9)
@@ -53,7 +53,7 @@ def test_three_classes_are_the_naive_ones(table):
     X, y = table
     y = np.digitize(y, [-0.8, 0.6])
     naive = gradient_boosting.multiclass(X, y, 3, N_ROUNDS, RATE, 2)
-    model = GradientBoostingClassifier.plain(n_estimators=N_ROUNDS, learning_rate=RATE, max_depth=2).fit(X, y)
+    model = GradientBoostingClassifier.textbook(n_estimators=N_ROUNDS, learning_rate=RATE, max_depth=2).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), naive(X), rtol=1e-9, atol=1e-9)
 
 
@@ -129,8 +129,8 @@ def test_shares_are_learned_as_classes_are(loss, rng):
     X = rng.normal(size=(200, 3))
     labels = (X[:, 0] + rng.normal(size=200) > 0).astype(float)
     options = {"n_estimators": 10, "max_depth": 2}
-    shares = GradientBoostingRegressor.plain(loss=loss, **options).fit(X, labels)
-    classes = GradientBoostingClassifier.plain(**options).fit(X, labels)
+    shares = GradientBoostingRegressor.textbook(loss=loss, **options).fit(X, labels)
+    classes = GradientBoostingClassifier.textbook(**options).fit(X, labels)
     np.testing.assert_allclose(shares._raw(X), classes._raw(X), rtol=1e-9)
 
 
@@ -153,14 +153,14 @@ def test_several_targets_and_levels(table):
         "expectile", quantile=[0.2, 0.8], growth=Growth(split_criterion="squared_error")
     ).fit(X, Y)
     assert levels.predict(X).shape == (240, 2, 2)
-    labels = GradientBoostingClassifier.plain(n_estimators=60).fit(X, np.digitize(Y, [-0.5, 0.5]))
+    labels = GradientBoostingClassifier.textbook(n_estimators=60).fit(X, np.digitize(Y, [-0.5, 0.5]))
     assert labels.score(X, np.digitize(Y, [-0.5, 0.5])) > 0.9
 
 
 def test_continuing_and_refitting_leaves():
     X, y = load_breast_cancer(return_X_y=True)
-    at_once = GradientBoostingClassifier.plain(n_estimators=10).fit(X, y)
-    warm = GradientBoostingClassifier.plain(n_estimators=4, warm_start=True).fit(X, y)
+    at_once = GradientBoostingClassifier.textbook(n_estimators=10).fit(X, y)
+    warm = GradientBoostingClassifier.textbook(n_estimators=4, warm_start=True).fit(X, y)
     warm.set_params(n_estimators=10).fit(X, y)
     np.testing.assert_array_equal(warm.predict_proba(X), at_once.predict_proba(X))
     same = at_once.refit_leaves(X, y, decay_rate=0.0)
@@ -171,10 +171,10 @@ def test_continuing_and_refitting_leaves():
 def test_rows_that_cannot_be_right_leave_everything_finite():
     X, y = np.repeat([[0.0], [1.0]], 500, axis=0), np.repeat([0, 1], 500)
     y[[0, -1]] = 1, 0
-    model = GradientBoostingClassifier.plain(n_estimators=300, learning_rate=1.0).fit(X, y)
+    model = GradientBoostingClassifier.textbook(n_estimators=300, learning_rate=1.0).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
     X = np.arange(1000.0)[:, None]
-    model = GradientBoostingClassifier.plain(n_estimators=300, learning_rate=1.0, max_depth=2).fit(X, y)
+    model = GradientBoostingClassifier.textbook(n_estimators=300, learning_rate=1.0, max_depth=2).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
 
 

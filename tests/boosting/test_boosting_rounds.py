@@ -40,7 +40,7 @@ def test_a_splitter_gives_the_rows_to_validate_on(X, y):
     same = GradientBoostingRegressor(n_estimators=60, learning_rate=0.3)  # draws the same features: no seed is drawn
     same.fit(X[train], y[train], X_val=X[test], y_val=y[test])
     np.testing.assert_array_equal(outputs(model, X), outputs(same, X))
-    np.testing.assert_array_equal(model.validation_score_, same.validation_score_)
+    np.testing.assert_array_equal(model.evals_result_["validation"]["loss"], same.evals_result_["validation"]["loss"])
 
 
 def test_groups_reach_the_splitter(X, y):
@@ -87,18 +87,17 @@ def test_several_metrics(X, labels):
     metrics[-1]._score_func = types.FunctionType(accuracy_score.__wrapped__.__code__, globals(), "own")
     validation = {"X_val": X[250:], "y_val": labels[250:]}
     metrics = metrics[:-1]
-    model = GradientBoostingClassifier(
-        early_stopping=EarlyStopping(eval_metric=metrics), n_estimators=80, learning_rate=0.3
-    )
+    model = GradientBoostingClassifier(early_stopping=True, eval_metric=metrics, n_estimators=80, learning_rate=0.3)
     model.fit(X[:250], labels[:250], **validation)
-    scores = model.validation_scores_
+    scores = model.evals_result_["validation"]
     assert list(scores) == ["accuracy", "loss", "roc_auc", "error_rate", "hits"]
     staged = [(predicted == labels[250:]).mean() for predicted in model.staged_predict(X[250:])]
-    n = model.best_iteration_
+    n = model.n_estimators_
     np.testing.assert_allclose(scores["accuracy"][:n], staged)
     np.testing.assert_allclose(1 - scores["error_rate"], scores["accuracy"])
     np.testing.assert_allclose(scores["hits"], scores["accuracy"])
-    np.testing.assert_array_equal(model.validation_score_, scores["accuracy"])
+    larger = {"accuracy": True, "loss": False, "roc_auc": True, "error_rate": False, "hits": True}
+    assert model.evals_result_.larger_is_better == larger
     assert n == np.argmax(scores["accuracy"]) + 1
 
 
@@ -107,10 +106,10 @@ def test_functions_have_the_names_that_they_return(X, y):
         return lambda y_true, predicted: (f"beyond {most}", (np.abs(y_true - predicted) > most).mean(), False)
 
     def fitted(*metrics):
-        stopping = EarlyStopping(eval_metric=list(metrics))
-        return GradientBoostingRegressor(n_estimators=2, early_stopping=stopping).fit(X, y)
+        model = GradientBoostingRegressor(n_estimators=2, early_stopping=True, eval_metric=list(metrics))
+        return model.fit(X, y)
 
-    assert list(fitted(missed_by(1), missed_by(2)).validation_scores_) == ["beyond 1", "beyond 2"]
+    assert list(fitted(missed_by(1), missed_by(2)).evals_result_["validation"]) == ["beyond 1", "beyond 2"]
     for metrics in ((missed_by(1), missed_by(1)), (lambda *_: 1.0, lambda *_: 2.0), ("r2", "r2")):
         with pytest.raises(ValueError, match=r"eval_metric must be .* with names of their own; got "):
             fitted(*metrics)
@@ -118,10 +117,8 @@ def test_functions_have_the_names_that_they_return(X, y):
 
 def test_the_first_metric_decides(X, labels):
     def rounds(metric):
-        model = GradientBoostingClassifier(
-            early_stopping=EarlyStopping(eval_metric=metric), n_estimators=300, learning_rate=0.3
-        )
-        return model.fit(X[:250], labels[:250], X_val=X[250:], y_val=labels[250:]).best_iteration_
+        model = GradientBoostingClassifier(early_stopping=True, eval_metric=metric, n_estimators=300, learning_rate=0.3)
+        return model.fit(X[:250], labels[:250], X_val=X[250:], y_val=labels[250:]).n_estimators_
 
     assert rounds(["loss", "accuracy"]) == rounds("loss")
     assert rounds(["accuracy", "loss"]) == rounds("accuracy") == rounds(right) == rounds(error_rate)
@@ -130,13 +127,14 @@ def test_the_first_metric_decides(X, labels):
 
 def test_scorers_of_regression_and_weights(X, y):
     weight = np.random.default_rng(0).random(400)
-    options = {"early_stopping": EarlyStopping(eval_metric=["neg_mean_absolute_error", mean_absolute_error])}
+    options = {"early_stopping": True, "eval_metric": ["neg_mean_absolute_error", mean_absolute_error]}
     model = GradientBoostingRegressor(n_estimators=10, random_state=0, **options).fit(X, y)
-    scores = model.validation_scores_
+    scores = model.evals_result_["validation"]
     np.testing.assert_allclose(-scores["neg_mean_absolute_error"], scores["mean_absolute_error"])
     weighted = GradientBoostingRegressor(n_estimators=10, random_state=0, **options).fit(X, y, weight)
     assert not np.allclose(
-        weighted.validation_scores_["mean_absolute_error"], -weighted.validation_scores_["neg_mean_absolute_error"]
+        weighted.evals_result_["validation"]["mean_absolute_error"],
+        -weighted.evals_result_["validation"]["neg_mean_absolute_error"],
     )
 
 
@@ -144,7 +142,7 @@ def test_multiclass_probabilities_reach_the_metric(X, rng):
     y = make_target("multiclass", X, rng)
     shapes = []
     model = GradientBoostingClassifier(
-        n_estimators=3, early_stopping=EarlyStopping(eval_metric=lambda y, p: shapes.append(p.shape) or 0.0)
+        n_estimators=3, early_stopping=True, eval_metric=lambda y, p: shapes.append(p.shape) or 0.0
     )
     model.fit(X, y, X_val=X[:50], y_val=y[:50])
     assert set(shapes) == {(50, 3)}
@@ -160,33 +158,32 @@ def test_a_metric_may_write_over_what_it_is_given(as_scorer, X, y):
 
     metric = make_scorer(error, greater_is_better=False) if as_scorer else error
     options = {"n_estimators": 5, "random_state": 0, "n_iter_no_change": 9}
-    model = GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=[metric, "loss"]), **options).fit(X, y)
+    model = GradientBoostingRegressor(early_stopping=True, eval_metric=[metric, "loss"], **options).fit(X, y)
     plain = GradientBoostingRegressor(early_stopping=True, **options).fit(X, y)
-    np.testing.assert_array_equal(model.validation_scores_["loss"], plain.validation_score_)
-    np.testing.assert_allclose(np.abs(model.validation_score_), 2 * plain.validation_score_)
+    losses = plain.evals_result_["validation"]["loss"]
+    np.testing.assert_array_equal(model.evals_result_["validation"]["loss"], losses)
+    np.testing.assert_allclose(np.abs(model.evals_result_["validation"]["error"]), 2 * losses)
 
 
 @pytest.mark.parametrize("metric", ["nonsense", 3, [], ["loss", "loss"], ["loss", 3]])
 def test_errors_of_metrics(metric, X, y):
     with pytest.raises(ValueError, match="eval_metric must be 'loss', the name of a scorer, a callable"):
-        GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=metric)).fit(X, y)
+        GradientBoostingRegressor(early_stopping=True, eval_metric=metric).fit(X, y)
 
 
 def test_a_metric_must_give_numbers(X, y):
     for answer in (np.nan, "much", ("name", 1.0), ("name", 1.0, "yes"), (1.0, 1.0, True)):
-        model = GradientBoostingRegressor(early_stopping=EarlyStopping(eval_metric=lambda y, p, answer=answer: answer))
+        model = GradientBoostingRegressor(eval_metric=lambda y, p, answer=answer: answer)
         with pytest.raises(ValueError, match="eval_metric must give numbers"):
             model.fit(X, y, X_val=X, y_val=y)
     classes = np.arange(400) % 3
     with pytest.raises(ValueError, match="eval_metric must give numbers for these targets; 'roc_auc' failed"):
-        GradientBoostingClassifier(early_stopping=EarlyStopping(eval_metric="roc_auc")).fit(
-            X, classes, X_val=X, y_val=classes
-        )
+        GradientBoostingClassifier(early_stopping=True, eval_metric="roc_auc").fit(X, classes, X_val=X, y_val=classes)
 
 
 def test_scorers_of_probabilities_are_not_for_numbers():
     X = np.arange(40.0).reshape(20, 2)
-    model = GradientBoostingRegressor(n_estimators=2, early_stopping=EarlyStopping(eval_metric="roc_auc"))
+    model = GradientBoostingRegressor(n_estimators=2, early_stopping=True, eval_metric="roc_auc")
     with pytest.raises(ValueError, match="eval_metric must give numbers for these targets; 'roc_auc' failed"):
         model.fit(X, X[:, 0] % 2)
 
@@ -194,13 +191,13 @@ def test_scorers_of_probabilities_are_not_for_numbers():
 def test_weights_of_rows_to_validate_on_are_copies(X, labels):
     weight = np.arange(100) % 3
     copies = np.repeat(np.arange(300, 400), weight)
-    options = {"early_stopping": EarlyStopping(eval_metric=["loss", "accuracy"]), "n_estimators": 20}
+    options = {"early_stopping": True, "eval_metric": ["loss", "accuracy"], "n_estimators": 20}
     model = GradientBoostingClassifier(**options).fit(
         X[:300], labels[:300], X_val=X[300:], y_val=labels[300:], sample_weight_val=weight
     )
     same = GradientBoostingClassifier(**options).fit(X[:300], labels[:300], X_val=X[copies], y_val=labels[copies])
-    for name, scores in same.validation_scores_.items():
-        np.testing.assert_allclose(model.validation_scores_[name], scores, rtol=1e-12)
+    for name, scores in same.evals_result_["validation"].items():
+        np.testing.assert_allclose(model.evals_result_["validation"][name], scores, rtol=1e-12)
     with pytest.raises(ValueError, match="sample_weight_val are weights of X_val"):
         model.fit(X, labels, sample_weight_val=weight)
 
@@ -269,7 +266,7 @@ def test_sampling_acts_and_does_not_depend_on_threads_or_order(options, loss, rn
     np.testing.assert_allclose(outputs(shuffled, X), outputs(models[0], X), rtol=1e-9)
     all_rows = kind(n_estimators=15, **({"loss": loss} if "loss" in options else {})).fit(X, y)
     assert not np.array_equal(outputs(models[0], X), outputs(all_rows, X))
-    assert models[0].train_score_[-1] < 1.3 * all_rows.train_score_[-1] + 0.05
+    assert models[0].evals_result_["training"]["loss"][-1] < 1.3 * all_rows.evals_result_["training"]["loss"][-1] + 0.05
 
 
 def test_parameters_of_sampling_act(X, y):
@@ -319,7 +316,7 @@ def test_out_of_bag_estimates(X, labels, y):
 def test_what_a_callback_is_told(X, y):
     seen = []
     model = GradientBoostingRegressor(
-        n_estimators=4, callbacks=[seen.append], early_stopping=EarlyStopping(eval_metric=["r2", "loss"])
+        n_estimators=4, callbacks=[seen.append], early_stopping=True, eval_metric=["r2", "loss"]
     )
     model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     assert [env.iteration for env in seen] == [0, 1, 2, 3]
@@ -329,9 +326,9 @@ def test_what_a_callback_is_told(X, y):
     assert seen[0].evaluation_result_list[1].maximize
     for index, env in enumerate(seen):
         assert env.evaluation_result_list == [
-            ("training", "loss", model.train_score_[index], False),
-            ("validation", "r2", model.validation_scores_["r2"][index], True),
-            ("validation", "loss", model.validation_scores_["loss"][index], False),
+            ("training", "loss", model.evals_result_["training"]["loss"][index], False),
+            ("validation", "r2", model.evals_result_["validation"]["r2"][index], True),
+            ("validation", "loss", model.evals_result_["validation"]["loss"][index], False),
         ]
 
 
@@ -349,7 +346,7 @@ def stop_at(number, how):
 @pytest.mark.parametrize("how", [None, StopTraining])
 def test_a_callback_stops_the_training(how, X, y):
     model = GradientBoostingRegressor(n_estimators=50, callbacks=[stop_at(6, how)]).fit(X, y)
-    assert model.n_iter_ == len(model.train_score_) == 7
+    assert model.n_estimators_ == len(model.evals_result_["training"]["loss"]) == 7
     plain = GradientBoostingRegressor(n_estimators=7).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
 
@@ -371,15 +368,15 @@ def test_the_model_so_far(X, y):
 
 def test_callbacks_are_not_saved(X, y, tmp_path):
     model = GradientBoostingRegressor(
-        n_estimators=5, callbacks=[print], early_stopping=EarlyStopping(eval_metric=["r2", mean_absolute_error])
+        n_estimators=5, callbacks=[print], early_stopping=True, eval_metric=["r2", mean_absolute_error]
     )
     model.fit(X, y, X_val=X, y_val=y)
     model.save(tmp_path / "model")
     again = fastens.load(tmp_path / "model")
     assert again.callbacks is None
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert list(again.validation_scores_) == ["r2", "mean_absolute_error"]
-    assert again.best_iteration_ == model.best_iteration_
+    assert list(again.evals_result_["validation"]) == ["r2", "mean_absolute_error"]
+    assert again.n_estimators_ == model.n_estimators_
 
 
 def test_a_bar(X, y, capsys, monkeypatch):
@@ -404,7 +401,7 @@ def test_callbacks_of_scikit_learn(X, y):
             calls.append(f"begin {context.task_name}")
 
         def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-            calls.append((context.task_name, fitted_estimator.n_iter_, fitted_estimator.predict(X[:1])[0]))
+            calls.append((context.task_name, fitted_estimator.n_estimators_, fitted_estimator.predict(X[:1])[0]))
             return len(calls) > 6
 
     model = GradientBoostingRegressor(n_estimators=10).set_callbacks(Watch()).fit(X, y)
@@ -443,8 +440,8 @@ def test_callbacks_of_lightgbm(X, y, capfd):
     callbacks = [lightgbm.log_evaluation(5), lightgbm.record_evaluation(record)]
     model = GradientBoostingRegressor(n_estimators=10, early_stopping=True, random_state=0, callbacks=callbacks)
     model.fit(X, y)
-    np.testing.assert_array_equal(record["training"]["loss"], model.train_score_)
-    np.testing.assert_array_equal(record["validation"]["loss"], model.validation_score_)
+    np.testing.assert_array_equal(record["training"]["loss"], model.evals_result_["training"]["loss"])
+    np.testing.assert_array_equal(record["validation"]["loss"], model.evals_result_["validation"]["loss"])
     shown = capfd.readouterr().out
     assert shown.count("validation's loss") == 2
     assert "[10]" in shown

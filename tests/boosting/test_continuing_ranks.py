@@ -54,7 +54,7 @@ CASES = {
     "classes": (GradientBoostingClassifier, CLASSES, {"subsample": 0.5, "oob_score": True}),
     "encoded": (GradientBoostingRegressor, T, {"categories": Categories(encoding="target"), "sampling": "goss"}),
     "dart": (GradientBoostingClassifier, BINARY, {"boosting": Dart(skip_drop=0.0)}),
-    "stopped": (GradientBoostingRegressor, T, {"early_stopping": EarlyStopping(eval_metric=["r2", "loss"])}),
+    "stopped": (GradientBoostingRegressor, T, {"early_stopping": True, "eval_metric": ["r2", "loss"]}),
     "times": (GradientBoostingSurvival, TIMES, {"max_features": 0.5}),
 }
 

@@ -96,8 +96,8 @@ def test_rounds_threads_weights_and_validation(X, y, rng):
     stopped.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     truth = np.searchsorted(stopped.classes_, y[300:])
     losses = [-np.log(p[np.arange(200), truth]).mean() for p in stopped.staged_predict_proba(X[300:])]
-    assert len(stopped.validation_score_) < 300
-    np.testing.assert_allclose(stopped.validation_score_[: len(losses)], losses, rtol=1e-6)
+    assert len(stopped.evals_result_["validation"]["loss"]) < 300
+    np.testing.assert_allclose(stopped.evals_result_["validation"]["loss"][: len(losses)], losses, rtol=1e-6)
 
 
 def test_several_targets_of_different_numbers_of_classes(X, y):

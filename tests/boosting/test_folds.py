@@ -53,10 +53,15 @@ def test_mean_of_models_on_values_that_all_folds_have():
         fits.append(alone.fit(grid[train], y[train], X_val=grid[test], y_val=y[test]))
     np.testing.assert_allclose(model.predict(grid), np.mean([fit.predict(grid) for fit in fits], axis=0), rtol=1e-12)
     assert model.n_estimators_ == sum(fit.n_estimators_ for fit in fits) == model._ensemble.n_trees
-    longest = max(len(fit.validation_score_) for fit in fits)
-    padded = [np.pad(fit.validation_score_, (0, longest - len(fit.validation_score_)), "edge") for fit in fits]
-    np.testing.assert_allclose(model.validation_score_, np.mean(padded, axis=0))
-    np.testing.assert_array_equal(model.validation_scores_["loss"], model.validation_score_)
+    longest = max(len(fit.evals_result_["validation"]["loss"]) for fit in fits)
+    padded = [
+        np.pad(
+            fit.evals_result_["validation"]["loss"], (0, longest - len(fit.evals_result_["validation"]["loss"])), "edge"
+        )
+        for fit in fits
+    ]
+    np.testing.assert_allclose(model.evals_result_["validation"]["loss"], np.mean(padded, axis=0))
+    np.testing.assert_array_equal(model.evals_result_["validation"]["loss"], model.evals_result_["validation"]["loss"])
 
 
 def test_mean_of_models_of_classes_in_raw_predictions():
@@ -201,11 +206,11 @@ def test_a_fit_that_fails_leaves_the_model_before_unless_a_callback_failed():
     model = folded(n_iter_no_change=30).fit(X, Y)
     before = model.predict(X)
     with pytest.raises(RuntimeError):
-        model.set_params(early_stopping__eval_metric=fail).fit(X, 5 * Y)
+        model.set_params(eval_metric=fail).fit(X, 5 * Y)
     np.testing.assert_array_equal(model.predict(X), before)
     calls.clear()
     with pytest.raises(RuntimeError):
-        model.set_params(early_stopping__eval_metric="loss", callbacks=[fail]).fit(X, 5 * Y)
+        model.set_params(eval_metric="loss", callbacks=[fail]).fit(X, 5 * Y)
     assert 0 < model.n_estimators_ <= 40
     assert model.score(X, 5 * Y) > 0.5
 
@@ -219,7 +224,7 @@ def test_time_is_kept():
     model.fit(X, Y)
     assert 0.4 < time.monotonic() - start < 2.5  # a busy machine may take its time; alone it is within a tenth
     one = clone(model).set_params(early_stopping__folds=None, early_stopping__time_limit=0.3).fit(X, Y)
-    assert one.n_estimators_ < len(one.validation_score_) + 1 < 10_000_000
+    assert one.n_estimators_ < len(one.evals_result_["validation"]["loss"]) + 1 < 10_000_000
 
 
 @pytest.mark.slow
@@ -235,7 +240,7 @@ def test_qualities():
         model = GradientBoostingClassifier.with_quality(quality, n_jobs=1)
         assert clone(model).get_params() == model.get_params()
     assert GradientBoostingRegressor.with_quality("best", time_limit=3).early_stopping == EarlyStopping(
-        folds=N_FOLDS, choose_pruning=True, time_limit=3
+        folds=N_FOLDS, select_pruning=True, time_limit=3
     )
     assert GradientBoostingRegressor.with_quality("best", learning_rate=0.5).learning_rate == 0.5
     with pytest.raises(ValueError, match="quality must be"):
@@ -261,11 +266,11 @@ def test_rows_held_out_choose_the_pruning(noise):
     grid = rng.integers(0, 6, size=(300, 4)).astype(float)
     y = grid[:, 0] * grid[:, 1] + grid[:, 2] % 2 + noise * rng.normal(size=300)
     pruned, less = (folded(n_estimators=60, **given).fit(grid, y) for given in ({}, LESS_PRUNED))
-    losses = [np.min(model.validation_score_) for model in (pruned, less)]
-    chosen = folded(n_estimators=60, early_stopping__choose_pruning=True).fit(grid, y)
+    losses = [np.min(model.evals_result_["validation"]["loss"]) for model in (pruned, less)]
+    chosen = folded(n_estimators=60, early_stopping__select_pruning=True).fit(grid, y)
     assert (losses[1] < losses[0]) == (noise == 0)
     np.testing.assert_array_equal(chosen.predict(grid), (pruned if noise else less).predict(grid))
-    given = folded(n_estimators=60, early_stopping__choose_pruning=True, split_penalty=3.0).fit(grid, y)
+    given = folded(n_estimators=60, early_stopping__select_pruning=True, split_penalty=3.0).fit(grid, y)
     np.testing.assert_array_equal(given.predict(grid), pruned.predict(grid))
 
 
@@ -297,4 +302,4 @@ def test_a_predefined_split_counts_the_rows_that_were_given(rng):
     given = fitted(folds, X, X[:, 0], weight)
     kept = fitted(folds[weight], X[weight], X[weight, 0])
     np.testing.assert_array_equal(given.predict(X), kept.predict(X))
-    np.testing.assert_array_equal(given.validation_score_, kept.validation_score_)
+    np.testing.assert_array_equal(given.evals_result_["validation"]["loss"], kept.evals_result_["validation"]["loss"])

@@ -146,9 +146,9 @@ def test_early_stopping_measures_the_linear_models(X, rng):
     y = make_target("squared_error", X, rng)
     model = GradientBoostingRegressor(n_estimators=300, early_stopping=True, learning_rate=0.3, **LINEAR)
     model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
-    assert len(model.validation_score_) < 300
+    assert len(model.evals_result_["validation"]["loss"]) < 300
     losses = [np.mean((y[300:] - said) ** 2) / 2 for said in model.staged_predict(X[300:])]
-    np.testing.assert_allclose(losses, model.validation_score_[: model.n_iter_], rtol=1e-12)
+    np.testing.assert_allclose(losses, model.evals_result_["validation"]["loss"][: model.n_estimators_], rtol=1e-12)
 
 
 def test_weights_of_any_scale(X, rng):

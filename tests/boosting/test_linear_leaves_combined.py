@@ -58,7 +58,9 @@ def assert_same_rounds(model, X, y, tmp_path):
     threads = clone(model).set_params(n_jobs=3).fit(X, y)
     for other in (resumed, later, threads):
         np.testing.assert_array_equal(said_by(other, X), said_by(at_once, X))
-        np.testing.assert_array_equal(other.train_score_, at_once.train_score_)
+        np.testing.assert_array_equal(
+            other.evals_result_["training"]["loss"], at_once.evals_result_["training"]["loss"]
+        )
 
 
 # DART --------------------------------------------------
@@ -107,16 +109,16 @@ def test_what_is_left_out_leaves_no_trace(loss, X, rng):
     model = make_model(loss, n_estimators=40, **LINEAR, **DART).fit(X, y)
     raw = np.ascontiguousarray(model._ensemble.predict_raw(X).T)
     encoded = y.astype(float)
-    assert model._loss.loss(encoded, raw) == pytest.approx(model.train_score_[-1], rel=1e-10)
+    assert model._loss.loss(encoded, raw) == pytest.approx(model.evals_result_["training"]["loss"][-1], rel=1e-10)
 
 
 def test_the_best_round_of_dart_is_kept_as_it_was(X, rng):
     y = make_target("squared_error", X, rng)
     options = {"n_estimators": 200, "learning_rate": 0.5, **LINEAR, **DART}
     model = GradientBoostingRegressor(**options).fit(X[:250], y[:250], X_val=X[250:], y_val=y[250:])
-    assert model.best_iteration_ < len(model.validation_score_)
+    assert model.n_estimators_ < len(model.evals_result_["validation"]["loss"])
     loss = np.mean((y[250:] - model.predict(X[250:])) ** 2) / 2
-    assert loss == pytest.approx(model.validation_score_.min(), rel=1e-9)
+    assert loss == pytest.approx(model.evals_result_["validation"]["loss"].min(), rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -228,6 +230,6 @@ def test_new_leaf_values_for_several_targets(X, Y):
 def test_validation_of_several_targets(X, Y):
     model = GradientBoostingRegressor(n_estimators=300, learning_rate=0.3, **LINEAR)
     model.fit(X[:300], Y[:300], X_val=X[300:], y_val=Y[300:])
-    assert len(model.validation_score_) < 300
+    assert len(model.evals_result_["validation"]["loss"]) < 300
     losses = [np.mean((Y[300:] - said) ** 2) / 2 for said in model.staged_predict(X[300:])]
-    np.testing.assert_allclose(losses, model.validation_score_[: model.n_iter_], rtol=1e-12)
+    np.testing.assert_allclose(losses, model.evals_result_["validation"]["loss"][: model.n_estimators_], rtol=1e-12)

@@ -13,7 +13,6 @@ from sklearn.model_selection import TimeSeriesSplit
 
 import fastens
 from fastens import (
-    EarlyStopping,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
@@ -63,7 +62,7 @@ EFFECTS = {
     "validation_fraction": (STOPS, 0.1, 0.4),
     "early_stopping": (STOPS, True, False),
     "early_stopping__validation": (STOPS, None, TimeSeriesSplit(3)),
-    "early_stopping__eval_metric": (STOPS, "loss", "neg_median_absolute_error"),
+    "eval_metric": (STOPS, "loss", "neg_median_absolute_error"),
     "early_stopping__refit": (STOPS, False, True),
     "early_stopping__folds": (STOPS, None, 3),
     "early_stopping__time_limit": (STOPS, None, 1e-9),
@@ -86,7 +85,7 @@ EFFECTS = {
 }
 # What they do is tested where it is at home, or below.
 ELSEWHERE = {
-    "early_stopping__choose_pruning",
+    "early_stopping__select_pruning",
     "oob_score",
     "callbacks",
     "warm_start",
@@ -129,10 +128,10 @@ WRONG = {
     "validation_fraction": 1.0,
     "early_stopping": "yes",
     "early_stopping__validation": 5,
-    "early_stopping__eval_metric": "nonsense",
+    "eval_metric": "nonsense",
     "early_stopping__refit": 1,
     "early_stopping__folds": 1,
-    "early_stopping__choose_pruning": 1,
+    "early_stopping__select_pruning": 1,
     "early_stopping__time_limit": 0,
     "n_iter_no_change": 0,
     "tol": -1.0,
@@ -203,7 +202,7 @@ def test_it_acts(name, table):
         model.fit(X, y)
     # One category is not that of training.
     other = X.assign(kind=X["kind"].astype(object).where(X.index > 20, "unseen"))
-    told = [[*model.predict(other), *model.validation_score_] for model in models]
+    told = [[*model.predict(other), *model.evals_result_["validation"]["loss"]] for model in models]
     assert told[0] != told[1]
 
 
@@ -233,7 +232,7 @@ def test_checkpoints_come_every_so_many_rounds(table, tmp_path):
     path = tmp_path / "model"
 
     def look(env):
-        seen.append(fastens.load(path).n_iter_ if path.exists() else 0)
+        seen.append(fastens.load(path).n_estimators_ if path.exists() else 0)
 
     GradientBoostingRegressor(n_estimators=7, callbacks=[Checkpoint(path, 3), look], oob_score=True, subsample=0.5).fit(
         X, y
@@ -277,9 +276,9 @@ def test_functions_of_one_name_return_names_of_their_own():
 
     X = np.arange(40.0)[:, None]
     options = {"n_estimators": 3, "random_state": 0}
-    stopping = EarlyStopping(eval_metric=[power(1), power(2)])
-    model = GradientBoostingRegressor(early_stopping=stopping, **options).fit(X, X[:, 0])
-    assert list(model.validation_scores_) == ["power 1", "power 2"]
-    stopping = EarlyStopping(eval_metric=[power(1, "same"), power(2, "same")])
+    options["early_stopping"] = True
+    model = GradientBoostingRegressor(eval_metric=[power(1), power(2)], **options).fit(X, X[:, 0])
+    assert list(model.evals_result_["validation"]) == ["power 1", "power 2"]
+    metrics = [power(1, "same"), power(2, "same")]
     with pytest.raises(ValueError, match=r"metrics with names of their own; got \['same', 'same'\]"):
-        GradientBoostingRegressor(early_stopping=stopping, **options).fit(X, X[:, 0])
+        GradientBoostingRegressor(eval_metric=metrics, **options).fit(X, X[:, 0])

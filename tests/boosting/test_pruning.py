@@ -37,8 +37,8 @@ def test_pruning_of_trials(X, y, monkeypatch):
     with pytest.raises(TrialPruned):
         model.fit(X, y, X_val=X, y_val=y)
     assert [step for step, _ in trial.reported] == [0, 1, 2, 3]
-    np.testing.assert_array_equal([value for _, value in trial.reported], model.validation_score_)
-    with pytest.raises(ValueError, match="metric must be one measured on rows to validate on"):
+    np.testing.assert_array_equal([value for _, value in trial.reported], model.evals_result_["validation"]["loss"])
+    with pytest.raises(ValueError, match="eval_metric must be one of those measured"):
         GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="OptunaPruning needs rows to validate on"):
         GradientBoostingRegressor(callbacks=[OptunaPruning(trial)]).fit(X, y)
@@ -83,10 +83,8 @@ def test_a_study_of_the_other_direction_is_an_error(X, y, metric, wrong, right):
 
     def fit(direction):
         trial = optuna.create_study(direction=direction).ask()
-        stopping = EarlyStopping(eval_metric=metric)
-        return GradientBoostingRegressor(n_estimators=3, early_stopping=stopping, callbacks=[OptunaPruning(trial)]).fit(
-            X, y
-        )
+        options = {"early_stopping": True, "eval_metric": metric, "callbacks": [OptunaPruning(trial)]}
+        return GradientBoostingRegressor(n_estimators=3, **options).fit(X, y)
 
     fit(right)
     with pytest.raises(ValueError, match=f"which is to {wrong}; got .*Create the study with direction='{right}'"):
@@ -103,12 +101,13 @@ def test_the_worse_trial_is_pruned_in_both_directions(X, y, metric, direction):
         model = GradientBoostingRegressor(
             n_estimators=8,
             learning_rate=rates[trial.number],
-            early_stopping=EarlyStopping(eval_metric=metric),
+            early_stopping=True,
+            eval_metric=metric,
             n_iter_no_change=8,
             callbacks=[OptunaPruning(trial)],
             random_state=0,
         )
-        return model.fit(X, y).validation_scores_[metric][-1]
+        return model.fit(X, y).evals_result_["validation"][metric][-1]
 
     pruner = optuna.pruners.MedianPruner(n_startup_trials=1, n_warmup_steps=3)
     study = optuna.create_study(direction=direction, pruner=pruner)
@@ -117,7 +116,7 @@ def test_the_worse_trial_is_pruned_in_both_directions(X, y, metric, direction):
 
 
 def test_scores_of_scikit_learn_given_as_functions_are_maximized(X, y):
-    stopping = EarlyStopping(eval_metric=[r2_score, "loss"])
-    model = GradientBoostingRegressor(n_estimators=40, early_stopping=stopping, n_iter_no_change=5).fit(X, y)
-    assert model.best_iteration_ > 5
-    assert model.validation_scores_["r2_score"].argmax() == model.validation_scores_["loss"].argmin()
+    options = {"early_stopping": True, "eval_metric": [r2_score, "loss"], "n_iter_no_change": 5}
+    model = GradientBoostingRegressor(n_estimators=40, **options).fit(X, y)
+    assert model.n_estimators_ > 5
+    assert model.evals_result_["validation"]["r2_score"].argmax() == model.evals_result_["validation"]["loss"].argmin()

@@ -39,8 +39,10 @@ def test_it_learns_the_order(table):
     untrained.fit(X[~test], y[~test], qid=qid[~test])
     assert model.score(X[test], y[test], qid=qid[test]) > 0.85
     assert untrained.score(X[test], y[test], qid=qid[test]) < 0.6
-    assert model.train_score_[-1] < model.train_score_[0]
-    assert model.score(X[~test], y[~test], qid=qid[~test]) == pytest.approx(1 - model.train_score_[-1])
+    assert model.evals_result_["training"]["loss"][-1] < model.evals_result_["training"]["loss"][0]
+    assert model.score(X[~test], y[~test], qid=qid[~test]) == pytest.approx(
+        1 - model.evals_result_["training"]["loss"][-1]
+    )
 
 
 def test_scores_after_each_round(table):
@@ -48,7 +50,7 @@ def test_scores_after_each_round(table):
     weight = 1 + np.arange(40) % 3
     model = GradientBoostingRanker(**SMALL).fit(X, y, qid=qid)
     staged = list(model.staged_score(X, y, qid=qid))
-    np.testing.assert_allclose(staged, 1 - model.train_score_)
+    np.testing.assert_allclose(staged, 1 - model.evals_result_["training"]["loss"])
     *_, last = model.staged_score(X, y, qid=qid, query_weight=weight)
     assert last == model.score(X, y, qid=qid, query_weight=weight) != staged[-1]
     for score in (model.score, lambda *given: next(model.staged_score(*given))):
@@ -82,7 +84,9 @@ def test_weights_of_rows_are_repetition(table, rng):
     weighted = clone(model).fit(X, y, sample_weight=times, qid=qid)
     repeated = clone(model).fit(*(np.repeat(part, times, axis=0) for part in (X, y)), qid=np.repeat(qid, times))
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
-    np.testing.assert_allclose(weighted.train_score_, repeated.train_score_, rtol=1e-12)
+    np.testing.assert_allclose(
+        weighted.evals_result_["training"]["loss"], repeated.evals_result_["training"]["loss"], rtol=1e-12
+    )
 
 
 def test_weights_of_queries_are_repetition(table):
@@ -94,7 +98,9 @@ def test_weights_of_queries_are_repetition(table):
     X2, y2, qid2 = (np.concatenate(found) for found in zip(*parts, strict=True))
     repeated = clone(model).fit(X2, y2, qid=qid2)
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
-    np.testing.assert_allclose(weighted.train_score_, repeated.train_score_, rtol=1e-12)
+    np.testing.assert_allclose(
+        weighted.evals_result_["training"]["loss"], repeated.evals_result_["training"]["loss"], rtol=1e-12
+    )
     assert weighted.score(X, y, qid=qid, query_weight=times) == pytest.approx(repeated.score(X2, y2, qid=qid2))
 
 
@@ -114,10 +120,12 @@ def test_early_stopping_on_queries_of_ones_own_and_on_a_share(table):
     model = GradientBoostingRanker(**many)
     model.fit(X[~test], y[~test], X_val=X[test], y_val=y[test], qid=qid[~test], qid_val=qid[test])
     assert model.n_estimators_ < 300
-    assert model.score(X[test], y[test], qid=qid[test]) == pytest.approx(1 - model.validation_score_.min())
+    assert model.score(X[test], y[test], qid=qid[test]) == pytest.approx(
+        1 - model.evals_result_["validation"]["loss"].min()
+    )
     share = GradientBoostingRanker(**many, early_stopping=True, random_state=0).fit(X, y, qid=qid)
     assert share.n_estimators_ < 300
-    assert len(share.validation_score_) > 0
+    assert len(share.evals_result_["validation"]["loss"]) > 0
     with pytest.raises(ValueError, match="early_stopping must not be True with a single query"):
         share.fit(X, y, group=[len(X)])
 
@@ -130,7 +138,7 @@ def test_weights_of_rows_to_validate_on(table):
     fewer = qid < 5
     parts = {"qid": qid[~test], "X_val": X[fewer], "y_val": y[fewer], "qid_val": qid[fewer]}
     same = GradientBoostingRanker(**SMALL).fit(X[~test], y[~test], **parts)
-    np.testing.assert_allclose(model.validation_score_, same.validation_score_)
+    np.testing.assert_allclose(model.evals_result_["validation"]["loss"], same.evals_result_["validation"]["loss"])
 
 
 @pytest.mark.parametrize(("given", "named"), [("qid", "qid_val"), ("group", "qid_val"), ("qid_val", "qid")])

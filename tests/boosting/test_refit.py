@@ -20,10 +20,12 @@ def test_refit_trains_on_all_rows_for_the_best_number_of_rounds(X, y):
     options = {"random_state": 0, "validation_fraction": 0.3, **growing}
     model = GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True), **options).fit(X, y)
     stopped = GradientBoostingRegressor(early_stopping=True, **options).fit(X, y)
-    assert model.best_iteration_ == stopped.best_iteration_ < len(model.validation_score_)
-    plain = GradientBoostingRegressor(n_estimators=model.best_iteration_, **growing).fit(X, y)
+    assert model.n_estimators_ == stopped.n_estimators_ < len(model.evals_result_["validation"]["loss"])
+    plain = GradientBoostingRegressor(n_estimators=model.n_estimators_, **growing).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
-    np.testing.assert_array_equal(model.validation_score_, stopped.validation_score_)
+    np.testing.assert_array_equal(
+        model.evals_result_["validation"]["loss"], stopped.evals_result_["validation"]["loss"]
+    )
 
 
 def test_ctrl_c_while_all_rows_are_trained_on_leaves_the_model_that_stopped(X, y, monkeypatch):
@@ -53,8 +55,8 @@ def test_training_on_all_rows_keeps_to_the_time(X, y, monkeypatch):
     stopping = EarlyStopping(refit=True, time_limit=100)
     options = {"n_estimators": 1000, "learning_rate": 1e-3, "max_leaf_nodes": 2, "random_state": 0}
     model = GradientBoostingRegressor(early_stopping=stopping, n_iter_no_change=1000, **options).fit(X, y)
-    assert len(model.validation_score_) == model.n_estimators_ == model._ensemble.n_trees == 45
+    assert len(model.evals_result_["validation"]["loss"]) == model.n_estimators_ == model._ensemble.n_trees == 45
     steps = itertools.chain([0], 45 * [1], itertools.repeat(10))
     monkeypatch.setattr(time, "monotonic", itertools.accumulate(steps).__next__)
     model.fit(X, y)
-    assert (len(model.validation_score_), model.n_estimators_, model._ensemble.n_trees) == (45, 6, 6)
+    assert (len(model.evals_result_["validation"]["loss"]), model.n_estimators_, model._ensemble.n_trees) == (45, 6, 6)

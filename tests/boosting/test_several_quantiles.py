@@ -118,7 +118,9 @@ def test_more_rounds_later_are_all_at_once(kind, data, tmp_path):
     threads = model_of(n_jobs=3, **KINDS[kind]).fit(X, Y)
     for other in (model, resumed, threads):
         np.testing.assert_array_equal(other.predict(X), at_once.predict(X))
-        np.testing.assert_array_equal(other.train_score_, at_once.train_score_)
+        np.testing.assert_array_equal(
+            other.evals_result_["training"]["loss"], at_once.evals_result_["training"]["loss"]
+        )
 
 
 def test_weights_are_repetition(data, rng):
@@ -160,13 +162,13 @@ def test_importance_by_permutation_is_the_loss_of_score(n_targets, data):
 def test_validation_stops_on_the_mean_pinball_loss(data):
     X, Y = data
     model = model_of(n_estimators=300, learning_rate=0.5).fit(X[:250], Y[:250], X_val=X[250:], y_val=Y[250:])
-    n = model.best_iteration_
-    assert n < len(model.validation_score_) < 300
+    n = model.n_estimators_
+    assert n < len(model.evals_result_["validation"]["loss"]) < 300
     apart = Y[250:, :, None] - np.array(list(model.staged_predict(X[250:])))
     loss = np.maximum(np.array(LEVELS) * apart, (np.array(LEVELS) - 1) * apart).mean(axis=(1, 2, 3))
     # The loss is that of raw predictions; sorting them can only lower it.
-    assert (loss <= model.validation_score_[:n] + 1e-12).all()
-    np.testing.assert_allclose(loss, model.validation_score_[:n], rtol=0.02)
+    assert (loss <= model.evals_result_["validation"]["loss"][:n] + 1e-12).all()
+    np.testing.assert_allclose(loss, model.evals_result_["validation"]["loss"][:n], rtol=0.02)
 
 
 def test_out_of_bag_intervals_and_offsets(data):
@@ -175,7 +177,7 @@ def test_out_of_bag_intervals_and_offsets(data):
     assert model.oob_prediction_.shape == (400, 2, 3)
     share = (Y[:, :, None] <= model.oob_prediction_).mean(axis=0)
     np.testing.assert_allclose(share, [LEVELS] * 2, atol=0.08)
-    model = model_of().fit(X[:200], Y[:200]).calibrate(X[200:], Y[200:])
+    model = model_of().fit(X[:200], Y[:200]).conformalize(X[200:], Y[200:])
     intervals, found = model.predict_interval(X, 0.8), model.predict(X)
     assert intervals.shape == (400, 2, 2)
     moved = intervals - found[:, :, [0, 2]]  # conformalised quantile regression moves both ends by the same

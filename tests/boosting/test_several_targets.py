@@ -57,7 +57,9 @@ def test_equal_targets_are_predicted_as_one(loss, X, Y):
     one = GradientBoostingRegressor(loss, **SMALL).fit(X, y)
     model = GradientBoostingRegressor(loss, **SMALL).fit(X, np.column_stack([y, y]))
     np.testing.assert_allclose(model.predict(X), np.repeat(one.predict(X)[:, None], 2, axis=1), rtol=1e-12)
-    np.testing.assert_allclose(model.train_score_, one.train_score_, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.evals_result_["training"]["loss"], one.evals_result_["training"]["loss"], rtol=1e-12
+    )
 
 
 def test_it_learns_all_targets_with_one_tree_a_round(X, Y):
@@ -87,7 +89,9 @@ def test_more_rounds_later_are_all_at_once(loss, kind, X, Y, tmp_path):
     threads = GradientBoostingRegressor(loss, n_jobs=3, **SMALL, **KINDS[kind]).fit(X, Y)
     for other in (model, resumed, threads):
         np.testing.assert_array_equal(other.predict(X), at_once.predict(X))
-        np.testing.assert_array_equal(other.train_score_, at_once.train_score_)
+        np.testing.assert_array_equal(
+            other.evals_result_["training"]["loss"], at_once.evals_result_["training"]["loss"]
+        )
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -238,22 +242,27 @@ def misses(y, proba):
 
 def test_early_stopping_and_metrics(X, Y):
     model = GradientBoostingRegressor(
-        n_estimators=300, learning_rate=0.5, early_stopping=EarlyStopping(eval_metric=["loss", "r2", error])
+        n_estimators=300, learning_rate=0.5, early_stopping=True, eval_metric=["loss", "r2", error]
     )
     model.fit(X[:250], Y[:250], X_val=X[250:], y_val=Y[250:])
-    n = model.best_iteration_
-    assert n < len(model.validation_score_) < 300
+    n = model.n_estimators_
+    assert n < len(model.evals_result_["validation"]["loss"]) < 300
     staged = list(model.staged_predict(X[250:]))
-    np.testing.assert_allclose(model.validation_score_[:n], [((p - Y[250:]) ** 2).mean() / 2 for p in staged])
-    np.testing.assert_allclose(model.validation_scores_["r2"][:n], [r2_score(Y[250:], p) for p in staged])
-    np.testing.assert_allclose(model.validation_scores_["error"][:n], [np.abs(p - Y[250:]).mean() for p in staged])
+    np.testing.assert_allclose(
+        model.evals_result_["validation"]["loss"][:n], [((p - Y[250:]) ** 2).mean() / 2 for p in staged]
+    )
+    np.testing.assert_allclose(model.evals_result_["validation"]["r2"][:n], [r2_score(Y[250:], p) for p in staged])
+    np.testing.assert_allclose(
+        model.evals_result_["validation"]["error"][:n], [np.abs(p - Y[250:]).mean() for p in staged]
+    )
     y = (Y > 0).astype(int)
-    stopping = EarlyStopping(eval_metric=["accuracy", misses], refit=True)
     classifier = GradientBoostingClassifier(n_estimators=300, learning_rate=0.5, max_features=1.0)
-    classifier.set_params(early_stopping=stopping, growth=Growth(rows_per_threshold=None))
+    classifier.set_params(early_stopping=EarlyStopping(refit=True), eval_metric=["accuracy", misses])
+    classifier.set_params(growth=Growth(rows_per_threshold=None))
     classifier.fit(X, y)
-    assert classifier.best_iteration_ == np.argmax(classifier.validation_scores_["accuracy"]) + 1
-    again = clone(classifier).set_params(n_estimators=classifier.best_iteration_, early_stopping=False).fit(X, y)
+    assert classifier.n_estimators_ == np.argmax(classifier.evals_result_["validation"]["accuracy"]) + 1
+    again = clone(classifier).set_params(n_estimators=classifier.n_estimators_, early_stopping=False)
+    again.set_params(eval_metric="loss").fit(X, y)
     np.testing.assert_array_equal(classifier.predict_proba(X), again.predict_proba(X))
 
 

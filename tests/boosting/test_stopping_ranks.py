@@ -46,8 +46,8 @@ def rate(y, probabilities):
 
 
 def stopped_by(kind, metric="loss", **others):
-    stopping = EarlyStopping(eval_metric=metric, validation=others.pop("validation", None))
-    return lambda: kind(early_stopping=stopping, **OPTIONS | others)
+    stopping = EarlyStopping(validation=others.pop("validation", None))
+    return lambda: kind(early_stopping=stopping, eval_metric=metric, **OPTIONS | others)
 
 
 @pytest.mark.slow
@@ -78,8 +78,8 @@ def test_callbacks_that_look_at_the_model_change_nothing():
     models = fit_on_ranks(2, make, RELEVANCE, qid=QID)
     expected = stopped_by(GradientBoostingRanker, ["ndcg@5", "map"])().fit(X, RELEVANCE, qid=QID)
     for model in models:
-        for name, scores in expected.validation_scores_.items():
-            np.testing.assert_array_equal(model.validation_scores_[name], scores)
+        for name, scores in expected.evals_result_["validation"].items():
+            np.testing.assert_array_equal(model.evals_result_["validation"][name], scores)
 
 
 @pytest.mark.slow
@@ -94,5 +94,5 @@ def test_splitters_see_the_rows_of_all_ranks():
 
 def test_a_splitter_at_random_is_one_draw():
     models = fit_on_ranks(3, stopped_by(GradientBoostingRegressor, validation=ShuffleSplit(1)), T)
-    assert len({model.validation_score_.tobytes() for model in models}) == 1
+    assert len({model.evals_result_["validation"]["loss"].tobytes() for model in models}) == 1
     assert len({model.predict(X).tobytes() for model in models}) == 1

@@ -46,7 +46,7 @@ def test_it_learns(table, parameters):
     assert np.corrcoef(sign * model.predict(X[400:]), centre[400:])[0, 1] > 0.8
     best = naive.concordance(y[400:], centre[400:], np.ones(200))
     assert model.score(X[400:], y[400:]) > best - 0.05
-    assert (np.diff(model.train_score_) < 0).all()
+    assert (np.diff(model.evals_result_["training"]["loss"]) < 0).all()
     found = model.score(X[400:], y[400:])
     assert found == pytest.approx(naive.concordance(y[400:], sign * model.predict(X[400:]), np.ones(200)))
 
@@ -102,7 +102,7 @@ def test_early_stopping_keeps_the_baseline_of_the_best_round(table):
     X, y, _ = table
     model = GradientBoostingSurvival(n_estimators=200, learning_rate=0.3, n_iter_no_change=5)
     model.fit(X[:400], y[:400], X_val=X[400:], y_val=y[400:])
-    assert model.n_estimators_ < len(model.train_score_)
+    assert model.n_estimators_ < len(model.evals_result_["training"]["loss"])
     expected = naive.cumulative_hazard(y[:400], model.predict(X[:400]), np.ones(400), model.event_times_)
     np.testing.assert_allclose(model.cumulative_hazard_, expected, rtol=1e-10)
 
@@ -119,8 +119,8 @@ def test_rows_held_out_have_their_share_of_the_events(folds, share, rng):
         return 0.0
 
     for seed in range(4):
-        stopping = EarlyStopping(folds=folds, eval_metric=n_events)
-        GradientBoostingSurvival(n_estimators=1, early_stopping=stopping, random_state=seed).fit(X, y)
+        options = {"early_stopping": EarlyStopping(folds=folds), "eval_metric": n_events}
+        GradientBoostingSurvival(n_estimators=1, random_state=seed, **options).fit(X, y)
     assert found == {share}
 
 

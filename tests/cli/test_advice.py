@@ -214,7 +214,7 @@ def test_groups_and_times_are_held_out_whole(run, write_csv, command):
     assert "columns 2 (numbers 2)" in out
     options = ("--time-column", "year", *QUICK[command], "--overwrite")
     if command == "tune":
-        options += ("--state", "other.jsonl")
+        options += ("--checkpoint", "other.jsonl")
     later = run(command, path, "--target", "y", *options)
     assert later.code == 0, later.err
     if command == "compare":

@@ -77,10 +77,10 @@ def test_a_search_that_is_killed_goes_on(forked, houses, write_csv, tmp_path):
     n_done = 0
     for attempt in range(N_KILLS):
         forked((*command, 500), 0.4 + 0.1 * attempt)
-        state = tmp_path / "model-search.jsonl"
-        if state.exists():
-            header = json.loads(state.read_text().splitlines()[0])
-            trials = SearchFile(state, header["of"]).trials
+        checkpoint = tmp_path / "model-search.jsonl"
+        if checkpoint.exists():
+            header = json.loads(checkpoint.read_text().splitlines()[0])
+            trials = SearchFile(checkpoint, header["of"]).trials
             assert [trial.index for trial in trials] == list(range(len(trials)))
             assert len(trials) >= n_done
             n_done = len(trials)

@@ -488,7 +488,7 @@ def test_classes_of_several_targets_have_contributions_of_their_own(run):
     X = pd.DataFrame(rng.normal(size=(90, 2)), columns=["a", "b"])
     X.to_csv("table.csv", index=False)
     labels = np.column_stack([np.where(X["a"] > 0, "dear", "cheap"), np.digitize(X["b"], [-0.5, 0.5])])
-    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, labels).calibrate(X, labels)
+    model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, labels).conformalize(X, labels)
     model.save("several.fastens")
     result = run("predict", "several.fastens", "table.csv", "-o", "out.csv", "--contributions")
     assert result.code == 0, result.err

@@ -33,7 +33,18 @@ def test_a_search_and_its_files(run, houses, write_csv, tmp_path):
 
 
 def test_a_scorer_and_kinds_of_models(run, houses, write_csv):
-    options = ("--models", "forest", "--metric", "r2", "--trials", 2, "-o", "f.fastens", "--leaderboard", "b.parquet")
+    options = (
+        "--models",
+        "forest",
+        "--eval-metric",
+        "r2",
+        "--trials",
+        2,
+        "-o",
+        "f.fastens",
+        "--leaderboard",
+        "b.parquet",
+    )
     result = run("tune", write_csv(houses), "--target", "price", *options, *QUICK)
     assert result.code == 0
     assert 0 < fastens.read_table("b.parquet")["r2"][0].as_py() < 1
@@ -72,12 +83,18 @@ def test_interrupted_it_keeps_what_is_there(run, houses, write_csv, monkeypatch)
         (("--trials", 0), "--trials must be"),
         (("--folds", 1), "--folds must be"),
         (("--folds", 1000), "--folds must be"),
-        (("--metric", "best"), "get_scorer_names() lists them); got 'best'."),
-        (("--state", "table.csv"), "will not write over table.csv, which is read"),
-        (("--state", "other.csv"), "--state must be the file of a search, or a new one; other.csv holds"),
+        (("--eval-metric", "best"), "get_scorer_names() lists them); got 'best'."),
+        (("--checkpoint", "table.csv"), "will not write over table.csv, which is read"),
+        (("--checkpoint", "other.csv"), "--checkpoint must be the file of a search, or a new one; other.csv holds"),
         (("--n-jobs", 0), "--n-jobs must be"),
-        (("--state", "model.fastens"), "--output and --state must be different files; got model.fastens for both"),
-        (("--leaderboard", "b.csv", "--state", "./b.csv"), "--leaderboard and --state must be different files"),
+        (
+            ("--checkpoint", "model.fastens"),
+            "--output and --checkpoint must be different files; got model.fastens for both",
+        ),
+        (
+            ("--leaderboard", "b.csv", "--checkpoint", "./b.csv"),
+            "--leaderboard and --checkpoint must be different files",
+        ),
         (("--leaderboard", "b.xlsx"), "cannot write b.xlsx"),
     ],
 )

@@ -141,12 +141,12 @@ def test_texts(client, tmp_path):
 
 @pytest.mark.slow
 def test_rows_to_validate_on(client, tmp_path):
-    options = COMMON | {"n_estimators": 30, "early_stopping": EarlyStopping(eval_metric=["r2", "loss"])}
+    options = COMMON | {"n_estimators": 30, "early_stopping": True, "eval_metric": ["r2", "loss"]}
     options |= {"n_iter_no_change": 2, "learning_rate": 0.8}
     first, last = FRAME[:1000], FRAME[1000:]
     given = {"sample_weight": "weight", "y_val": "target", "sample_weight_val": "weight"}
     expected = GradientBoostingRegressor(**options).fit(first, "target", X_val=last, **given)
-    assert expected.n_iter_ < 30
+    assert expected.n_estimators_ < 30
     model = GradientBoostingRegressor(**options)
     model.fit(frame_of(4, first), "target", X_val=frame_of(2, last), **given)
     assert content(model, tmp_path) == content(expected, tmp_path)
@@ -222,13 +222,13 @@ def test_callbacks_are_called_here(client, tmp_path, capsys):
     def note(env):
         seen.append((env.iteration, env.evaluation_result_list[0].metric_name, env.params["n_estimators"]))
         if env.iteration == 3:
-            seen.append(env.model.n_iter_)
+            seen.append(env.model.n_estimators_)
         return env.iteration == 4
 
     path = tmp_path / "checkpoint.fastens"
     model = GradientBoostingRegressor(callbacks=[note, Checkpoint(path, 3)], verbose=1, **COMMON)
     model.fit(frame_of(4), "target")
-    assert model.n_iter_ == 5
+    assert model.n_estimators_ == 5
     assert seen == [*((i, "loss", 6) for i in range(4)), 4, (4, "loss", 6)]
     expected = content(GradientBoostingRegressor(**COMMON).fit(FRAME, "target"), tmp_path)
     assert content(GradientBoostingRegressor(**COMMON).fit(frame_of(7), "target", resume=path), tmp_path) == expected
@@ -243,7 +243,7 @@ def test_an_error_of_a_callback_is_raised_here(client):
     model = GradientBoostingRegressor(callbacks=[fail], **COMMON)
     with pytest.raises(ZeroDivisionError, match="after three rounds"):
         model.fit(frame_of(4), "target")
-    assert model.n_iter_ == 3
+    assert model.n_estimators_ == 3
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ def test_other_tables_of_methods_and_functions():
         ),
         (lambda: fastens.plot_decision_boundary(model, table), r"X .* plot_decision_boundary"),
         (lambda: fastens.estimate_errors(model, table, y), r"X .* estimate_errors"),
-        (lambda: fastens.Source(table), r"table .* Source"),
+        (lambda: fastens.TableSource(table), r"table .* TableSource"),
         (lambda: fastens.BinnedTable.from_source(table, y), r"source .* BinnedTable\.from_source"),
     ]:
         with pytest.raises(TypeError, match=f"{named}; got a Dask DataFrame"):

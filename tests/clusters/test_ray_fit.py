@@ -17,7 +17,6 @@ from fastens import (
 )
 from fastens.distributed import RayTable
 from fastens.distributed.coordinator import ClusterLostError
-from fastens.params.options import EarlyStopping
 from reference.cluster_rows import content, make_frame
 
 psutil = pytest.importorskip("psutil")
@@ -52,19 +51,19 @@ def parts_of(values, n_parts=5):
 
 @pytest.mark.parametrize("n_actors", [1, 2, 3])
 def test_actors(tmp_path, n_actors):
-    options = COMMON | {"n_estimators": 30, "early_stopping": EarlyStopping(eval_metric=["accuracy", "loss"])}
+    options = COMMON | {"n_estimators": 30, "early_stopping": True, "eval_metric": ["accuracy", "loss"]}
     options |= {"n_iter_no_change": 2, "learning_rate": 0.8, "subsample": 0.7}
     model, last, seen = GradientBoostingClassifier(**options), slice(1000, None), []
     given = {name: FRAME[name] for name in ("label", "weight")}
     whole = [TABLE[:1000], *(values[:1000] for values in given.values())]
     expected = clone(model).fit(*whole, X_val=TABLE[last], y_val=FRAME["label"][last])
-    assert expected.n_iter_ < 30
+    assert expected.n_estimators_ < 30
     parts = [parts_of(values) for values in whole]
     table = RayTable(parts[0], n_actors=n_actors, cpus_per_actor=0.5, patience=PATIENCE, on_progress=seen.append)
     model.fit(table, *parts[1:], X_val=parts_of(TABLE[last], 1), y_val=parts_of(FRAME["label"][last], 1))
     assert content(model, tmp_path) == content(expected, tmp_path)
     assert [(now.n_done, now.n_workers) for now in seen] == [(n + 1, n_actors) for n in range(len(seen))]
-    assert len(seen) == len(expected.train_score_)
+    assert len(seen) == len(expected.evals_result_["training"]["loss"])
     assert (seen[-1].n_bytes > 0) == (n_actors > 1)
 
 
@@ -96,7 +95,7 @@ def test_an_actor_is_lost(tmp_path, fault):
     def strike(env):
         rounds.append(env.iteration)
         if env.iteration == 3 and not needed:
-            needed.append(env.model.n_iter_)
+            needed.append(env.model.n_estimators_)
         if len(rounds) == 5:
             actors()[-1].send_signal(getattr(signal, fault))
 

@@ -75,7 +75,9 @@ def test_names_and_rows_to_validate_on():
     fitted, found = watched_fit(model, tables, y="y", y_val="y")
     assert found[0] == 0
     np.testing.assert_array_equal(fitted.predict(frame[["a", "b"]]), expected.predict(frame[["a", "b"]]))
-    np.testing.assert_array_equal(fitted.validation_score_, expected.validation_score_)
+    np.testing.assert_array_equal(
+        fitted.evals_result_["validation"]["loss"], expected.evals_result_["validation"]["loss"]
+    )
 
 
 @pytest.mark.parametrize("linear", [False, True])

@@ -130,14 +130,14 @@ def test_spread_is_that_of_the_members(estimator, tumours):
     X, y = tumours
     model = BaggingClassifier(estimator, 9, random_state=0).fit(X, y)
     said = np.array([member.predict_proba(X) for member in model.estimators_])
-    np.testing.assert_allclose(model.predict_spread(X), said.std(axis=0), atol=1e-7)
+    np.testing.assert_allclose(model.predict_std(X), said.std(axis=0), atol=1e-7)
     np.testing.assert_allclose(model.predict_proba(X), said.mean(axis=0), atol=1e-7)
 
 
 def test_spread_grows_away_from_the_data(rng):
     X = rng.uniform(-1, 1, size=(60, 1))
     model = BaggingRegressor(LinearRegression(), 50, random_state=0).fit(X, X[:, 0] + rng.standard_normal(60))
-    near, far = model.predict_spread([[0.0], [10.0]])
+    near, far = model.predict_std([[0.0], [10.0]])
     assert far > 4 * near
 
 
@@ -168,7 +168,7 @@ def test_several_targets(patients, tmp_path, estimator, options):
         ]
     )
     np.testing.assert_allclose(model.predict(X), each.mean(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(model.predict_spread(X), each.std(axis=0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(model.predict_std(X), each.std(axis=0), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(model.score(X, Y), r2_score(Y, model.predict(X)))
     if oob:
         known = ~np.isnan(model.oob_prediction_).any(axis=1)
@@ -302,7 +302,7 @@ def test_errors_name_the_bagging(kind, members):
     with pytest.raises(ValueError, match=f"This {name} instance is not fitted yet"):
         model.predict(X)
     model.fit(X, y)
-    for ask in (model.predict, model.predict_spread):
+    for ask in (model.predict, model.predict_std):
         with pytest.raises(ValueError, match=f"X has 3 features, but {name} is expecting 4 features"):
             ask(X[:, :3])
     with pytest.warns(UserWarning, match=f"X has feature names, but {name} was fitted without feature names"):

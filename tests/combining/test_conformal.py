@@ -334,7 +334,7 @@ def test_fitted_estimators(rng, random_state):
         np.testing.assert_array_equal(model.predict(X), estimator.predict(X))
         assert covers(model.predict_interval(X[100:], 0.9), y[100:]) == pytest.approx(0.905, abs=0.01)
     np.testing.assert_allclose(
-        model.predict_interval(X), estimator.calibrate(X[100:], y[100:]).predict_interval(X), atol=1e-12
+        model.predict_interval(X), estimator.conformalize(X[100:], y[100:]).predict_interval(X), atol=1e-12
     )
 
 

@@ -137,7 +137,7 @@ def test_spread_and_member_range():
     said = np.stack([member.predict(X) for member in model.estimators_])
     np.testing.assert_allclose(model.predict(X), np.average(said, axis=0, weights=[1, 2, 1]))
     spread = np.sqrt(np.average((said - model.predict(X)) ** 2, axis=0, weights=[1, 2, 1]))
-    np.testing.assert_allclose(model.predict_spread(X), spread)
+    np.testing.assert_allclose(model.predict_std(X), spread)
     whole = model.predict_member_range(X, share=1.0)
     np.testing.assert_array_equal(whole, np.stack([said.min(axis=0), said.max(axis=0)], axis=1))
     inner = model.predict_member_range(X, share=0.4)

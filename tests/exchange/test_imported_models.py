@@ -69,8 +69,10 @@ def test_slices_of_boosters_are_those_of_xgboost():
 
 def test_slices_keep_what_was_measured():
     model = fastens.GradientBoostingRegressor(n_estimators=8, early_stopping=True).fit(X, y)
-    assert len(model[:4].train_score_) == 4
-    np.testing.assert_array_equal(model[:4].validation_score_, model.validation_score_[:4])
+    assert len(model[:4].evals_result_["training"]["loss"]) == 4
+    np.testing.assert_array_equal(
+        model[:4].evals_result_["validation"]["loss"], model.evals_result_["validation"]["loss"][:4]
+    )
 
 
 def test_forests():

@@ -84,7 +84,7 @@ def test_stops_by_the_rows_that_are_given(load, problem, y):
     model = load("model").FastensModel(problem, learning_rate=0.3, n_iter_no_change=5, random_state=1)
     given = {"X_val": X[200:], "y_val": y[200:], "sample_weight_val": np.ones(100), "num_cpus": 1}
     model.fit(X=X[:200], y=y[:200], sample_weight=np.ones(200), **given)
-    assert len(model.model.validation_score_) <= model.model.n_estimators_ + 5 < 1000
+    assert len(model.model.evals_result_["validation"]["loss"]) <= model.model.n_estimators_ + 5 < 1000
     assert model.model.score(X[200:], y[200:]) > 0.7
     assert model.model.get_params()["n_jobs"] == 1
 

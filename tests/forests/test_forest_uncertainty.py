@@ -195,13 +195,13 @@ def test_variance_is_that_over_training_sets():
 def test_spread_is_that_of_the_trees(forest, patients):
     X, _ = patients
     said = np.stack(list(forest.predict_all(X)))
-    np.testing.assert_allclose(forest.predict_spread(X), said.std(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(forest.predict_std(X), said.std(axis=0), rtol=1e-5)
     labels, y = load_iris(return_X_y=True)
     classes = RandomForestClassifier(20, max_depth=2, random_state=0).fit(labels, y)
     said = np.stack(list(classes.predict_proba_all(labels)))
-    np.testing.assert_allclose(classes.predict_spread(labels), said.std(axis=0), atol=1e-6)
+    np.testing.assert_allclose(classes.predict_std(labels), said.std(axis=0), atol=1e-6)
     several = RandomForestRegressor(5, random_state=0).fit(labels, np.column_stack([y, -y]))
-    assert several.predict_spread(labels).shape == (150, 2)
+    assert several.predict_std(labels).shape == (150, 2)
 
 
 def test_proximity_is_the_share_of_common_leaves(forest, patients):
@@ -223,7 +223,7 @@ def test_saved_and_the_same_for_any_threads(forest, patients, tmp_path):
     forest.save(tmp_path / "forest.fastens")
     same = fastens.load(tmp_path / "forest.fastens")
     other = RandomForestRegressor(**(forest.get_params() | {"n_jobs": 2})).fit(X, y)
-    for name in ("predict_quantiles", "predict_interval", "predict_variance", "predict_spread"):
+    for name in ("predict_quantiles", "predict_interval", "predict_variance", "predict_std"):
         expected = getattr(forest, name)(X[:50])
         np.testing.assert_array_equal(getattr(same, name)(X[:50]), expected)
         np.testing.assert_array_equal(getattr(other, name)(X[:50]), expected)

@@ -153,7 +153,7 @@ def test_plot_training(table):
     model = fastens.GradientBoostingRegressor(early_stopping=True, learning_rate=0.5, random_state=0).fit(X, y)
     ax = model.plot_training()
     assert [line.get_label() for line in ax.lines[:2]] == ["training rows", "validation rows"]
-    np.testing.assert_array_equal(ax.lines[1].get_ydata(), model.validation_score_)
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), model.evals_result_["validation"]["loss"])
     assert ax.lines[2].get_xdata()[0] == model.n_estimators_
     forest = fitted("forest", table, n_estimators=30, oob_score=True)
     np.testing.assert_array_equal(forest.plot_training().lines[0].get_ydata(), forest.oob_error_curve_)
@@ -380,7 +380,7 @@ def test_names_with_dollar_signs_are_no_mathematics(table):
     model = fastens.GradientBoostingClassifier(n_estimators=5).fit(X, labels)
     stumps = fastens.AdaBoostClassifier(n_estimators=5).fit(X, np.append(labels[1:], "$\\"))
     drawn = [
-        *map(stumps.plot_contribution, [0, 1]),
+        *map(stumps.plot_contribution_curve, [0, 1]),
         model.plot_importance(),
         model.plot_contributions(X),
         model.plot_contributions(X, 0),
@@ -398,7 +398,7 @@ def test_a_contribution_of_one_column_alone(table):
     model = fastens.AdaBoostClassifier(n_estimators=5).fit(table[0], table[1] > 0)
     for feature in (1.5, -1, 4, None):
         with pytest.raises(ValueError, match=f"feature must hold column indices from 0 to 3; got {feature}"):
-            model.plot_contribution(feature)
+            model.plot_contribution_curve(feature)
 
 
 def test_without_matplotlib_the_extra_is_named(table, models, monkeypatch):

@@ -62,7 +62,7 @@ def _check_ticks(ax):
 @pytest.mark.slow
 @pytest.mark.parametrize("column", ["kind", "many", "half", LONG, "same"])
 def test_pictures_of_one_column_have_ticks_that_can_be_read(table, models, column):
-    _check_ticks(models["stumps"].plot_contribution(column))
+    _check_ticks(models["stumps"].plot_contribution_curve(column))
     _check_ticks(models["numbers"].plot_contributions(table[0], feature=column))
     _check_ticks(models["numbers"].plot_contributions(table[0], feature=(column, "kind")))
     (ax,) = models["numbers"].plot_dependence(table[0], [column])
@@ -119,8 +119,8 @@ def test_legends_hold_names_that_begin_with_an_underscore(table):
     X, y = table
     labels = np.array(["_low", "$^$", "high"])[np.digitize(y, [0.5, 1.5])]
     stumps = fastens.AdaBoostClassifier(n_estimators=5).fit(X, labels)
-    assert len(_legend(stumps.plot_contribution("kind"))) == 3
-    assert len(_legend(stumps.plot_contribution("half"))) == 3
+    assert len(_legend(stumps.plot_contribution_curve("kind"))) == 3
+    assert len(_legend(stumps.plot_contribution_curve("half"))) == 3
     forest = fastens.RandomForestClassifier(n_estimators=3, random_state=0).fit(X, labels)
     assert "_low" in _legend(forest.plot_contributions(X))
     assert "_under" in _legend(forest.plot_contributions(X, feature=("half", "kind"), label="_low"))

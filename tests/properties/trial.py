@@ -55,7 +55,7 @@ PREDICTIONS = (
     "predict_mean_interval",
     "predict_proba_interval",
     "predict_quantiles",
-    "predict_spread",
+    "predict_std",
     "predict_variance",
     "predict_all",
     "predict_contributions",

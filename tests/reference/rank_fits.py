@@ -47,10 +47,11 @@ def rows_of(comm):
 
 def state(model, table=X):
     """Everything that two models may differ by."""
-    measured = {f"validation.{name}": scores for name, scores in model.validation_scores_.items()}
+    curves = model.evals_result_.items()
+    scores = {f"{rows}.{name}": values for rows, own in curves for name, values in own.items()}
     trees = model._ensemble.to_arrays()
     assert {"value", "feature", "gain", "node_offsets"} <= set(trees)
-    scores = {"train": model.train_score_, "validation": model.validation_score_, "rounds": model.n_estimators_}
+    scores["rounds"] = model.n_estimators_
     predictions = (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(table)
     learned = {
         "predictions": np.hstack(predictions) if isinstance(predictions, list) else predictions,
@@ -58,7 +59,7 @@ def state(model, table=X):
         "categories": str(model._encoder.categories),
     }
     out_of_bag = {name: array for name, array in vars(model).items() if name.startswith("oob_") and name.endswith("_")}
-    return trees | scores | measured | out_of_bag | model._statistics_arrays() | learned
+    return trees | scores | out_of_bag | model._statistics_arrays() | learned
 
 
 def fit_on_ranks(size, make, y, weight=None, table=X, **others):

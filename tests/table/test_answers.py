@@ -142,11 +142,11 @@ def test_names_of_columns():
     }
     contributions = model.predict_contributions(stream()).schema.names
     assert contributions[:4] == [f"contribution cheap {name}" for name in ("size", "count", "word", "expected")]
-    model.calibrate(stream(pa.Table.from_pandas(X.assign(kind=KINDS))), "kind")
+    model.conformalize(stream(pa.Table.from_pandas(X.assign(kind=KINDS))), "kind")
     assert model.predict_set(stream(), coverage=0.5).schema.names[0] == "set has cheap"
     quantiles = MODELS["quantiles"][0].fit(X, NUMBERS)
     assert quantiles.predict(stream()).schema.names == ["prediction 0.1", "prediction 0.5", "prediction 0.9"]
-    quantiles.calibrate(X, NUMBERS)
+    quantiles.conformalize(X, NUMBERS)
     assert quantiles.predict_interval(stream()).schema.names == ["interval lower", "interval upper"]
     forest = MODELS["forest"][0].fit(X, NUMBERS)
     assert forest.predict_quantiles(stream(), [0.25, 0.75]).schema.names == ["quantile 0.25", "quantile 0.75"]
@@ -160,7 +160,7 @@ def test_names_where_axes_are_of_one_length():
     of_class = [f"contribution {kind} {name}" for kind in model.classes_ for name in ("size", "count", "expected")]
     assert model.predict_contributions(given()).schema.names == of_class
     y = np.column_stack([NUMBERS, NUMBERS])
-    several = fe.GradientBoostingRegressor("quantile", quantile=[0.1, 0.9], **SMALL).fit(two, y).calibrate(two, y)
+    several = fe.GradientBoostingRegressor("quantile", quantile=[0.1, 0.9], **SMALL).fit(two, y).conformalize(two, y)
     names = [f"prediction {target} {level}" for target in (0, 1) for level in (0.1, 0.9)]
     assert several.predict(given()).schema.names == names
     names = [f"interval {target} {end}" for target in (0, 1) for end in ("lower", "upper")]
@@ -281,5 +281,5 @@ def test_tables_with_a_ceiling(kind, tmp_path):
     X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
     whole = model.fit(X, y).predict(X)
     for table in (tmp_path / "rows.parquet", X.assign(y=y)):
-        model.fit(fe.Source(table), "y")
-        np.testing.assert_array_equal(model.predict(fe.Source(table, columns=list(X))), whole)
+        model.fit(fe.TableSource(table), "y")
+        np.testing.assert_array_equal(model.predict(fe.TableSource(table, columns=list(X))), whole)

@@ -35,7 +35,7 @@ def test_a_dictionary_without_words_needs_no_offsets():
 
 
 @pytest.mark.parametrize("words", [["a", "b"], ["a", None]], ids=["missing rows", "missing value"])
-@pytest.mark.parametrize("opened", [Stream, lambda table: table, fe.Source], ids=["stream", "table", "source"])
+@pytest.mark.parametrize("opened", [Stream, lambda table: table, fe.TableSource], ids=["stream", "table", "source"])
 def test_missing_labels(words, opened):
     codes = pa.array([0, 1, 0, None if "b" in words else 1] * 5)
     parts = [pa.DictionaryArray.from_arrays(codes, pa.array(own)) for own in (words, ["c", *words[1:]])]

@@ -7,7 +7,7 @@ import datetime
 import numpy as np
 import pytest
 
-from fastens import CategoricalNB, DecisionTreeClassifier, GradientBoostingClassifier, Source
+from fastens import CategoricalNB, DecisionTreeClassifier, GradientBoostingClassifier, TableSource
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
@@ -48,7 +48,7 @@ def table(column):
 @pytest.mark.parametrize("model", [GradientBoostingClassifier(n_estimators=3, min_samples_leaf=1), CategoricalNB()])
 def test_texts_of_any_type(model, column):
     expected = model.fit(table(TEXTS), Y).predict_proba(table(TEXTS))
-    for X in (table(column), Source(table(column)), lambda: table(column).to_reader(16)):
+    for X in (table(column), TableSource(table(column)), lambda: table(column).to_reader(16)):
         model.fit(X, Y)
         assert model._encoder.categories[0] == ["a", "b", "c"]
         np.testing.assert_array_equal(model.predict_proba(table(column)), expected)
@@ -75,7 +75,7 @@ def test_runs_of_numbers_dates_and_targets():
         np.testing.assert_array_equal(same.predict_proba(table(plain)), model.predict_proba(table(plain)))
     target = pc.run_end_encode(pa.array(np.where(Y, "yes", "no").tolist()))
     X = table(TEXTS).append_column("y", pa.chunked_array([target]))
-    for given in (X, Source(X), X.to_reader()):
+    for given in (X, TableSource(X), X.to_reader()):
         assert GradientBoostingClassifier(n_estimators=2).fit(given, "y").classes_.tolist() == ["no", "yes"]
     assert GradientBoostingClassifier(n_estimators=2).fit(table(TEXTS), target).classes_.tolist() == ["no", "yes"]
 

@@ -40,7 +40,7 @@ def files(tmp_path_factory):
     FRAME.to_parquet(folder / "all.parquet", row_group_size=100)
     for target in ("kind", "price"):
         columns = [*X.columns, target, "copies"]
-        source = fe.Source(folder / "all.parquet", columns=columns)
+        source = fe.TableSource(folder / "all.parquet", columns=columns)
         fe.BinnedTable.from_source(source, target, "copies", folder / target)
     return folder
 
@@ -222,10 +222,10 @@ SEVERAL_FITS = {
     "grid": lambda X, y: GridSearchCV(boosted(fe.GradientBoostingClassifier), {"max_leaf_nodes": [4, 8]}, cv=3).fit(
         X, y
     ),
-    "tuned": lambda X, y: fe.tune(X, y, "classification", search=QUICK_SEARCH).best_estimator,
+    "tuned": lambda X, y: fe.tune(X, y, "classification", search=QUICK_SEARCH).best_estimator_,
     "conformal": lambda X, y: fe.ConformalClassifier(boosted(fe.GradientBoostingClassifier), random_state=0).fit(X, y),
 }
-QUICK_SEARCH = fe.RandomSearch(families=("boosting", "forest"), n_trials=3, n_folds=3, n_iter_no_change=2)
+QUICK_SEARCH = fe.TuningConfig(families=("boosting", "forest"), n_trials=3, n_folds=3)
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_many_fits_of_a_table_read_and_bin_it_once(fits, n_binned):
         read.append(1)
         return pa.Table.from_pandas(frame)
 
-    table = fe.BinnedTable.from_source(fe.Source(source), y)
+    table = fe.BinnedTable.from_source(fe.TableSource(source), y)
     n_read = len(read)
     n_binned.clear()
     model = SEVERAL_FITS[fits](table, y)
@@ -263,7 +263,7 @@ def test_folds_and_bags_of_a_table_bin_nothing(files, n_binned):
 def test_rows_that_are_held_out_have_a_part_in_the_bins(files):
     table = fe.BinnedTable.open(files / "kind")
     model = fe.GradientBoostingClassifier(n_estimators=5, early_stopping=True, random_state=0).fit(table, table.y)
-    assert len(model.validation_score_) == 5
+    assert len(model.evals_result_["validation"]["loss"]) == 5
     assert model._ensemble.binning is table.binning
 
 

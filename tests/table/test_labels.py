@@ -25,7 +25,7 @@ def test_strings_of_any_length_are_labels():
     y = LABELS.astype(np.dtypes.StringDType())
     assert fe.BinnedTable.from_source(X, y).y.tolist() == LABELS.tolist()
     assert len(fe.bias_variance_decomposition(fe.DecisionTreeClassifier(), X, y, n_rounds=2).main_prediction) == 5
-    assert fe.tune(X, y, "classification", time_limit=1.0).best_estimator.classes_.tolist() == ["no", "yes"]
+    assert fe.tune(X, y, "classification", time_limit=1.0).best_estimator_.classes_.tolist() == ["no", "yes"]
 
 
 class Town(str, enum.Enum):  # noqa: UP042

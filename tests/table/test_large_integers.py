@@ -16,7 +16,7 @@ from fastens import (
     GradientBoostingRanker,
     MixedNB,
     RandomForestClassifier,
-    Source,
+    TableSource,
     TANClassifier,
     VotingClassifier,
     load,
@@ -43,7 +43,7 @@ TABLES = {
     "pandas of Arrow": pd.DataFrame({"a": pd.array(WITH_NONE, dtype="int64[pyarrow]")}),
     "polars": pl.DataFrame({"a": WITH_NONE}),
     "Arrow": pa.table({"a": pa.array(WITH_NONE, pa.uint64())}),
-    "source": Source(pa.table({"a": WITH_NONE})),
+    "source": TableSource(pa.table({"a": WITH_NONE})),
     "stream": lambda: pa.table({"a": WITH_NONE}).to_reader(16),
 }
 MODELS = {

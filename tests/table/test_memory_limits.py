@@ -32,7 +32,7 @@ def in_files(model, table, *, n_outputs=1, n_targets=1, folder=None):
     """The table with a ceiling under which codes go to files."""
     needs = fe.estimate_memory(model, *table.shape, n_outputs=n_outputs, n_targets=n_targets, **OF_TABLE)
     assert needs.least < needs.in_memory
-    return fe.Source(table, max_memory=needs.in_memory - 1, spill_dir=folder)
+    return fe.TableSource(table, max_memory=needs.in_memory - 1, spill_dir=folder)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_several_targets_in_files(placed):
 def test_members_keep_to_the_limits_of_their_table(placed):
     members = [("a", fe.GradientBoostingRegressor(n_estimators=2))]
     whole = fe.VotingRegressor(members).fit(X, Y)
-    limited = fe.Source(X, max_memory=fe.estimate_memory(whole, *X.shape, **OF_TABLE).least)
+    limited = fe.TableSource(X, max_memory=fe.estimate_memory(whole, *X.shape, **OF_TABLE).least)
     np.testing.assert_array_equal(fe.VotingRegressor(members).fit(limited, Y).predict(X), whole.predict(X))
     assert placed
 
@@ -106,7 +106,7 @@ def test_a_fit_that_goes_on_keeps_to_the_ceiling(placed):
     model = fe.RandomTreesEmbedding(n_estimators=2, warm_start=True, random_state=0).fit(X)
     model.set_params(n_estimators=4)
     with pytest.raises(ValueError, match="max_memory must be at least"):
-        model.fit(fe.Source(X, max_memory=1000))
+        model.fit(fe.TableSource(X, max_memory=1000))
     model.fit(in_files(model, X))
     assert placed
     np.testing.assert_array_equal(model.transform(X).toarray(), whole.transform(X).toarray())
@@ -117,7 +117,7 @@ def test_frames_and_files_with_a_ceiling(placed, tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     whole = fe.GradientBoostingRegressor(n_estimators=3).fit(frame[["b", "a", "word"]], Y)
     for table in (frame, tmp_path / "t.parquet"):
-        source = fe.Source(table, columns=["b", "a", "word", "y"], max_memory="1GB")
+        source = fe.TableSource(table, columns=["b", "a", "word", "y"], max_memory="1GB")
         model = fe.GradientBoostingRegressor(n_estimators=3).fit(source, "y")
         np.testing.assert_array_equal(model.predict(frame), whole.predict(frame))
     assert placed == []  # there is room
@@ -125,9 +125,9 @@ def test_frames_and_files_with_a_ceiling(placed, tmp_path):
 
 def test_the_least_that_is_named_is_enough():
     with pytest.raises(ValueError, match="max_memory must be at least") as caught:
-        fe.GradientBoostingRegressor(n_estimators=2).fit(fe.Source(X, max_memory="1MB"), Y)
+        fe.GradientBoostingRegressor(n_estimators=2).fit(fe.TableSource(X, max_memory="1MB"), Y)
     least = re.search(r"at least (\S+) for", str(caught.value))[1]
-    fe.GradientBoostingRegressor(n_estimators=2).fit(fe.Source(X, max_memory=least), Y)
+    fe.GradientBoostingRegressor(n_estimators=2).fit(fe.TableSource(X, max_memory=least), Y)
 
 
 def test_too_low_a_ceiling_is_found_before_rows_are_read():
@@ -146,7 +146,7 @@ def test_too_low_a_ceiling_is_found_before_rows_are_read():
         return pa.RecordBatchReader.from_batches(table.schema, batches())
 
     with pytest.raises(ValueError, match="max_memory must be at least"):
-        fe.GradientBoostingRegressor().fit(fe.Source(rows, max_memory="1MB"), "y")
+        fe.GradientBoostingRegressor().fit(fe.TableSource(rows, max_memory="1MB"), "y")
     assert len(n_read) <= 1  # to count them
 
 
@@ -177,16 +177,16 @@ def test_sizes():
 
 def test_arguments_that_do_not_fit(tmp_path):
     with pytest.raises(ValueError, match="table must be one table, not a list of them: join them first"):
-        fe.Source([pd.DataFrame({"a": [1]})])
+        fe.TableSource([pd.DataFrame({"a": [1]})])
     with pytest.raises(ValueError, match="table must be one table, not a list of them: join them first"):
-        fe.Source(pytest.importorskip("pyarrow").table({"a": [1]}).to_batches())
+        fe.TableSource(pytest.importorskip("pyarrow").table({"a": [1]}).to_batches())
     with pytest.raises(ValueError, match="spill_dir must be a folder that exists"):
-        fe.Source(X, max_memory=10, spill_dir=tmp_path / "none")
+        fe.TableSource(X, max_memory=10, spill_dir=tmp_path / "none")
     with pytest.raises(ValueError, match="columns must be None for a sparse"):
-        fe.GradientBoostingRegressor().fit(fe.Source(sparse.csr_matrix(X), columns=["a"]), Y)
+        fe.GradientBoostingRegressor().fit(fe.TableSource(sparse.csr_matrix(X), columns=["a"]), Y)
     for model in (fe.VotingClassifier([("lines", LogisticRegression())]), fe.AdaBoostClassifier(LogisticRegression())):
         with pytest.raises(ValueError, match=r"max_memory must be None with .* a LogisticRegression"):
-            model.fit(fe.Source(np.nan_to_num(X), max_memory="1GB"), LABELS)
+            model.fit(fe.TableSource(np.nan_to_num(X), max_memory="1GB"), LABELS)
     boosting = fe.GradientBoostingRegressor()
     for given, message in (
         ((boosting, 0, 2), "n_rows must be a number at least 1; got 0"),
@@ -214,9 +214,9 @@ def test_rows_to_validate_on_count():
     needs = fe.estimate_memory(model, *table.shape, n_validation=len(X), **OF_TABLE)
     assert needs.least - alone.least >= X.size  # their codes are in memory
     with pytest.raises(ValueError, match=f"at least {re.escape(shown_bytes(needs.least))}"):
-        model.fit(fe.Source(table, max_memory=alone.least), Y[:1000], X_val=X, y_val=Y)
-    model.fit(fe.Source(table, max_memory=needs.least), Y[:1000], X_val=X, y_val=Y)
-    assert len(model.validation_score_)
+        model.fit(fe.TableSource(table, max_memory=alone.least), Y[:1000], X_val=X, y_val=Y)
+    model.fit(fe.TableSource(table, max_memory=needs.least), Y[:1000], X_val=X, y_val=Y)
+    assert len(model.evals_result_["validation"]["loss"])
 
 
 @pytest.mark.parametrize("density", [0.02, 0.5])  # of the second all codes are stored
@@ -226,8 +226,8 @@ def test_a_ceiling_for_a_sparse_table(density):
     for model in (fe.GradientBoostingRegressor(n_estimators=2), fe.RandomForestRegressor(2, random_state=0)):
         needs = fe.estimate_memory(model, *table.shape, n_stored=table.nnz)
         with pytest.raises(ValueError, match=r"max_memory must be at least \S+ for \w+ on this table; got"):
-            model.fit(fe.Source(table, max_memory=needs.least - 1), y)
-        limited = model.fit(fe.Source(table, max_memory=needs.least), y).predict(table)
+            model.fit(fe.TableSource(table, max_memory=needs.least - 1), y)
+        limited = model.fit(fe.TableSource(table, max_memory=needs.least), y).predict(table)
         np.testing.assert_array_equal(limited, model.fit(table, y).predict(table))
 
 
@@ -257,7 +257,7 @@ rng = np.random.default_rng(0)
 X = rng.random((N_ROWS, 20), dtype=np.float32)
 y = X[:, 0] + X[:, 1] * X[:, 2]
 model = fe.GradientBoostingRegressor(n_estimators=2, n_jobs=1)
-model.fit(fe.Source(X[:3000], max_memory="1GB"), y[:3000])
+model.fit(fe.TableSource(X[:3000], max_memory="1GB"), y[:3000])
 needs = fe.estimate_memory(model, *X.shape, kind='array', value_bytes=4)
 """
 
@@ -268,8 +268,8 @@ def test_a_fit_keeps_to_the_limit_of_its_address_space(tmp_path):
     limited = """
     limit = status("VmSize") + needs.in_memory
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    model.fit(fe.Source(X, max_memory=needs.in_memory), y)
-    print(model.n_iter_)
+    model.fit(fe.TableSource(X, max_memory=needs.in_memory), y)
+    print(model.n_estimators_)
     """
     assert in_child(limited, tmp_path) == ["2"]
 
@@ -282,7 +282,7 @@ def test_a_fit_with_codes_in_files_keeps_to_the_limit_of_its_data(tmp_path):
     whole = model.fit(X, y).predict(X[:100])
     limit = status("VmData") + needs.least
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    model.fit(fe.Source(X, max_memory=needs.least), y)
+    model.fit(fe.TableSource(X, max_memory=needs.least), y)
     print((model.predict(X[:100]) == whole).all(), needs.least < needs.in_memory)
     """
     assert in_child(limited, tmp_path, n_rows=1_500_000) == ["True", "True"]
@@ -324,12 +324,12 @@ def test_what_fits_take_is_within_their_estimates(tmp_path):
     for model in MODELS:
         target = labels if "Classifier" in type(model).__name__ else y
         needs = fe.estimate_memory(model, *X.shape, kind='array', value_bytes=4)
-        model.fit(fe.Source(small, max_memory="1GB"), target[:3000])
+        model.fit(fe.TableSource(small, max_memory="1GB"), target[:3000])
         model = type(model)(**model.get_params())
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         before = status("VmRSS")
         open("/proc/self/clear_refs", "w").write("5")
-        model.fit(fe.Source(X, max_memory=needs.in_memory), target)
+        model.fit(fe.TableSource(X, max_memory=needs.in_memory), target)
         print(status("VmHWM") - before, needs.in_memory)
     """.replace("MODELS", f"[{', '.join(MEASURED)}]")
     found = list(map(int, in_child(measured, tmp_path)))
@@ -345,7 +345,7 @@ def test_a_full_disk_is_named(tmp_path):
     needs = fe.estimate_memory(model, *X.shape, kind='array', value_bytes=4)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
     try:
-        model.fit(fe.Source(X, max_memory=needs.in_memory - 1, spill_dir="."), y)
+        model.fit(fe.TableSource(X, max_memory=needs.in_memory - 1, spill_dir="."), y)
     except OSError as error:
         print(str(error))
     """
@@ -382,13 +382,13 @@ def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
                 time.sleep(0.001)
         watcher = threading.Thread(target=watch)
         watcher.start()
-        model.fit(fe.Source(X, max_memory=ceiling, spill_dir="."), y)
+        model.fit(fe.TableSource(X, max_memory=ceiling, spill_dir="."), y)
         stop.set()
         watcher.join()
         return most[0]
 
     model = {model}
-    model.fit(fe.Source(X[:3000], max_memory="1GB"), y[:3000])
+    model.fit(fe.TableSource(X[:3000], max_memory="1GB"), y[:3000])
     needs = fe.estimate_memory(model, *X.shape, kind='array', value_bytes=4)
     print(fit(needs.least), fit(needs.in_memory - 1), needs.column + needs.window, needs.disk)
     """
@@ -414,7 +414,7 @@ def test_a_fit_of_a_sparse_table_keeps_to_the_limit_of_its_address_space(model, 
     needs = fe.estimate_memory(model, *table.shape, n_stored=table.nnz)
     limit = status("VmSize") + needs.in_memory
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    model.fit(fe.Source(table, max_memory=needs.in_memory), y)
+    model.fit(fe.TableSource(table, max_memory=needs.in_memory), y)
     print(needs.in_memory)
     """
     assert int(in_child(limited, tmp_path, n_rows=3000)[0]) < 2 * 2000 * 15_000  # two bytes for each value

@@ -38,7 +38,13 @@ MADE = {
     "ConformalClassifier": lambda kind: kind(boosting()),
     "AdaBoostClassifier": lambda kind: kind(fe.DecisionTreeClassifier(max_depth=2), n_estimators=3),
 } | dict.fromkeys(
-    ("VotingClassifier", "StackingClassifier", "WeightedMajorityClassifier", "MAPClassifier", "MLClassifier")
+    (
+        "VotingClassifier",
+        "StackingClassifier",
+        "WeightedMajorityClassifier",
+        "MAPClassifier",
+        "MaximumLikelihoodClassifier",
+    )
     + ("BayesOptimalClassifier", "GibbsClassifier"),
     members,
 )
@@ -70,7 +76,7 @@ def test_the_least_that_is_named_is_enough_and_makes_the_same_model(name):
     limited, least = None, "1KB"
     for _ in range(3):  # the second time, categories are known
         try:
-            limited = made(name).fit(fe.Source(table, max_memory=least), y, **given)
+            limited = made(name).fit(fe.TableSource(table, max_memory=least), y, **given)
         except ValueError as error:
             least = re.search(r"^max_memory must be at least (\S+) for", str(error))[1]
     assert least != "1KB"
@@ -95,7 +101,7 @@ def test_categories_that_come_late_count(model, tmp_path):
     words.assign(y=np.arange(70_000) % 2).to_parquet(tmp_path / "words.parquet")
     few = fe.estimate_memory(model, *words.shape, n_values=2, value_bytes=4)
     with pytest.raises(ValueError, match="max_memory must be at least"):
-        model.fit(fe.Source(tmp_path / "words.parquet", max_memory=few.in_memory), "y")
+        model.fit(fe.TableSource(tmp_path / "words.parquet", max_memory=few.in_memory), "y")
 
 
 def test_terms_that_come_late_count(tmp_path):
@@ -103,7 +109,7 @@ def test_terms_that_come_late_count(tmp_path):
     texts.assign(y=np.arange(25_000) % 2).to_parquet(tmp_path / "texts.parquet")
     few = fe.estimate_memory(fe.TextClassifier(), len(texts), 1, value_bytes=20)
     with pytest.raises(ValueError, match=r"max_memory must be at least \S+ for TextClassifier"):
-        fe.TextClassifier().fit(fe.Source(tmp_path / "texts.parquet", max_memory=few.in_memory), "y")
+        fe.TextClassifier().fit(fe.TableSource(tmp_path / "texts.parquet", max_memory=few.in_memory), "y")
 
 
 MEASURED = [
@@ -147,13 +153,13 @@ def test_what_fits_take_is_within_their_estimates(tmp_path):
     del numbers, labels, words, texts
     for model, kind in MODELS:
         needs = fe.estimate_memory(model, n_rows, n_columns, n_outputs=3, **of_table[kind])
-        model.fit(fe.Source(f"small {kind}.parquet", max_memory="4GB"), "y")
+        model.fit(fe.TableSource(f"small {kind}.parquet", max_memory="4GB"), "y")
         model = type(model)(**model.get_params(deep=False))
         pa.default_memory_pool().release_unused()
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         before = status("VmRSS")
         open("/proc/self/clear_refs", "w").write("5")
-        model.fit(fe.Source(f"{kind}.parquet", max_memory=needs.in_memory), "y")
+        model.fit(fe.TableSource(f"{kind}.parquet", max_memory=needs.in_memory), "y")
         print(status("VmHWM") - before, needs.in_memory)
     """
     models = ", ".join(f"({model}, {kind!r})" for model, kind in MEASURED)

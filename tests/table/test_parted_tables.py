@@ -124,7 +124,7 @@ def test_validation_rows_in_parts(rng):
         )
         for source in (np.asarray, PartsOnly)
     )
-    np.testing.assert_array_equal(whole.validation_score_, parted.validation_score_)
+    np.testing.assert_array_equal(whole.evals_result_["validation"]["loss"], parted.evals_result_["validation"]["loss"])
 
 
 def test_permutation_importance_in_parts(rng):
@@ -213,7 +213,9 @@ def test_a_source_of_an_array_is_read_as_the_array(limit, rng):
     for table, plain in ((masked, masked.filled(np.nan)), (rows, np.array(rows, object))):
         for model in (fe.GradientBoostingRegressor(n_estimators=3), fe.ConformalRegressor(random_state=0)):
             expected = clone(model).fit(plain, y).predict(plain)
-            np.testing.assert_array_equal(model.fit(fe.Source(table, max_memory=limit), y).predict(plain), expected)
+            np.testing.assert_array_equal(
+                model.fit(fe.TableSource(table, max_memory=limit), y).predict(plain), expected
+            )
 
 
 def test_errors(rng):

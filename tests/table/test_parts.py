@@ -20,10 +20,10 @@ from fastens import (
     GradientBoostingClassifier,
     MixedNB,
     RandomForestClassifier,
-    RandomSearch,
-    Source,
     StackingClassifier,
+    TableSource,
     TextClassifier,
+    TuningConfig,
     VersionSpaceClassifier,
     VotingClassifier,
     plot_decision_boundary,
@@ -122,7 +122,7 @@ def test_rows_are_taken_of_numbers_in_the_other_order_of_bytes():
 
 def test_trials_read_words_that_their_folds_do_not_have():
     X, y = rare_words()
-    search = RandomSearch(families=("forest",), n_trials=1, n_folds=2)
+    search = TuningConfig(families=("forest",), n_trials=1, n_folds=2)
     assert tune(X, y, "classification", search=search).best is not None
 
 
@@ -198,30 +198,32 @@ def test_members_on_a_source_read_words_and_numbers_part_by_part():
     y = np.arange(len(frame)) % 2
     make = StackingClassifier([("bayes", MixedNB())])
     expected = make.fit(frame, y).predict_proba(frame)
-    np.testing.assert_array_equal(make.fit(Source(frame), y).predict_proba(Source(frame)), expected)
+    np.testing.assert_array_equal(make.fit(TableSource(frame), y).predict_proba(TableSource(frame)), expected)
 
 
 @pytest.mark.parametrize("member", [VersionSpaceClassifier(), ConformalClassifier(MixedNB())])
 def test_members_that_take_rows_in_any_order_need_the_table_itself(member):
     frame, model = frames()[0], StackingClassifier([("member", member)])
-    with pytest.raises(MemberError, match=f"a table in memory for {type(member).__name__}, .* not a Source of it"):
-        model.fit(Source(frame), np.arange(len(frame)) % 2)
+    with pytest.raises(MemberError, match=f"a table in memory for {type(member).__name__}, .* not a TableSource of it"):
+        model.fit(TableSource(frame), np.arange(len(frame)) % 2)
 
 
 def test_members_of_other_libraries_need_the_table_itself():
     X, model = np.arange(24.0).reshape(12, 2), VotingClassifier([("ridge", RidgeClassifier())])
-    with pytest.raises(MemberError, match=r"a table in memory for models of other libraries; .* not a Source of it"):
-        model.fit(Source(X), np.arange(12) % 2)
+    with pytest.raises(
+        MemberError, match=r"a table in memory for models of other libraries; .* not a TableSource of it"
+    ):
+        model.fit(TableSource(X), np.arange(12) % 2)
 
 
 @pytest.mark.parametrize("model", [RandomForestClassifier(n_estimators=1), ConformalClassifier(MixedNB())])
 def test_columns_of_a_source_are_named_in_errors(model):
     for table in (frames()[0], frames()[2], frames()[0].rename(columns={"none": 0})):
         with pytest.raises(ValueError, match="columns must name columns of X; got 'hole', and the columns are"):
-            model.fit(Source(table, columns=["whole", "hole", "flag"]), "flag")
+            model.fit(TableSource(table, columns=["whole", "hole", "flag"]), "flag")
         with pytest.raises(ValueError, match="columns must name each column once; got 'real' twice"):
-            model.fit(Source(table, columns=["real", "whole", "real", "flag"]), "flag")
-        model.fit(Source(table, columns=["whole", "real", "flag"]), "flag")
+            model.fit(TableSource(table, columns=["real", "whole", "real", "flag"]), "flag")
+        model.fit(TableSource(table, columns=["whole", "real", "flag"]), "flag")
 
 
 def test_rows_are_taken_of_views_of_texts_and_of_runs():

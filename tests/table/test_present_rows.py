@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import fastens
-from fastens import BayesianNetwork, BinnedTable, GradientBoostingClassifier, IsolationForest, Source
+from fastens import BayesianNetwork, BinnedTable, GradientBoostingClassifier, IsolationForest, TableSource
 from fastens.table.parts import present_part, present_table
 from fastens.table.training_data import TrainingData
 
@@ -81,7 +81,7 @@ def test_of_tables_in_parts(kind, rows):
     table = pa.Table.from_pandas(X, preserve_index=False)
     kinds = {
         "stream": lambda: (lambda: table.to_reader(7), label, weight),
-        "Source": lambda: (Source(X, max_memory="500MB"), label, weight),
+        "Source": lambda: (TableSource(X, max_memory="500MB"), label, weight),
         "BinnedTable": lambda: (BinnedTable.from_source(table, label.astype(str), weight),),
     }
     model = GradientBoostingClassifier(n_estimators=3).fit(*kinds[kind]())
@@ -96,7 +96,7 @@ def test_rows_to_validate_on_and_to_go_on_with(rows):
     model = GradientBoostingClassifier(n_estimators=3, early_stopping=True, warm_start=True)
     model.fit(X, label, weight, X_val=rows[0], y_val=rows[1], sample_weight_val=rows[2])
     alone = clone(model).fit(X, label, weight, X_val=X, y_val=label, sample_weight_val=weight)
-    np.testing.assert_array_equal(model.validation_score_, alone.validation_score_)
+    np.testing.assert_array_equal(model.evals_result_["validation"]["loss"], alone.evals_result_["validation"]["loss"])
     model.set_params(n_estimators=4, early_stopping=False).fit(*rows)
     assert model._encoder.categories == [["b", "d", "f"], None]
 
@@ -146,9 +146,9 @@ def test_rows_to_calibrate_on(name, rows):
     model = getattr(fastens, name)(n_estimators=2).fit(X, label)
     start = np.arange(float(N_ROWS)) / N_ROWS
     sets = [
-        model.calibrate(*each, init_score=of_each).predict_set(X)
+        model.conformalize(*each, init_score=of_each).predict_set(X)
         if hasattr(model, "predict_set")
-        else model.calibrate(*each, init_score=of_each).predict_interval(X)
+        else model.conformalize(*each, init_score=of_each).predict_interval(X)
         for each, of_each in (((rows[0], given, rows[2]), start), ((X, label, weight), start[rows[2] > 0]))
     ]
     np.testing.assert_array_equal(*sets)

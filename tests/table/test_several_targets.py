@@ -111,7 +111,7 @@ def test_rows_to_validate_on_have_several_targets(tmp_path):
     model = fe.GradientBoostingRegressor(n_estimators=3, early_stopping=True, random_state=0)
     whole = clone(model).fit(X, y, X_val=X, y_val=y)
     found = clone(model).fit(tmp_path / "t.parquet", names, X_val=tmp_path / "t.parquet", y_val=names)
-    np.testing.assert_array_equal(found.validation_score_, whole.validation_score_)
+    np.testing.assert_array_equal(found.evals_result_["validation"]["loss"], whole.evals_result_["validation"]["loss"])
 
 
 def test_names_that_are_not_there_and_labels_that_are_no_names(tmp_path):

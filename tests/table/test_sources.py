@@ -211,7 +211,7 @@ def test_queries_and_rows_to_validate_on_are_columns_too(folder):
         table, "copies", qid="query", X_val=table, y_val="copies", qid_val="query"
     )
     assert_same_models(whole, model)
-    np.testing.assert_array_equal(model.validation_score_, whole.validation_score_)
+    np.testing.assert_array_equal(model.evals_result_["validation"]["loss"], whole.evals_result_["validation"]["loss"])
     assert model.score(table, "copies", qid="query") == whole.score(X, y, qid=qid)
 
 
@@ -501,7 +501,7 @@ def of_nanoarrow(path):
 def test_tables_of_other_engines(opened, tmp_path):
     FRAME.to_parquet(tmp_path / "all.parquet")
     whole = fe.DecisionTreeRegressor(random_state=0).fit(FRAME[["size", "count"]], FRAME["price"])
-    source = fe.Source(opened(tmp_path / "all.parquet"), columns=["size", "count", "price"])
+    source = fe.TableSource(opened(tmp_path / "all.parquet"), columns=["size", "count", "price"])
     assert_same_models(whole, fe.DecisionTreeRegressor(random_state=0).fit(source, "price"))
 
 
@@ -525,7 +525,7 @@ def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monk
     del table
     assert os.listdir(tmp_path) == []
     (tmp_path / "spilt").mkdir()
-    table = fe.Source(reader(), spill_dir=tmp_path / "spilt").opened()
+    table = fe.TableSource(reader(), spill_dir=tmp_path / "spilt").opened()
     assert len(os.listdir(tmp_path / "spilt")) == 1
     del table
     (tmp_path / "spilt").rmdir()
@@ -553,7 +553,7 @@ import resource, sys
 import numpy, pyarrow, fastens
 table = pyarrow.table({"a": numpy.arange(9999.0)})
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))
-fastens.Source(table.to_reader(500), spill_dir=".").opened()
+fastens.TableSource(table.to_reader(500), spill_dir=".").opened()
 """
 
 

@@ -284,7 +284,7 @@ def test_models_without_statistics_warn_too(rng):
 OF_EFFECTS = [
     (GradientBoostingRegressor(), 0.5),
     (GradientBoostingRegressor(linear_leaves=True), 0.5),
-    (GradientBoostingRegressor.plain(), 0.5),
+    (GradientBoostingRegressor.textbook(), 0.5),
     (RandomForestRegressor(60, random_state=0), 0.5),
     (ExtraTreesRegressor(60, random_state=0), 0.5),
     (DecisionTreeRegressor(), 1.2),

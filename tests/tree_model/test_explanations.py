@@ -117,10 +117,10 @@ def test_what_is_explained_is_named_by_the_link(table):
 def test_explains_the_loss_that_early_stopping_measures(table, loss, plain):
     X, y = table[0][["size", "age"]], table[1] / table[1].max()
     options = {"loss": loss, "n_estimators": 5, "quantile": [0.6] if loss == "quantile" else None}
-    model = (GradientBoostingRegressor.plain if plain else GradientBoostingRegressor)(**options)
+    model = (GradientBoostingRegressor.textbook if plain else GradientBoostingRegressor)(**options)
     found = model.fit(X, y, X_val=X, y_val=y).explain(X, X[::7], output="loss", y=y)
     losses = found.values.sum(axis=1) + found.base_values
-    np.testing.assert_allclose(losses.mean(), model.validation_score_.min(), rtol=1e-6)
+    np.testing.assert_allclose(losses.mean(), model.evals_result_["validation"]["loss"].min(), rtol=1e-6)
 
 
 def test_losses_that_are_not_known_are_not_explained(table):
@@ -325,7 +325,7 @@ def test_outputs_are_labels_that_predict_returns(labels):
     X = np.arange(60.0)[:, None]
     model = fastens.GradientBoostingClassifier(n_estimators=3).fit(X, np.array(labels)[np.arange(60) // 20])
     label = model.predict(X)[0]
-    ax = fastens.plot_explanation(model.explain(X), kind="dots", output=label)
+    ax = fastens.plot_explanation(model.explain(X), kind="beeswarm", output=label)
     assert ax.get_xlabel() == f"contribution to the prediction of {label}"
     plt.close("all")
 
@@ -336,9 +336,9 @@ def test_bars_and_outputs(table):
     widths = np.abs(found.values).mean(axis=0)
     ax = fastens.plot_explanation(found)
     np.testing.assert_allclose(sorted(bar.get_width() for bar in ax.patches), np.sort(widths.ravel()))
-    ax = model.plot_contributions(found, kind="bars", label="yes")
+    ax = model.plot_contributions(found, kind="bar", label="yes")
     np.testing.assert_allclose(sorted(bar.get_width() for bar in ax.patches), np.sort(widths[:, 2]))
-    ax = fastens.plot_explanation(found, kind="dots", output="perhaps", n_top=2)
+    ax = fastens.plot_explanation(found, kind="beeswarm", output="perhaps", n_top=2)
     assert ax.get_xlabel() == "contribution to the prediction of perhaps"
     assert len(ax.get_yticklabels()) == 2
     plt.close("all")

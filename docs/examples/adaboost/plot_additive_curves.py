@@ -18,4 +18,4 @@ columns = np.asarray(X.columns)[np.argsort(-model.feature_importances_)[:4]]
 
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.2), layout="constrained")
 for ax, column in zip(axes, columns, strict=True):
-    model.plot_contribution(column, ax=ax)
+    model.plot_contribution_curve(column, ax=ax)

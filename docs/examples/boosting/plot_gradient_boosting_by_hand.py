@@ -22,7 +22,7 @@ for _ in range(20):
     predictions = predictions + rate * tree.predict(x)
     stages.append(predictions)
 
-model = GradientBoostingRegressor.plain(n_estimators=20, learning_rate=rate, max_depth=2).fit(x, y)
+model = GradientBoostingRegressor.textbook(n_estimators=20, learning_rate=rate, max_depth=2).fit(x, y)
 assert np.allclose(model.predict(x), predictions)
 
 figure, axes = plt.subplots(2, 4, figsize=(11, 5), sharex=True, layout="constrained")
@@ -47,7 +47,7 @@ for _ in range(20):
     leaf = DecisionTreeRegressor(max_depth=2).fit(x, label - p).apply(x)
     raw = raw + rate * (np.bincount(leaf, label - p) / np.maximum(np.bincount(leaf, p * (1 - p)), 1e-300))[leaf]
 
-classifier = GradientBoostingClassifier.plain(n_estimators=20, learning_rate=rate, max_depth=2).fit(x, label)
+classifier = GradientBoostingClassifier.textbook(n_estimators=20, learning_rate=rate, max_depth=2).fit(x, label)
 assert np.allclose(classifier.decision_function(x), raw)
 
 plt.figure(figsize=(8, 3), layout="constrained")

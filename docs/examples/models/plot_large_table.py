@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from fastens import GradientBoostingRegressor, Source, estimate_memory
+from fastens import GradientBoostingRegressor, TableSource, estimate_memory
 
 folder = Path(tempfile.mkdtemp())
 rng = np.random.default_rng(0)
@@ -23,7 +23,7 @@ for part in range(4):
     table[part::4].to_parquet(folder / f"part{part}.parquet")
 
 model = GradientBoostingRegressor(n_estimators=20, random_state=0)
-of_files = model.fit(Source(f"{folder}/*.parquet", max_memory="1GB"), "y").predict(table[list("abcde")])
+of_files = model.fit(TableSource(f"{folder}/*.parquet", max_memory="1GB"), "y").predict(table[list("abcde")])
 whole = pd.concat([table[part::4] for part in range(4)])
 assert (model.fit(whole[list("abcde")], whole["y"]).predict(table[list("abcde")]) == of_files).all()
 

@@ -10,10 +10,10 @@ abandoned before its last fold.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
 
-from fastens import RandomSearch, tune
+from fastens import TuningConfig, tune
 
 X, y = load_diabetes(return_X_y=True)
-found = tune(X, y, "regression", time_limit=300, search=RandomSearch(n_trials=12, n_folds=3))
+found = tune(X, y, "regression", time_limit=300, search=TuningConfig(n_trials=12, n_folds=3))
 
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 kinds = sorted({trial.family for trial in found.trials})

@@ -183,7 +183,24 @@ def space_sizes(n_values: Sequence[int]) -> SpaceSizes:
 
 
 def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunction]:
-    """Yield every conjunction over attributes with the given values, starting with the one that covers nothing."""
+    """Yield every conjunction over attributes with the given values, starting with the one that covers nothing.
+
+    Parameters
+    ----------
+    categories : sequence of sequences
+        The values of each attribute.
+
+    Raises
+    ------
+    ValueError
+        If `categories` does not hold a list of distinct values for each attribute.
+
+    Examples
+    --------
+    >>> from fastens import all_conjunctions
+    >>> list(all_conjunctions([["sun", "rain"]]))
+    [<nothing>, <sun>, <rain>, <?>]
+    """
     if not _is_list(categories):
         raise ValueError(f"categories must hold a list of values for each attribute; got {categories!r}.")
     for number, values in enumerate(categories):
@@ -242,8 +259,26 @@ def brute_force_map(
     """Compute P(h | D) of every hypothesis with the brute-force MAP learning algorithm (Mitchell 1997, section 6.3).
 
     Without noise, P(D | h) is 1 for consistent hypotheses and 0 otherwise. Under a uniform prior, all consistent
-    hypotheses then have the posterior probability ``1 / |VS|``, and P(D) = ``|VS| / |H|``. With noise, each label is
-    wrong with probability `noise`. Hypotheses are objects with a method `covers(X)`. If `prior` is None, it is uniform.
+    hypotheses then have the posterior probability ``1 / |VS|``, and P(D) = ``|VS| / |H|``.
+
+    Parameters
+    ----------
+    hypotheses : iterable of Conjunction
+        The hypothesis space, such as `all_conjunctions`: objects with a method `covers(X)`.
+    X : table of shape (n_samples, n_features)
+        The examples.
+    is_positive : bool array of shape (n_samples,)
+        True for positive examples.
+    prior : array of shape (n_hypotheses,), optional
+        Prior probabilities of the hypotheses. If None, they are equal.
+    noise : float, default=0
+        Probability that a label is wrong, below 0.5.
+
+    Returns
+    -------
+    BruteForce
+        The posterior probabilities, the index of the most probable hypothesis, the number of consistent hypotheses, the
+        log evidence and the log likelihoods.
 
     Raises
     ------
@@ -252,7 +287,7 @@ def brute_force_map(
 
     Examples
     --------
-    >>> from fastens.bayes.concepts.conjunctions import all_conjunctions, brute_force_map
+    >>> from fastens import all_conjunctions, brute_force_map
     >>> space = list(all_conjunctions([["sun", "rain"], ["warm", "cold"]]))
     >>> found = brute_force_map(space, [["sun", "warm"], ["rain", "warm"]], [True, False])
     >>> found.n_consistent, space[found.map_index], round(float(found.posterior.max()), 3)

@@ -477,7 +477,7 @@ class MAPClassifier(_OneMemberClassifier):
 
 
 @with_parameters
-class MLClassifier(_OneMemberClassifier):
+class MaximumLikelihoodClassifier(_OneMemberClassifier):
     """Selection of the maximum likelihood classifier: argmax over h of P(D | h), ignoring the prior.
 
     {parameters and attributes}
@@ -487,10 +487,10 @@ class MLClassifier(_OneMemberClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from fastens import MLClassifier
+    >>> from fastens import MaximumLikelihoodClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> members = [("nb", GaussianNB()), ("stump", DecisionTreeClassifier(max_depth=1))]
-    >>> MLClassifier(members).fit(X, y).chosen_estimator_
+    >>> MaximumLikelihoodClassifier(members).fit(X, y).chosen_estimator_
     GaussianNB()
     """
 
@@ -507,7 +507,19 @@ class GibbsClassifier(_OneMemberClassifier):
     hypotheses that give probabilities. `BayesOptimalClassifier.predict(X, mode="gibbs")` draws a classifier for each
     row instead.
 
-    {parameters and attributes}
+    Parameters
+    ----------
+    {parameters}
+    n_draws : int, default=1
+        Number of classifiers drawn from the posterior, with replacement. They vote with equal weights, and
+        `predict_proba` returns their mean probabilities. With many draws, the mean approaches
+        `BayesOptimalClassifier`.
+
+    Attributes
+    ----------
+    {attributes}
+    drawn_indices_ : array of shape (n_draws,)
+        Indices of the members that were drawn; `chosen_index_` is the first of them.
 
     Examples
     --------
@@ -521,5 +533,33 @@ class GibbsClassifier(_OneMemberClassifier):
     True
     """
 
+    _parameter_rules: ClassVar = {**BaseCombination._parameter_rules, "n_draws": whole(1)}
+
+    n_draws: int = 1
+
     def _choose(self) -> int:
-        return int(draw_index(self.posterior_, 1, generator(self.random_state))[0])
+        self.drawn_indices_ = draw_index(self.posterior_, self.n_draws, generator(self.random_state))
+        return int(self.drawn_indices_[0])
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the mean probabilities of the members that were drawn, shape (n_samples, n_classes)."""
+        rows, drawn = self._check_table(X), np.unique(self.drawn_indices_, return_counts=True)
+        shares = zip(drawn[0].tolist(), (drawn[1] / len(self.drawn_indices_)).tolist(), strict=True)
+        return np.sum([share * self._proba_of(index, rows) for index, share in shares], axis=0)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class with the most votes of the members that were drawn; ties go to the first class."""
+        rows = self._check_table(X)
+        votes = np.zeros((rows.shape[0], len(self.classes_)))
+        for index, n in zip(*np.unique(self.drawn_indices_, return_counts=True), strict=True):
+            votes[np.arange(len(votes)), self._proba_of(int(index), rows).argmax(axis=1)] += n
+        return self.classes_[votes.argmax(axis=1)]
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return (*super()._fitted_names(), "drawn_indices_")
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        drawn = self.drawn_indices_
+        if drawn.shape != (self.n_draws,) or drawn.min() < 0 or drawn.max() >= len(self._members):
+            raise ValueError("drawn_indices_ is malformed")

@@ -77,7 +77,7 @@ FAMILIES = {
         "one of several models for each row, by their posterior", fastens.GibbsClassifier, None, is_composed=True
     ),
     "map": Family("the most probable of several models", fastens.MAPClassifier, None, is_composed=True),
-    "ml": Family("the most likely of several models", fastens.MLClassifier, None, is_composed=True),
+    "ml": Family("the most likely of several models", fastens.MaximumLikelihoodClassifier, None, is_composed=True),
     "conformal": Family(
         "boosting with sets and intervals that hold",
         fastens.ConformalClassifier,
@@ -309,7 +309,7 @@ GROUPS = {
         Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
         Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
         Parameter("early_stopping.refit", None, "", "after boosting stopped early, fit once more on all rows"),
-        Parameter("early_stopping.eval_metric", str, "NAME", "what rows watched are measured by: loss, or a scorer"),
+        Parameter("eval_metric", str, "NAME", "what rows watched are measured by: loss, or a scorer"),
         Parameter("refit", None, "", "after a stack is made, fit its members once more on all rows"),
         Parameter("n_iter_no_change", int, "N", "rounds without progress before stopping early"),
         Parameter("tol", float, "TOL", "smallest change of the loss that counts as progress"),

@@ -33,6 +33,7 @@ from fastens.cli.page.sections import about, card, grid, section
 from fastens.cli.report.report import score, score_constant, shown
 from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity
+from fastens.inspection.model_plots import training_curves
 
 Array = NDArray[np.float64]
 # The maximum number of rows for everything except the scores.
@@ -163,12 +164,7 @@ def _dependences(subject: Subject, columns: list[int]) -> Html:
 
 def _training(model: Any) -> list[Html]:
     """Return the section with the training curve, if the model has one."""
-    kept = {
-        "training rows": getattr(model, "train_score_", None),
-        "validation rows": getattr(model, "validation_score_", None),
-        "out of bag": getattr(model, "oob_error_curve_", None),
-    }
-    curves = {name: np.asarray(values) for name, values in kept.items() if values is not None and len(values) > 1}
+    curves = {name: values for name, values in training_curves(model).items() if len(values) > 1}
     best = int(model.n_estimators_) if "validation rows" in curves else None
     return [sections.training(curves, best)] if curves else []
 

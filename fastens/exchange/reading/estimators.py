@@ -27,6 +27,7 @@ from fastens.forests.random_forest import (
     RandomForestRegressor,
 )
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.monitoring.metrics import Evaluations
 from fastens.params.options import LinearLeaves
 from fastens.table.columns.factorize import given_values
 from fastens.table.encoder import FOREIGN, InputEncoder
@@ -109,9 +110,7 @@ def without_fit(kind: type, n_rounds: int) -> dict[str, Any]:
         return no_rows | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
     if issubclass(kind, IsolationForest):
         return {}
-    rounds = dict.fromkeys(("n_estimators_", "n_iter_", "best_iteration_"), n_rounds)
-    scores = {"train_score_": np.zeros(0), "validation_score_": np.zeros(0), "validation_scores_": {}}
-    return {"_seed": 0, **rounds, **scores}
+    return {"_seed": 0, "n_estimators_": n_rounds, "evals_result_": Evaluations()}
 
 
 def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:

@@ -27,7 +27,7 @@ _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASC
 # Arrow types that narwhals does not know.
 _NESTED_OF_ARROW = re.compile(r"(large_)?list_view|(dense|sparse)_union|month_day_nano_interval")
 _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
-ADVICE = "Encode it first, or name it in categorical_features where the estimator has that."
+ADVICE = "Encode it first, or list it too in categorical_features, where the estimator has that."
 
 
 def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats:

@@ -506,7 +506,7 @@ def test_order_of_hypotheses():
 
 
 @pytest.mark.parametrize("method", ["partial_fit", "best_question"])
-@pytest.mark.parametrize("opened", [fastens.Source, lambda table: pl.from_pandas(table).lazy()])
+@pytest.mark.parametrize("opened", [fastens.TableSource, lambda table: pl.from_pandas(table).lazy()])
 def test_examples_and_questions_come_from_tables_in_memory(method, opened):
     X = pd.DataFrame({"sky": ["sunny", "rainy"], "air": ["warm", "cold"]})
     for model in (VersionSpaceClassifier(), VersionSpaceClassifier().fit(X, [1, 0])):

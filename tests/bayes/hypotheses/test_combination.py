@@ -20,14 +20,14 @@ from fastens import (
     GibbsClassifier,
     GradientBoostingClassifier,
     MAPClassifier,
-    MLClassifier,
+    MaximumLikelihoodClassifier,
     estimate_errors,
 )
 from fastens.bayes.hypotheses.combination import Evidence, pool, posterior, pseudo_bma
 from reference import mixing as naive
 from reference.sklearn_checks import parametrize_with_checks
 
-CLASSES = (BayesOptimalClassifier, MAPClassifier, MLClassifier, GibbsClassifier)
+CLASSES = (BayesOptimalClassifier, MAPClassifier, MaximumLikelihoodClassifier, GibbsClassifier)
 PAIR = [("nb", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))]
 BOOSTED = [
     ("a", GradientBoostingClassifier(n_estimators=4, min_samples_leaf=1, learning_rate=0.3)),
@@ -39,7 +39,7 @@ BOOSTED = [
     [
         BayesOptimalClassifier(BOOSTED, cv=2),
         MAPClassifier(BOOSTED, cv=2),
-        MLClassifier(BOOSTED, cv=2),
+        MaximumLikelihoodClassifier(BOOSTED, cv=2),
         GibbsClassifier(BOOSTED, cv=2, random_state=0),
     ]
 )
@@ -215,9 +215,9 @@ def test_one_member_classifiers(rng):
     y[rng.random(150) < 0.1] = 0
     prior = [1e-9, 1]
     both = BayesOptimalClassifier(PAIR, prior=prior).fit(X, y)
-    assert MLClassifier(PAIR, prior=prior).fit(X, y).chosen_index_ == both.log_likelihoods_.argmax()
+    assert MaximumLikelihoodClassifier(PAIR, prior=prior).fit(X, y).chosen_index_ == both.log_likelihoods_.argmax()
     assert MAPClassifier(PAIR, prior=prior).fit(X, y).chosen_index_ == both.posterior_.argmax()
-    for mode, kind in (("map", MAPClassifier), ("ml", MLClassifier)):
+    for mode, kind in (("map", MAPClassifier), ("ml", MaximumLikelihoodClassifier)):
         one = kind(PAIR, prior=prior).fit(X, y)
         np.testing.assert_array_equal(one.predict(X), both.predict(X, mode=mode))
         assert type(one.chosen_estimator_) is type(getattr(both, f"{mode}_estimator_"))

@@ -232,7 +232,7 @@ def test_posteriors_of_rows_of_a_stream(rng):
     model = BayesianNetwork(max_bins=4).fit(X)
     wanted = model.posterior("area", X)
     table = pa.Table.from_pandas(X)
-    for rows in (table.to_reader(7), fastens.Source(table)):
+    for rows in (table.to_reader(7), fastens.TableSource(table)):
         assert_array_equal(model.posterior("area", rows), wanted)
 
 

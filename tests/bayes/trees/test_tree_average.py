@@ -196,7 +196,7 @@ def test_trees_predict_from_answers(rows, rng):
 def test_answers_of_a_table_in_parts(rng):
     X, y = make_data(rng, 3)
     model = ExactTreeAverageClassifier().fit(X, y)
-    np.testing.assert_array_equal(model.answers(fastens.Source(X)), model.answers(X))
+    np.testing.assert_array_equal(model.answers(fastens.TableSource(X)), model.answers(X))
     with pytest.raises(NotFittedError):
         ExactTreeAverageClassifier().answers(X)
 

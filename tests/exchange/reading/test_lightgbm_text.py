@@ -333,7 +333,7 @@ def test_what_comes_back_is_an_estimator(tmp_path):
     assert model.to_dataframe().shape[0] == model._ensemble.feature.size
     refitted = model.refit_leaves(X, y + 3)
     assert refitted.predict(X).mean() > model.predict(X).mean() + 0.2
-    low, high = model.calibrate(X[::2], y[::2]).predict_interval(X[1::2]).T
+    low, high = model.conformalize(X[::2], y[::2]).predict_interval(X[1::2]).T
     assert 0.8 < ((low <= y[1::2]) & (y[1::2] <= high)).mean() <= 1
     more = from_model(booster).set_params(warm_start=True, n_estimators=20, categories=None)
     more.fit(X, y)
