@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin, TransformerMixin
 
 import fastens
-from fastens.exchange.writing.export import refusals
-from fastens.exchange.writing.onnx_graph import Graph, add_target, add_trees
-from fastens.exchange.writing.view import Column, ModelView, targets_of, view_of
+from fastens.exchange.export import ModelView, refusals, targets_of, view_of
+from fastens.exchange.onnx_writer import Graph, add_target, add_trees
+from fastens.exchange.records import Column
 
 _ML = "ai.onnx.ml"
 # Since these versions, axes are inputs of Squeeze and ReduceSum, and thresholds may be doubles.

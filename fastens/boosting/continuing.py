@@ -130,7 +130,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
         The new rows as encoded by the estimator.
     """
     old, new = earlier._encoder, model._encoder
-    if old.to_state() == new.to_state() and not old.hashed:
+    if old.to_state() == new.to_state():
         return data
     found = new.categories
     if old.names is not None and new.names is not None:
@@ -138,8 +138,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
         found = [by_name.get(name) for name in old.names]
     elif len(found) != len(old.categories):  # the encoding below raises the error
         found = [None] * len(old.categories)
-    if old.hashed:
-        old = earlier._encoder = old.named(found)
+    old = earlier._encoder = old.named(found)
     model._encoder = old.joined(found)
     if model._encoder.categories != old.categories:
         for name in ("_ensemble", "_best_trees"):

@@ -15,8 +15,8 @@ from fastens.cli.table.tables import add_overwrite, check_output
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     text = (
-        "Read a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX, treelite) and "
-        "write it as a model file of fastens, which predicts as it does."
+        "Read a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX) and write "
+        "it as a model file of fastens, which predicts as it does."
     )
     parser = commands.add_parser("convert", description=text)
     parser.add_argument("model", metavar="MODEL", help="a file of another library")

@@ -9,7 +9,7 @@ from fastens.cli.models.model_files import load_model
 from fastens.cli.report.report import Report
 from fastens.cli.table.columns import CommandError, first_line
 from fastens.cli.table.tables import OTHER, TEXT, add_overwrite, check_output
-from fastens.exchange.writing.export import BINARY, FORMATS
+from fastens.exchange.export import BINARY, FORMATS
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import field, replace
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,7 +46,6 @@ from fastens.combining.responses import (
 from fastens.engine.grow.growth import count_of
 from fastens.engine.rows.sampling import Bootstrap, Copies, checked_seed, content_hashes, repeated, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
-from fastens.exchange.writing.export import export
 from fastens.forests.bags import (
     GROWING,
     Bags,
@@ -483,7 +483,8 @@ class BaseBagging(BaseOneEstimator):
             If the members are not fastens trees, or the format cannot represent the model.
         """
         self._check_fitted()
-        return export(self if self._forest is None else self._forest, path, format, options)
+        model = self if self._forest is None else self._forest
+        return import_module("fastens.exchange.export").export(model, path, format, options)
 
     # Saving --------------------------------------------------
 

@@ -13,12 +13,12 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.folds import in_turns
 from fastens.boosting.rounds import scaled_tree
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.exchange.reading.estimators import without_fit
+from fastens.exchange.foreign import HASHED
+from fastens.exchange.from_model import without_fit
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.isolation import IsolationForest
 from fastens.modelfile.saving import plain_parameter
 from fastens.table.columns.numbers import numbers_in
-from fastens.table.encoder import FOREIGN
 from fastens.tree_model.saving import on_one_binning
 from fastens.tree_model.tree_model import obeyed
 
@@ -32,6 +32,8 @@ _LEARNED = {
     "rows for each tree": "max_samples_",
     "offset_": "offset_",
 }
+# Attributes of the encoders of imported models.
+_CONVENTIONS = ("conventions", "missing_number", "absent_is_missing")
 # Parameters of forests that do not apply to a merged forest: bags are not merged, and the leaves already hold averages
 # over prunings.
 _OF_BAGS = {"bootstrap": False, "max_samples": None, "averaging": None, "oob_score": False}
@@ -129,8 +131,8 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     }
     both = first, model
     pairs["categorical columns"] = tuple(np.flatnonzero(each._encoder.is_categorical).tolist() for each in both)
-    for what in ("missing_is_category", "date_parts", *FOREIGN):
-        pairs[what] = tuple(plain_parameter(getattr(each._encoder, what)) for each in both)
+    for what in ("missing_is_category", "date_parts", "repeated", *_CONVENTIONS):
+        pairs[what] = tuple(plain_parameter(getattr(each._encoder, what, None)) for each in both)
     for what in _OF_LOSS:
         pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in both)
     for what, attribute in _LEARNED.items():
@@ -159,7 +161,9 @@ def _check_encodings(first: Any, model: Any, name: str) -> None:
             f"{name} must have the target statistics of models[0] for its categories, which are of the rows of fit; "
             "models with categories=Categories(encoding='partition') have none."
         )
-    if first._encoder.hashed and first._encoder.categories != model._encoder.categories:
+    if HASHED in getattr(first._encoder, "conventions", {}).values() and (
+        first._encoder.categories != model._encoder.categories
+    ):
         raise ValueError(f"{name} must have the categories of models[0], of which only hashes are known.")
     same_kinds = first._ensemble.binning.is_categorical == model._ensemble.binning.is_categorical
     if not same_kinds.all():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -17,7 +19,6 @@ from fastens.engine.names import are_positions, from_state, texts_of, to_state
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded, parts_of
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
-from fastens.table.columns.city_hash import category_hash, category_text
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
@@ -29,12 +30,7 @@ from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
-# Maximum absolute value that counts as zero in columns where zero means missing.
-_ZERO = float(np.float32(1e-35))
-# Conventions of models from other libraries: lists of columns with special treatment, and rules for all columns.
-_CHOSEN = ("zero_is_missing", "hashed", "repeated", "coded", "sparse_codes")
-FOREIGN = (*_CHOSEN, "missing_number", "absent_is_missing")
-_LISTS = (*_CHOSEN, "dates")
+_LISTS = ("repeated", "dates")
 
 
 def _is_float32(column: Column) -> bool:
@@ -93,12 +89,6 @@ class InputEncoder:
     """
 
     unseen: float = np.nan
-    hashed: Sequence[int] = ()  # columns whose categories are identified by `category_hash`, stored as text or hash
-    zero_is_missing: Sequence[int] = ()  # numeric columns where 0 means missing
-    coded: Sequence[int] = ()  # categorical columns that numeric arrays hold as positions
-    sparse_codes: Sequence[int] = ()  # columns whose categories are integers, to which numbers are truncated
-    missing_number: float | None = None  # a number that counts as missing, compared in single precision
-    absent_is_missing: bool = False  # if True, values that a sparse table does not store are missing instead of 0
     repeated: Sequence[int] = ()  # columns that are repeated after all others, for trees with too many thresholds
     dates: Sequence[int] = ()
     date_parts: Sequence[tuple[int, str]] = ()
@@ -273,25 +263,15 @@ class InputEncoder:
         pairs = zip(found, self.categories, strict=True)
         return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
 
-    def named(self, found: list[list[Any] | None]) -> InputEncoder:
-        """Return an encoder whose hashed categories are replaced by their texts from another table."""
-        encoder = self.with_more_categories([None] * len(found))
-        for index in self.hashed:
-            texts = {category_hash(value): category_text(value) for value in found[index] or ()}
-            own = self.categories[index] or []
-            encoder.categories[index] = [texts.get(each, each) if isinstance(each, int) else each for each in own]
-        return encoder
+    def named(self, categories: list[list[Any] | None]) -> InputEncoder:
+        """Return the encoder with the names of categories that it knows only by other values, from another table."""
+        return self
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
         """Return an encoder with more categories appended to its categorical columns."""
         pairs = zip(self.categories, more, strict=True)
-        encoder = InputEncoder(
-            self.names,
-            [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs],
-            missing_is_category=self.missing_is_category,
-        )
-        for name in ("unseen", "dates", "date_parts", *FOREIGN):
-            setattr(encoder, name, getattr(self, name))
+        encoder = copy(self)
+        encoder.categories = [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs]
         return encoder
 
     @property
@@ -360,26 +340,11 @@ class InputEncoder:
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
         """Write the category positions of a column, with `unseen` for categories that were not seen in `fit`."""
-        categories = self.categories[index] or []
-        if index in self.hashed:
-            categories = table.named_by_hash(index, categories)
-        missing = float(len(categories)) if self.missing_is_category else np.nan
-        is_array = table.names is None and getattr(table.arrays[index], "dtype", np.dtype(object)).kind in "biuf"
-        if index in self.sparse_codes or (index in self.coded and is_array):
-            numbers = self._marked(np.array(numbers_of(table.column(index), table.name(index))))
-            codes = np.arange(len(categories)) if index in self.coded else np.array(categories)
-            places = np.searchsorted(codes, np.trunc(numbers)).clip(max=len(codes) - 1)
-            out[:] = np.where(codes[places] == np.trunc(numbers), places, unseen)
-            out[np.isnan(numbers)] = missing
-            return
-        table.find_positions(index, categories, (missing, unseen, 0), out)
+        self._write_positions(table, index, self.categories[index] or [], (out, unseen))
 
-    def _marked(self, numbers: Floats) -> Floats:
-        """Replace the missing-value code by NaN, in place, and return the array."""
-        if self.missing_number is not None:
-            with np.errstate(over="ignore"):
-                numbers[numbers.astype(np.float32) == np.float32(self.missing_number)] = np.nan
-        return numbers
+    def _write_positions(self, table: Table, index: int, categories: list[Any], into: tuple[Floats, float]) -> None:
+        missing = float(len(categories)) if self.missing_is_category else np.nan
+        table.find_positions(index, categories, (missing, into[1], 0), into[0])
 
     def _is_converted(self, table: Table) -> bool:
         """Return True if numeric columns would need a float64 copy that block-wise conversion avoids."""
@@ -425,30 +390,16 @@ class InputEncoder:
     @property
     def changes_numbers(self) -> bool:
         """True if numeric tables need to be transformed."""
-        return bool(self.zero_is_missing) or bool(self.n_derived) or self._has_missing_rules
-
-    @property
-    def _has_missing_rules(self) -> bool:
-        return self.missing_number is not None or self.absent_is_missing
+        return bool(self.n_derived)
 
     def _changed(self, rows: Any) -> Any:
-        """Return rows with NaN for missing-value codes, and with the derived columns appended."""
-        if not self.changes_numbers:
+        """Return rows with the derived columns appended."""
+        if not self.n_derived:
             return rows
-        if sparse.issparse(rows) and self.absent_is_missing:
-            rows = ConvertedRows(partial(_with_absent, rows), rows.shape)
-        elif isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK and not self.date_parts:
+        if isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK and not self.date_parts:
             rows = ConvertedRows.of_array(rows)
         if not isinstance(rows, np.ndarray):
-            n_columns = len(self.categories) + self.n_derived
-            return MappedRows(rows, lambda _, part: self._changed(part), n_columns)
-        if self.zero_is_missing or self.missing_number is not None:
-            rows = rows.copy()
-            numbers = np.flatnonzero(~self.is_categorical)
-            if self.missing_number is not None:
-                rows[:, numbers] = self._marked(rows[:, numbers])
-            for column in self.zero_is_missing:
-                rows[np.abs(rows[:, column]) <= _ZERO, column] = np.nan
+            return MappedRows(rows, lambda _, part: self._changed(part), len(self.categories) + self.n_derived)
         rows = rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
         return with_parts(rows, self.date_parts) if self.date_parts else rows
 
@@ -492,13 +443,8 @@ class InputEncoder:
         state: dict[str, Any] = {"names": to_state(self.names), "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _LISTS}
-        rules = {"missing_number": self.missing_number, "absent_is_missing": self.absent_is_missing}
         state |= {"date_parts": [list(pair) for pair in self.date_parts]} if self.date_parts else {}
-        return (
-            state
-            | {name: chosen for name, chosen in columns.items() if chosen}
-            | {name: rule for name, rule in rules.items() if rule is not None and rule is not False}
-        )
+        return state | {name: chosen for name, chosen in columns.items() if chosen}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
@@ -514,15 +460,11 @@ class InputEncoder:
             setattr(encoder, name, state.get(name, []))
             if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
                 raise ValueError("the state of the columns is malformed")
-        has_lists = all(encoder.categories[column] for column in (*encoder.coded, *encoder.sparse_codes))
-        has_integers = all(_ascend(encoder.categories[column]) for column in encoder.sparse_codes)
-        number = state.get("missing_number")
-        if not has_lists or not has_integers or not (number is None or type(number) in (int, float)):
-            raise ValueError("the state of the columns is malformed")
-        encoder.missing_number, encoder.absent_is_missing = number, state.get("absent_is_missing") is True
         encoder.date_parts = [tuple(pair) for pair in state.get("date_parts", [])]
         if not all(len(pair) == 2 and pair[0] in encoder.dates and pair[1] in PARTS for pair in encoder.date_parts):
             raise ValueError("the state of the columns is malformed")
+        if "foreign" in state:  # the encoder of an imported model
+            return import_module("fastens.exchange.foreign").ForeignEncoder.of_state(encoder, state["foreign"])
         return encoder
 
 
@@ -535,18 +477,6 @@ def _check_seen(table: Table, index: int, positions: Floats) -> None:
             f"Column {table.name(index)} must hold only categories that fit has seen, with "
             f"Categories(unseen='error'); got {value!r} in row {rows[0]}."
         )
-
-
-def _ascend(values: Any) -> bool:
-    return all(type(value) is int and abs(value) < 2**53 for value in values) and sorted(values) == values
-
-
-def _with_absent(X: Any, rows: Any, columns: Any) -> Floats:
-    """Return some rows and columns of a sparse matrix as an array, with NaN for values that it does not store."""
-    part = X[rows].tocoo()
-    out = np.full(part.shape, np.nan)
-    out[part.row, part.col] = part.data
-    return out[:, columns]
 
 
 def _are_distinct(values: Any, kind: Any) -> bool:

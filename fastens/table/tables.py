@@ -20,7 +20,6 @@ from fastens.engine.names import plain_names, same_names
 from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks
 from fastens.engine.rows.sampling import canonical
 from fastens.engine.threads import in_threads
-from fastens.table.columns.city_hash import category_hash
 from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.dates import days_of_series, elapsed_days, factorize_dates, parts_to_learn, times_of
 from fastens.table.columns.factorize import (
@@ -232,11 +231,9 @@ class Table:
             table[1 + start : 1 + start + _AT_ONCE] = places[start : start + _AT_ONCE]
         map_codes(codes, table, out)
 
-    def named_by_hash(self, index: int, categories: list[Any]) -> list[Any]:
-        """Return the categories with hashes replaced by the values of the column; others stay unchanged."""
-        found = {category_hash(value): value for value in self._categories_of(index).present()}
-        hashes = (known if isinstance(known, int) else category_hash(known) for known in categories)
-        return [found.get(own, known) for own, known in zip(hashes, categories, strict=True)]
+    def present_categories(self, index: int) -> list[Any]:
+        """Return the distinct values of a column that are not missing."""
+        return self._categories_of(index).present()
 
     def read(self, index: int) -> Factorized:
         """Return a factorized column, which is cached."""

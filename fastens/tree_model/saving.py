@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from copy import copy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from fastens.engine.trees.contributions import leaf_features, on_used_columns, r
 from fastens.engine.trees.packing import MAX_CODES
 from fastens.engine.trees.tree_store import recoded
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.exchange.writing.export import export
 from fastens.modelfile.storage import ModelFileError
 from fastens.params.options import Categories
 from fastens.table.columns.factorize import same_categories
@@ -205,10 +205,9 @@ class SavedEnsemble:
         ----------
         path : path, optional
             File to write. If None, the exported model is returned.
-        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql", "pmml"}
+        format : {"lightgbm", "onnx", "sklearn", "xgboost", "treelite", "c", "sql"}
             "lightgbm": the text of a Booster. "onnx": a serialised model. "sklearn": a scikit-learn estimator.
             "xgboost": the JSON text of a Booster. "treelite": a checkpoint. "c": a C99 header. "sql": a query.
-            "pmml": a PMML 4.4 document.
         **options
             Options of the format. "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or
             "columns". "c": `name`, the prefix of all identifiers. "sql": `table`, the name of the table.
@@ -233,7 +232,7 @@ class SavedEnsemble:
         ['tree', 'version=v4']
         """
         self._check_fitted()
-        return export(self, path, format, options)
+        return import_module("fastens.exchange.export").export(self, path, format, options)
 
     # Predict --------------------------------------------------
 

@@ -102,7 +102,7 @@ def test_forests_of_two_classes_grow_further_trees(of_one_class, tmp_path):
 def test_rows_of_forests_that_were_not_grown_here_are_unknown(tmp_path):
     ours = fastens.RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
     theirs = RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
-    for model in (from_model(theirs), from_model(ours.export(format="treelite")), fastens.merge_models([ours, ours])):
+    for model in (from_model(theirs), from_model(ours.export(format="lightgbm")), fastens.merge_models([ours, ours])):
         for same in (model, saved_and_loaded(model, tmp_path)):
             with pytest.raises(AttributeError, match="only of trees that this model's fit grew"):
                 _ = same.estimators_samples_

@@ -13,7 +13,7 @@ import fastens
 from exchange_probes import table
 from fastens import AFTLoss, from_model
 
-for package in ("onnx", "treelite", "xgboost", "lightgbm"):
+for package in ("onnx", "xgboost", "lightgbm"):
     pytest.importorskip(package)
 
 X, y = table(240)
@@ -93,7 +93,7 @@ MODELS = {
     "one leaf": lambda: numbers().fit(X, np.ones(len(X))),
     "one leaf of categories": lambda: numbers().fit(FRAME[["town", "size"]], np.ones(len(X))),
 }
-FORMATS = ["lightgbm", "xgboost", "onnx", "onnx 3", "treelite", "sklearn"]
+FORMATS = ["lightgbm", "xgboost", "onnx", "onnx 3", "sklearn"]
 # What a format cannot hold.
 EVERYWHERE = {"linear": "leaves with linear models", "weighted median": "the weighted median of trees"}
 SEVERAL = {"targets of classes": "several targets", "forest of several": "several targets"}
@@ -104,7 +104,6 @@ REFUSED = {
     "xgboost": IN_SUMS,
     "onnx": {},
     "onnx 3": {},
-    "treelite": IN_SUMS | LINKED,
     "sklearn": {
         "targets": "several predictions",
         "means of targets": "several predictions",

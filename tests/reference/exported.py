@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import fastens
-from fastens.exchange.writing.view import targets_of, view_of
+from fastens.exchange.export import targets_of, view_of
 
 N_ROWS = 600
 

@@ -91,23 +91,6 @@ def catboost_models(catboost, folder):
         yield f"{name}.json", model.predict(rows(), prediction_type="RawFormulaVal")
 
 
-def treelite_models(treelite, folder):
-    import lightgbm
-
-    X, y = table()
-    options = {"verbose": -1, "num_threads": 1, "num_leaves": 5, "min_data_in_leaf": 5, "min_data_per_group": 5}
-    for name, target, own in (
-        ("numbers", y, {"objective": "regression"}),
-        ("several", np.digitize(y, [0, 2]), {"objective": "multiclass", "num_class": 3}),
-    ):
-        booster = lightgbm.train({**options, **own}, lightgbm.Dataset(X, target, categorical_feature=[2]), 3)
-        booster.save_model(str(folder / "source.txt"))
-        model = treelite.frontend.load_lightgbm_model(str(folder / "source.txt"))
-        (folder / "source.txt").unlink()
-        (folder / f"{name}.tl").write_bytes(bytes(model.serialize_bytes()))
-        yield f"{name}.tl", booster.predict(rows(), raw_score=True)
-
-
 def fastens_models(fastens, folder):
     X, y = table()
     classes = np.array(["low", "mid", "top"])[np.digitize(y, [0, 2])]
@@ -128,7 +111,7 @@ def fastens_models(fastens, folder):
         model.save(folder / f"{name}.fastens")
         yield f"{name}.fastens", model._raw(rows())
     for name in ("numbers", "forest"):
-        for kind, ending in (("onnx", "onnx"), ("treelite", "tl"), ("lightgbm", "txt"), ("xgboost", "json")):
+        for kind, ending in (("onnx", "onnx"), ("lightgbm", "txt"), ("xgboost", "json")):
             models[name].export(folder / f"{name}.{ending}", format=kind)
             yield f"{name}.{ending}", models[name]._raw(rows())
 

@@ -10,8 +10,8 @@ import pytest
 
 from exchange_probes import probes, raw, saved_and_loaded, table
 from fastens import GradientBoostingRanker, ModelFileError, from_model
-from fastens.exchange.writing.export import FORMATS
-from fastens.table.columns.city_hash import category_hash
+from fastens.exchange.export import FORMATS
+from fastens.exchange.foreign import category_hash
 
 catboost = pytest.importorskip("catboost")
 X, y = table()

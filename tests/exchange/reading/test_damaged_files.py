@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn import ensemble
 
 import fastens
 from exchange_probes import table
@@ -39,12 +38,6 @@ def catboost_json(folder):
     return (folder / "model.json").read_bytes()
 
 
-def treelite_bytes():
-    treelite = pytest.importorskip("treelite")
-    forest = ensemble.RandomForestRegressor(3, max_depth=3, random_state=0).fit(np.nan_to_num(X), y)
-    return treelite.sklearn.import_model(forest).serialize_bytes()
-
-
 def onnx_file():
     onnx = pytest.importorskip("onnx")
     helper, kinds = onnx.helper, onnx.TensorProto
@@ -75,7 +68,6 @@ MAKERS = {
     "xgboost json": lambda folder: xgboost_file("json"),
     "xgboost ubjson": lambda folder: xgboost_file("ubj"),
     "catboost": catboost_json,
-    "treelite": lambda folder: treelite_bytes(),
     "onnx": lambda folder: onnx_file(),
     "exported as lightgbm": lambda folder: exported("lightgbm"),
     "exported as onnx": lambda folder: exported("onnx", ml_opset=3),

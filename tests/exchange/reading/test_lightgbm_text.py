@@ -306,7 +306,7 @@ def test_codes_are_exported_as_codes():
     np.testing.assert_array_equal(model.export(format="sklearn").predict(X), booster.predict(X))
 
 
-@pytest.mark.parametrize("kind", ["xgboost", "onnx", "treelite"])
+@pytest.mark.parametrize("kind", ["xgboost", "onnx"])
 def test_codes_are_exported_as_codes_to_single_precision(tmp_path, kind):
     if kind == "onnx":
         pytest.importorskip("onnx")
@@ -362,3 +362,12 @@ def test_bad_files(change, message, tmp_path):
     (tmp_path / "bad.txt").write_text(change(text))
     with pytest.raises(ModelFileError, match=message):
         from_model(tmp_path / "bad.txt")
+
+
+def test_numbers_of_one_tree_do_not_fill_another():
+    text = train("regression", y, rounds=2).model_to_string()
+    text = re.sub(r"^tree_sizes=.*\n", "", text, flags=re.MULTILINE)
+    first, second = re.findall(r"^leaf_value=.*$", text, flags=re.MULTILINE)
+    moved = text.replace(first, first + " 1.5").replace(second, second.rpartition(" ")[0])
+    with pytest.raises(ModelFileError, match=r"leaf_value must have .* entries; got"):
+        from_model(moved)

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 import fastens
 from fastens import from_model
+from fastens.table.encoder import InputEncoder
 
 xgboost = pytest.importorskip("xgboost")
 lightgbm = pytest.importorskip("lightgbm")
@@ -117,3 +118,22 @@ def test_constant_trees_of_another_size(rng):
     theirs = lightgbm.train({"verbose": -1}, lightgbm.Dataset(X, np.full(100, 2.5)), 1)
     text = re.sub(r"tree_sizes=\d+", "tree_sizes=300", theirs.model_to_string())
     np.testing.assert_array_equal(from_model(text).predict(X), lightgbm.Booster(model_str=text).predict(X))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"conventions": {"0": "no convention"}},
+        {"conventions": {"9": "hashed"}},
+        {"conventions": {"0": "truncated"}},
+        {"conventions": {"0": "array codes"}},
+        {"missing_number": "7"},
+    ],
+)
+def test_malformed_conventions_are_refused(change):
+    state = {"names": None, "categories": [None, [1, 2]]}
+    foreign = {"conventions": {"1": "truncated"}, "missing_number": -1.0, "absent_is_missing": True}
+    encoder = InputEncoder.from_state(state | {"foreign": foreign})
+    assert InputEncoder.from_state(encoder.to_state()).to_state() == encoder.to_state()
+    with pytest.raises(ValueError, match="the state of the columns is malformed"):
+        InputEncoder.from_state(state | {"foreign": foreign | change})

@@ -185,7 +185,7 @@ def test_more_thresholds_than_codes(tmp_path, monkeypatch):
     """A column with too many thresholds stands several times before the trees, and once for all who look."""
     theirs = ensemble.RandomForestRegressor(**FORESTS).fit(pd.DataFrame(X, columns=list("abcde")), y)
     plain = from_model(theirs)
-    monkeypatch.setattr("fastens.exchange.reading.ensembles._MAX_THRESHOLDS", 100)
+    monkeypatch.setattr("fastens.exchange.trees._MAX_THRESHOLDS", 100)
     model = from_model(theirs)
     assert len(model._ensemble.binning.thresholds) > 5 == model.n_features_in_
     assert max(map(len, model._ensemble.binning.thresholds)) == 100

@@ -8,7 +8,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import fastens
-from fastens.exchange.writing.export import FORMATS
+from fastens.exchange.export import FORMATS
 from reference.exported import classes_of, fitted, mixed, numbers
 
 TEXTS = ("lightgbm", "xgboost", "c", "sql")
@@ -64,8 +64,7 @@ class _OwnLoss:
     [
         ("sql", "\0"),
         ("c", "\0"),
-        ("pmml", "\x1b"),
-        *((name, "\ud800") for name in ("sql", "c", "pmml", "onnx", "xgboost")),
+        *((name, "\ud800") for name in ("sql", "c", "onnx", "xgboost")),
     ],
 )
 def test_characters_that_a_format_cannot_hold_are_refused_by_name(format, character):  # noqa: A002

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import fastens
 import fastens.onnx
-from fastens.exchange.writing.view import view_of
+from fastens.exchange.export import view_of
 from reference.exported import AVERAGED, BOOSTED, SEVERAL, classes_of, fitted, mixed, numbers, rows_for
 
 skl2onnx = pytest.importorskip("skl2onnx")

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 import fastens
-from fastens.exchange.writing.view import view_of
+from fastens.exchange.export import view_of
 from reference.exported import AVERAGED, BOOSTED, SEVERAL, fitted, mixed, numbers, raw_of, rows_for, with_positions
 
 xgboost = pytest.importorskip("xgboost")

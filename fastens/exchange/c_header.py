@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.trees.tree_store import set_of
-from fastens.exchange.writing.view import ModelView, Target
+from fastens.exchange.export import ModelView, Target
+from fastens.exchange.trees import join_trees
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WIDTH = 116
@@ -194,45 +195,31 @@ def _categories(view: ModelView) -> Iterable[str]:
 
 def _tables(view: ModelView) -> Iterable[str]:
     """Return the tables of the nodes of all trees, the words of the sets, and the leaf values."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("column", "threshold", "missing_left", "left", "right", "set_first", "set_size")
-    }
-    roots: list[int] = []
+    trees = join_trees(view.trees, view.tree_output)
+    is_leaf, width = trees.is_leaf, trees.value.shape[1]
+    first, size = np.full(len(is_leaf), -1), np.zeros(len(is_leaf), dtype=np.int64)
     words: list[int] = []
-    values: list[str] = []
-    width = view.trees[0].value.shape[1] if view.trees else 1
-    for tree in view.trees:
-        roots.append(first := len(columns["column"]))
-        for node, is_leaf in enumerate(tree.is_leaf.tolist()):
-            own = _words(tree.members.get(node))
-            left, right = first + int(tree.left[node]), first + int(tree.right[node])
-            if is_leaf:
-                left, right = len(values), 0
-                values += map(_number, tree.value[node].tolist())
-            entry = (
-                int(tree.feature[node]),
-                "0" if is_leaf or own else _number(float(tree.threshold[node])),
-                int(tree.missing_left[node]),
-                left,
-                right,
-                len(words) if own else -1,
-                len(own),
-            )
-            words += own
-            for name, value in zip(columns, entry, strict=True):
-                columns[name].append(value)
+    for node in sorted(trees.sets):  # bitmaps of 32-bit words
+        own = set_of(trees.sets[node]).tolist()
+        first[node], size[node] = len(words), len(own)
+        words += own
+    columns: dict[str, Any] = {
+        "column": trees.feature,
+        "threshold": np.where(is_leaf | (size > 0), 0, trees.threshold),
+        "missing_left": trees.missing_left.astype(np.int64),
+        "left": np.where(is_leaf, width * (np.cumsum(is_leaf) - 1), trees.left),
+        "right": np.where(is_leaf, 0, trees.right),
+        "set_first": first,
+        "set_size": size,
+    }
     yield f"#define NAME_VALUES {width}\n#define NAME_DIVISOR {view.divisor}.0\n"
     kinds = {"threshold": "double", "missing_left": "uint8_t"}
-    yield from (_array(kinds.get(name, "int32_t"), name, found) for name, found in columns.items())
+    for name, own in columns.items():
+        yield _array(kinds.get(name, "int32_t"), name, map(_number, own.tolist()))
     yield _array("uint32_t", "words", (f"0x{word:x}" for word in words))
-    yield _array("double", "value", values)
+    yield _array("double", "value", map(_number, trees.value[is_leaf].ravel().tolist()))
     yield _array("double", "baseline", map(_number, view.baseline.tolist()))
-    yield _array("int32_t", "root", roots) + _array("int32_t", "output", view.tree_output)
-
-
-def _words(members: Any) -> list[int]:
-    """Return a node's set as a bitmap of 32-bit words, or no words if the split is numeric."""
-    return [] if members is None else set_of(members).tolist()
+    yield _array("int32_t", "root", trees.roots.tolist()) + _array("int32_t", "output", view.tree_output)
 
 
 def _link(target: Target) -> str:

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fastens.exchange.reading.records import (
+from fastens.exchange.foreign import HASHED
+from fastens.exchange.records import (
     CLASSIFIER,
     RANKER,
     REGRESSOR,
     SURVIVAL,
     Columns,
-    ForeignModel,
+    Objective,
     array_of,
     at_most,
-    join_trees,
+    no_hazard,
     number,
     part,
     refuse,
     single,
     whole_number,
 )
-from fastens.exchange.reading.xgboost_json import parse_json
+from fastens.exchange.trees import FlatTrees, ForeignModel, join_trees
+from fastens.exchange.xgboost import parse_json
 from fastens.params.options import TweedieLoss
 
 # A loss without a counterpart is replaced by one with the same kind of prediction, which returns the raw values.
@@ -61,17 +62,6 @@ _RANKING = (
 )
 
 
-@dataclass(frozen=True)
-class Objective:
-    """A loss function: the estimator's class, parameters, targets, classes and other fitted attributes."""
-
-    estimator: str
-    parameters: dict[str, Any] = field(default_factory=dict)
-    n_targets: int = 1
-    classes: Any = None
-    fitted: dict[str, Any] = field(default_factory=dict)
-
-
 def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
     """Return the counterpart of a model's loss function in fastens.
 
@@ -105,8 +95,7 @@ def _numbers(kind: str, options: dict[str, Any], n_outputs: int) -> Objective | 
     if kind in _NUMBERS:
         return Objective(REGRESSOR, {"loss": _NUMBERS[kind]}, n_targets=n_outputs)
     if kind == "Cox":
-        no_hazard = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
-        return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard)
+        return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard())
     return Objective(RANKER) if kind in _RANKING else None
 
 
@@ -124,6 +113,8 @@ def _classes(kind: str, info: dict[str, Any], n_outputs: int) -> Objective:
 
 
 _DEEPEST = 16
+# The column of a split, its threshold, True if missing values go left, and the categories that go left.
+_Test = tuple[int, float, bool, Any]
 _TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
 _ADVICE = (
     "the model has features made of the target's statistics (split_type 'OnlineCtr'), which cannot be read; train with "
@@ -150,9 +141,9 @@ def read_catboost(model: dict[str, Any]) -> ForeignModel:
         parts = [_symmetric(tree, features, len(bias)) for tree in part(model, "oblivious_trees", list)]
     else:
         parts = [_nested(tree, features, len(bias)) for tree in part(model, "trees", list)]
-    for tree in parts:
-        tree["value"] = tree["value"] * factor
-    return _model(parts, features.columns, bias, objective)
+    trees = join_trees(parts, np.zeros(len(parts), dtype=np.int64))
+    trees.scale(factor)
+    return ForeignModel(objective, trees, features.columns, bias)
 
 
 def read_object(model: Any) -> ForeignModel:
@@ -167,19 +158,6 @@ def read_object(model: Any) -> ForeignModel:
     if names and names != [str(index) for index in range(len(names))]:
         found.columns.names = [str(name) for name in names]
     return found
-
-
-def _model(parts: list[dict[str, Any]], columns: Columns, bias: Any, objective: Objective) -> ForeignModel:
-    return ForeignModel(
-        estimator=objective.estimator,
-        parameters=objective.parameters,
-        trees=join_trees(parts, np.zeros(len(parts), dtype=np.int64)),
-        columns=columns,
-        baseline=bias.tolist(),
-        classes=objective.classes,
-        n_targets=objective.n_targets,
-        fitted=objective.fitted,
-    )
 
 
 class _Features:
@@ -218,11 +196,11 @@ class _Features:
             column = feature["flat_feature_index"]
             hashes = [_signed(value) for value in array_of(feature.get("values") or [], "values", np.int64).tolist()]
             hashes = list(dict.fromkeys(hashes))
-            self.columns.categories[column] = [texts.get(value, value) for value in hashes]
-            self.columns.hashed.append(column)
+            own = self.columns[column]
+            own.categories, own.convention = [texts.get(value, value) for value in hashes], HASHED
             self.position[column] = {value: place for place, value in enumerate(hashes)}
 
-    def test(self, split: Any) -> tuple[int, float, bool, Any]:
+    def test(self, split: Any) -> _Test:
         """Return a split's column, its threshold, True if missing values go left, and the categories that go left."""
         kind = part(split, "split_type", str)
         if kind == "FloatFeature":
@@ -248,18 +226,24 @@ def _signed(value: int) -> int:
     return low - (1 << 32) if low >> 31 else low
 
 
-def _arrays(tests: list[tuple[int, float, bool, Any]], n_leaves: int) -> dict[str, Any]:
-    """Return the arrays of splits, padded with entries for the leaves."""
+def _tree(tests: list[_Test], children: tuple[Any, Any], value: Any, weight: Any) -> FlatTrees:
+    """Return a tree whose leaves follow its splits; `children` are both children of the splits."""
+    n_leaves = len(value)
     feature, threshold, missing_left, sets = zip(*tests, strict=True) if tests else ((), (), (), ())
-    return {
-        "feature": np.append(np.array(feature, dtype=np.int64), np.zeros(n_leaves, dtype=np.int64)),
-        "threshold": np.append(np.array(threshold, dtype=float), np.zeros(n_leaves)),
-        "missing_left": np.append(np.array(missing_left, dtype=bool), np.zeros(n_leaves, dtype=bool)),
-        "sets": {node: own for node, own in enumerate(sets) if own is not None},
-    }
+    left, right = (np.append(np.array(own, dtype=np.int64), np.full(n_leaves, -1)) for own in children)
+    return FlatTrees(
+        left=left,
+        right=right,
+        feature=np.append(np.array(feature, dtype=np.int64), np.zeros(n_leaves, dtype=np.int64)),
+        threshold=np.append(threshold, np.zeros(n_leaves)),
+        missing_left=np.append(np.array(missing_left, dtype=bool), np.zeros(n_leaves, dtype=bool)),
+        value=np.concatenate([np.zeros((len(tests), value.shape[1])), value]),
+        weight=np.append(np.zeros(len(tests)), weight),
+        sets={node: own for node, own in enumerate(sets) if own is not None},
+    )
 
 
-def _symmetric(tree: Any, features: _Features, width: int) -> dict[str, Any]:
+def _symmetric(tree: Any, features: _Features, width: int) -> FlatTrees:
     """Read an oblivious tree: one split per level, where the first is the lowest bit of a leaf's index."""
     splits = part(tree, "splits", list) if tree.get("splits") is not None else []
     depth = len(splits)
@@ -270,19 +254,14 @@ def _symmetric(tree: Any, features: _Features, width: int) -> dict[str, Any]:
     weight = tree.get("leaf_weights")
     weights = np.zeros(n_leaves) if not weight else array_of(weight, "leaf_weights", float, n_leaves)
     levels = [features.test(split) for split in reversed(splits)]
-    n_splits = n_leaves - 1
-    out = _arrays([test for level, test in enumerate(levels) for _ in range(1 << level)], n_leaves)
-    nodes = np.arange(n_splits)
-    out["left"] = np.append(2 * nodes + 1, np.full(n_leaves, -1))
-    out["right"] = np.append(2 * nodes + 2, np.full(n_leaves, -1))
-    out["value"] = np.concatenate([np.zeros((n_splits, width)), value])
-    out["weight"] = np.append(np.zeros(n_splits), weights)
-    return out
+    tests = [test for level, test in enumerate(levels) for _ in range(1 << level)]
+    nodes = np.arange(n_leaves - 1)
+    return _tree(tests, (2 * nodes + 1, 2 * nodes + 2), value, weights)
 
 
-def _nested(tree: Any, features: _Features, width: int) -> dict[str, Any]:
+def _nested(tree: Any, features: _Features, width: int) -> FlatTrees:
     """Read a non-symmetric tree, which is stored as nested records."""
-    splits: list[tuple[int, float, bool, Any]] = []
+    splits: list[_Test] = []
     children: list[list[tuple[bool, int]]] = []
     values: list[np.ndarray] = []
     weights: list[float] = []
@@ -299,11 +278,8 @@ def _nested(tree: Any, features: _Features, width: int) -> dict[str, Any]:
             value = node.get("value") if isinstance(node, dict) else None
             values.append(array_of(value if isinstance(value, list) else [value], "value", float, width))
             weights.append(number(node.get("weight", 0), "weight"))
-    out = _arrays(splits, len(values))
-    ends = np.full(len(values), -1)
-    for side, name in enumerate(("left", "right")):
-        own = [index if is_split else len(splits) + index for is_split, index in (pair[side] for pair in children)]
-        out[name] = np.append(np.array(own, dtype=np.int64), ends)
-    out["value"] = np.concatenate([np.zeros((len(splits), width)), np.array(values)])
-    out["weight"] = np.append(np.zeros(len(splits)), weights)
-    return out
+    left, right = (
+        [index if is_split else len(splits) + index for is_split, index in (pair[side] for pair in children)]
+        for side in (0, 1)
+    )
+    return _tree(splits, (left, right), np.array(values), weights)

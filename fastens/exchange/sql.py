@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target
+from fastens.exchange.export import CannotHoldError, ModelView, Target
+from fastens.exchange.records import Column
+from fastens.exchange.trees import FlatTrees
 
 # Databases limit the depth of expressions, and the depth of a plain sum is its number of terms.
 _TERMS = 100
@@ -76,7 +78,7 @@ def _sum(terms: list[str], divisor: int) -> str:
     return terms[0] if divisor == 1 else f"{terms[0]} / {_number(divisor)}"
 
 
-def _tree(tree: FlatTree, columns: list[Column]) -> str:
+def _tree(tree: FlatTrees, columns: list[Column]) -> str:
     """Return the expression of a tree, without recursion because trees may exceed Python's recursion limit."""
     found: list[str] = []
     waiting: list[str | int] = [0]  # a stack of texts and of nodes still to write
@@ -92,10 +94,10 @@ def _tree(tree: FlatTree, columns: list[Column]) -> str:
     return "".join(found)
 
 
-def _condition(tree: FlatTree, node: int, columns: list[Column]) -> str:
+def _condition(tree: FlatTrees, node: int, columns: list[Column]) -> str:
     column = columns[tree.feature[node]]
     name, missing_left = _name(column.name), bool(tree.missing_left[node])
-    if (members := tree.members.get(node)) is not None:
+    if (members := tree.sets.get(node)) is not None:
         categories = column.categories or []
         found = [f"{name} IN ({', '.join(_literal(categories[k]) for k in members)})"] if len(members) else []
     elif np.isfinite(tree.threshold[node]):

@@ -1,37 +1,39 @@
-"""Reader of XGBoost models in JSON and UBJSON formats."""
+"""Import of XGBoost's JSON and UBJSON formats, and export to JSON.
+
+Splits of exported models are identical for X in single precision, which XGBoost uses throughout.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.bins.binning import SINGLE
-from fastens.exchange.reading.notes import note_in
-from fastens.exchange.reading.records import (
+from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
+from fastens.exchange.foreign import ARRAY_CODES
+from fastens.exchange.records import (
     CLASSIFIER,
     RANKER,
     REGRESSOR,
     SURVIVAL,
-    CodeSet,
     Columns,
-    ForeignModel,
+    Objective,
     array_of,
-    by_round,
-    join_trees,
     less_than,
     names_of,
+    no_hazard,
+    note_in,
     number,
     part,
     refuse,
-    set_codes,
     single,
     whole_number,
 )
+from fastens.exchange.trees import FlatTrees, ForeignModel, join_trees, set_codes
 from fastens.params.options import AFTLoss, TweedieLoss
 
 # An objective without a counterpart is replaced by a loss with the same kind of prediction.
@@ -51,47 +53,6 @@ _LOGIT = ("binary:logistic", "reg:logistic")
 _LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
 
 
-@dataclass(frozen=True)
-class Objective:
-    """The counterpart of an XGBoost objective.
-
-    Attributes
-    ----------
-    name : str
-        The name of the objective in XGBoost.
-    estimator : str
-        The class of the estimator.
-    parameters : dict
-        The parameters of the estimator.
-    n_outputs, n_targets : int
-        The number of raw predictions per row and the number of targets.
-    classes : array or list of arrays, or None
-        The classes of the estimator; None unless it is a classifier.
-    fitted : dict
-        Other fitted attributes of the estimator.
-    """
-
-    name: str
-    estimator: str
-    parameters: dict[str, Any] = field(default_factory=dict)
-    n_outputs: int = 1
-    n_targets: int = 1
-    classes: Any = None
-    fitted: dict[str, Any] = field(default_factory=dict)
-
-    def margin(self, score: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Convert base scores to raw predictions, in float32 like XGBoost."""
-        one = np.float32(1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.name in _LOGIT:
-                return -np.log(one / score - one)
-            return np.log(score) if self.name in _LOG else score
-
-    def has_vectors(self, trees: list[Any]) -> bool:
-        """Return True if trees have one value per output."""
-        return bool(trees) and trees[0].get("tree_param", {}).get("size_leaf_vector", "1") not in ("0", "1")
-
-
 def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objective:
     """Return the counterpart of an objective.
 
@@ -107,30 +68,29 @@ def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objecti
     n_classes = whole_number(settings.get("num_class", "0"), "num_class")
     if name in _NUMBERS or name == "reg:tweedie":
         loss = _tweedie(objective) if name == "reg:tweedie" else _NUMBERS[name]
-        return Objective(name, REGRESSOR, {"loss": loss}, n_targets, n_targets)
+        return Objective(REGRESSOR, {"loss": loss}, n_targets, n_targets)
     if name in ("reg:quantileerror", "reg:expectileerror"):
         return _levels(name, objective, n_targets)
     if name in _TWO_CLASSES:
         classes: Any = np.arange(2) if n_targets == 1 else [np.arange(2)] * n_targets
-        return Objective(name, CLASSIFIER, {}, n_targets, n_targets, classes)
+        return Objective(CLASSIFIER, {}, n_targets, n_targets, classes)
     if name in ("multi:softprob", "multi:softmax") and n_classes > 1 and n_targets == 1:
-        return Objective(name, CLASSIFIER, {}, n_classes, classes=np.arange(n_classes))
+        return Objective(CLASSIFIER, {}, n_classes, classes=np.arange(n_classes))
     if name in _RANKING:
-        return Objective(name, RANKER)
+        return Objective(RANKER)
     return _survival(name, objective)
 
 
 def _survival(name: str, objective: dict[str, Any]) -> Objective:
     if name == "survival:cox":
-        fitted = {"event_times_": np.zeros(0), "cumulative_hazard_": np.zeros(0)}
-        return Objective(name, SURVIVAL, {"loss": "cox"}, fitted=fitted)
+        return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard())
     if name == "survival:aft":
         options = objective.get("aft_loss_param", {})
         kind = options.get("aft_loss_distribution", "normal")
         if kind not in ("normal", "logistic", "extreme"):
             raise refuse(f"the distribution of survival:aft must be one that XGBoost has; got {str(kind)[:40]!r}")
         scale = number(options.get("aft_loss_distribution_scale", "1"), "aft_loss_distribution_scale")
-        return Objective(name, SURVIVAL, {"loss": AFTLoss(distribution=kind, scale=scale)})
+        return Objective(SURVIVAL, {"loss": AFTLoss(distribution=kind, scale=scale)})
     raise refuse(f"the objective {name[:60]!r} is none that XGBoost has, or does not fit the number of classes")
 
 
@@ -154,9 +114,7 @@ def _levels(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
         raise refuse(f"{kind}_alpha must hold levels between 0 and 1; got {text[:40]!r}")
     if n_targets not in (1, len(levels)):
         raise refuse(f"{kind}_alpha must have {n_targets} levels; got {text[:40]!r}")
-    return Objective(
-        name, REGRESSOR, {"loss": kind, "quantile": levels[0] if len(levels) == 1 else levels}, len(levels)
-    )
+    return Objective(REGRESSOR, {"loss": kind, "quantile": levels[0] if len(levels) == 1 else levels}, len(levels))
 
 
 _NUMBER_TYPES = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
@@ -262,7 +220,7 @@ class _Reader:
 
 
 # An upper bound of category codes.
-_MAX_CODES = 1 << 24
+_MAX_CODE = 1 << 24
 
 
 def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
@@ -287,26 +245,19 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     n_features = whole_number(part(settings, "num_feature", str), "num_feature")
     names = names_of(learner.get("feature_names"), n_features)
     columns = Columns(n_features, names, code_rule=SINGLE, absent_is_missing=True)
-    objective = objective_of(part(learner, "objective", dict), settings)
+    function = part(learner, "objective", dict)
+    objective = objective_of(function, settings)
     drop = booster.get("weight_drop", trees.get("weight_drop"))
     parts, output = _trees(trees, learner, objective, up_to_best)
     weights = None if drop is None or len(drop) == 0 else single(array_of(drop, "weight_drop", float))
     if weights is not None and len(weights) < len(parts):
         raise refuse("weight_drop must have an entry for each tree")
     read = [_tree(tree, index, None if weights is None else weights[index]) for index, tree in enumerate(parts)]
-    _set_categories(read, columns, trees.get("cats"), learner.get("feature_types") or [])
-    order = by_round(output, objective.n_outputs)
-    return ForeignModel(
-        estimator=objective.estimator,
-        parameters=objective.parameters,
-        trees=join_trees([read[index] for index in order], output[order]),
-        columns=columns,
-        baseline=_baseline(settings, objective),
-        classes=objective.classes,
-        n_targets=objective.n_targets,
-        fitted=objective.fitted,
-        note=note_in((learner.get("attributes") or {}).get("fastens")),
-    )
+    joined = join_trees(read, output).by_round(objective.n_outputs)
+    _set_categories(joined, columns, trees.get("cats"), learner.get("feature_types") or [])
+    baseline = _baseline(settings, str(function.get("name")), objective.n_outputs)
+    note = note_in((learner.get("attributes") or {}).get("fastens"))
+    return ForeignModel(objective, joined, columns, baseline, note)
 
 
 def read_booster(model: Any) -> ForeignModel:
@@ -335,40 +286,45 @@ def _trees(
     if up_to_best and "best_iteration" in attributes:
         n_rounds = whole_number(attributes["best_iteration"], "best_iteration") + 1
         parallel = whole_number(settings.get("num_parallel_tree", "1"), "num_parallel_tree", 1)
-        per_round = max(parallel, 1) * (1 if objective.has_vectors(trees) else objective.n_outputs)
+        per_round = max(parallel, 1) * (1 if _has_vectors(trees) else objective.n_outputs)
         trees, output = trees[: n_rounds * per_round], output[: n_rounds * per_round]
     return trees, output
 
 
-def _tree(tree: Any, index: int, weight: np.float32 | None) -> dict[str, Any]:
+def _has_vectors(trees: list[Any]) -> bool:
+    """Return True if trees have one value per output."""
+    return bool(trees) and trees[0].get("tree_param", {}).get("size_leaf_vector", "1") not in ("0", "1")
+
+
+def _tree(tree: Any, index: int, weight: np.float32 | None) -> FlatTrees:
     settings = part(tree, "tree_param", dict)
     n_nodes = whole_number(part(settings, "num_nodes", str), "num_nodes", 1)
     width = max(1, whole_number(settings.get("size_leaf_vector", "1"), "size_leaf_vector"))
 
-    def numbers(name: str, kind: Any = float) -> NDArray[Any]:
+    def numbers(name: str, kind: Any = float, *, needed: bool = True) -> NDArray[Any]:
+        if not needed and tree.get(name) is None:
+            return np.zeros(n_nodes, dtype=kind)
         return array_of(tree.get(name), f"{name} of tree {index}", kind, n_nodes)
 
     left, right = numbers("left_children", np.int64), numbers("right_children", np.int64)
     condition = single(numbers("split_conditions"))
     is_leaf = left < 0
-    value = condition[:, None]
-    if width > 1:
-        value = _leaf_vectors(tree, np.where(is_leaf, right, 0), is_leaf, width)
+    value = condition[:, None] if width == 1 else _leaf_vectors(tree, np.where(is_leaf, right, 0), is_leaf, width)
     if weight is not None:
         value = value * weight
-    is_set = numbers("split_type", np.int64) == 1 if tree.get("split_type") is not None else np.zeros(n_nodes, bool)
-    return {
-        "left": left,
-        "right": np.where(is_leaf, -1, right),
-        "feature": numbers("split_indices", np.int64),
-        "threshold": np.where(is_set | is_leaf, 0.0, less_than(condition)),
-        "missing_left": numbers("default_left", bool),
-        "value": np.where(is_leaf[:, None], value, 0).astype(float),
+    is_set = numbers("split_type", np.int64, needed=False) == 1
+    return FlatTrees(
+        left=left,
+        right=np.where(is_leaf, -1, right),
+        feature=numbers("split_indices", np.int64),
+        threshold=np.where(is_set | is_leaf, 0.0, less_than(condition)),
+        missing_left=numbers("default_left", bool),
+        value=np.where(is_leaf[:, None], value, 0),
         # Trees with vector leaves have neither of these in version 2.
-        "gain": numbers("loss_changes") if tree.get("loss_changes") is not None else None,
-        "weight": numbers("sum_hessian") if tree.get("sum_hessian") is not None else None,
-        "code_sets": _code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
-    }
+        gain=numbers("loss_changes", needed=False),
+        weight=numbers("sum_hessian", needed=False),
+        sets=_code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),
+    )
 
 
 def _leaf_vectors(
@@ -386,7 +342,7 @@ def _leaf_vectors(
     return vectors[np.where(is_leaf, number, 0)]
 
 
-def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, CodeSet]:
+def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
     """Return the codes that go right, by node."""
     if not len(nodes):
         return {}
@@ -399,24 +355,23 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, Code
     found = {node: codes[a : a + n] for node, a, n in zip(of_node.tolist(), start.tolist(), size.tolist(), strict=True)}
     if not set(nodes.tolist()) <= found.keys():
         raise refuse("a split by categories has no categories")
-    return {node: CodeSet(found[node], is_left=False) for node in nodes.tolist()}
+    return {node: found[node] for node in nodes.tolist()}
 
 
-def _set_categories(trees: list[dict[str, Any]], columns: Columns, cats: Any, types: list[Any]) -> None:
+def _set_categories(trees: FlatTrees, columns: Columns, cats: Any, types: list[Any]) -> None:
     """Set the category sets of the trees and the category names of dataframe columns."""
-    is_split = {int(tree["feature"][node]) for tree in trees for node in tree["code_sets"]}
+    is_split = {int(trees.feature[node]) for node in trees.sets}
     is_coded = is_split | {column for column, kind in enumerate(types) if kind == "c"}
-    for tree in trees:
-        # XGBoost has no empty sets; it uses a threshold above all codes instead.
-        is_inner, is_above = tree["left"] >= 0, tree["threshold"] > _MAX_CODES
-        for node in np.flatnonzero(is_inner & is_above & np.isin(tree["feature"], list(is_coded))).tolist():
-            tree["code_sets"].setdefault(node, CodeSet(np.zeros(0, dtype=np.int64), is_left=False))
-            tree["threshold"][node] = 0.0
-            is_split.add(int(tree["feature"][node]))
-    known = _named_categories(cats, columns.n_features)
-    columns.categories = {column: names for column, names in known.items() if column in is_split}
-    columns.coded = list(columns.categories)
-    set_codes(trees, columns)
+    # XGBoost has no empty sets; it uses a threshold above all codes instead.
+    is_above = ~trees.is_leaf & (trees.threshold > _MAX_CODE) & np.isin(trees.feature, list(is_coded))
+    for node in np.flatnonzero(is_above).tolist():
+        trees.sets.setdefault(node, np.zeros(0, dtype=np.int64))
+        is_split.add(int(trees.feature[node]))
+    trees.threshold[is_above] = 0.0
+    for column, names in _named_categories(cats, len(columns)).items():
+        if column in is_split:
+            columns[column].categories, columns[column].convention = names, ARRAY_CODES
+    set_codes(trees, columns, is_left=False)
 
 
 def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
@@ -449,17 +404,20 @@ def _texts(offsets: Any, values: Any) -> list[str] | None:
     return [whole[a:b].decode("ascii") for a, b in pairwise(ends.tolist())]
 
 
-def _baseline(settings: dict[str, Any], objective: Objective) -> list[float]:
-    """Return the raw predictions before the first tree; the file stores them after the inverse link."""
+def _baseline(settings: dict[str, Any], name: str, n_outputs: int) -> NDArray[np.float64]:
+    """Return the raw predictions before the first tree; the file stores them after the inverse link, in float32."""
     text = part(settings, "base_score", str).strip()
-    given = text.removeprefix("[").removesuffix("]").split(",")
-    scores = single(np.array([number(word, "base_score") for word in given]))
-    if len(scores) not in (1, objective.n_outputs):
-        raise refuse(f"base_score must have 1 or {objective.n_outputs} entries; got {len(scores)}")
-    margins = objective.margin(scores)
+    words = text.removeprefix("[").removesuffix("]").split(",")
+    scores = single(np.array([number(word, "base_score") for word in words]))
+    if len(scores) not in (1, n_outputs):
+        raise refuse(f"base_score must have 1 or {n_outputs} entries; got {len(scores)}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        margins = np.log(scores) if name in _LOG else scores
+        if name in _LOGIT:
+            margins = -np.log(np.float32(1) / scores - np.float32(1))
     if not np.isfinite(margins).all():
         raise refuse(f"base_score={text} is out of range for the objective")
-    return np.broadcast_to(margins.astype(float), objective.n_outputs).tolist()
+    return np.full(n_outputs, margins.astype(np.float64))
 
 
 def parse_json(content: bytes) -> Any:
@@ -468,3 +426,129 @@ def parse_json(content: bytes) -> Any:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise refuse(f"the file must be JSON in full; it is truncated or damaged: {error}") from error
+
+
+# Export --------------------------------------------------------------------
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+_NO_PARENT = 2**31 - 1
+# The objective of each link, its parameters, and the base score that corresponds to a margin of 0.
+_OBJECTIVES: dict[str, tuple[str, dict[str, dict[str, str]], str]] = {
+    "identity": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
+    "shares": ("reg:squarederror", {"reg_loss_param": {"scale_pos_weight": "1"}}, "0E0"),
+    "sigmoid": ("binary:logistic", {"reg_loss_param": {"scale_pos_weight": "1"}}, "5E-1"),
+    "share": ("reg:logistic", {"reg_loss_param": {"scale_pos_weight": "1"}}, "5E-1"),
+    "exp": ("count:poisson", {"poisson_regression_param": {"max_delta_step": "0.7"}}, "1E0"),
+    "softmax": ("multi:softprob", {"softmax_multiclass_param": {}}, "0E0"),
+}
+
+
+def write(view: ModelView) -> str:
+    """Return the JSON text of a Booster. Categories become their positions in the model's categories."""
+    target = view.only_target
+    if target.link not in _OBJECTIVES:
+        raise CannotHoldError(f"predictions by the link {target.link!r}")
+    view.refuse_characters(r"[\ud800-\udfff]", values=False)  # values are only in the note, escaped
+    rounds = view.rounds()
+    trees = [_written_tree(tree, number, view) for number, (_, tree) in enumerate(rounds)]
+    model = {
+        "gbtree_model_param": {"num_trees": str(len(trees)), "num_parallel_tree": "1"},
+        "iteration_indptr": list(range(0, len(trees) + 1, view.n_outputs)),
+        "tree_info": [output for output, _ in rounds],
+        "trees": trees,
+    }
+    objective, parameters = _learner(target, view)
+    learner = {
+        "attributes": {"fastens": text_of(view.note)},
+        "feature_names": view.note["names"] or [],
+        "feature_types": ["float" if column.categories is None else "c" for column in view.columns],
+        "gradient_booster": {"model": model, "name": "gbtree"},
+        "learner_model_param": parameters,
+        "objective": objective,
+    }
+    # XGBoost does not decode Unicode escapes, so non-ASCII letters are written unescaped.
+    return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the objective and the parameters of the learner."""
+    is_share = target.link == "sigmoid" and target.classes is None
+    name, parameters, base_score = _OBJECTIVES["share" if is_share else target.link]
+    is_softmax = target.link == "softmax"
+    if is_softmax:
+        parameters = {"softmax_multiclass_param": {"num_class": str(view.n_outputs)}}
+    return {"name": name, **parameters}, {
+        "base_score": base_score,
+        "boost_from_average": "1",
+        "num_class": str(view.n_outputs if is_softmax else 0),
+        "num_feature": str(len(view.columns)),
+        "num_target": str(1 if is_softmax else view.n_outputs),
+    }
+
+
+def _written_tree(tree: FlatTrees, number: int, view: ModelView) -> dict[str, Any]:
+    by_set = np.zeros(len(tree.left), dtype=bool)
+    by_set[list(tree.sets)] = True
+    # In XGBoost, members of a set go right and all others go left.
+    left, right = np.where(by_set, tree.right, tree.left), np.where(by_set, tree.left, tree.right)
+    order = _order(left.tolist(), right.tolist())
+    place = np.argsort(order)
+    is_leaf, by_set = tree.is_leaf[order], by_set[order]
+    left, right = (np.where(is_leaf, -1, place[child[order]]) for child in (left, right))
+    parents = np.full(len(left), _NO_PARENT)
+    parents[left[~is_leaf]] = parents[right[~is_leaf]] = np.flatnonzero(~is_leaf)
+    value = tree.value[order, 0] / view.divisor
+    sets = {node: tree.sets[order[node]].tolist() for node in np.flatnonzero(by_set).tolist()}
+    # XGBoost does not accept empty sets, so a set without members becomes a threshold of infinity.
+    condition = np.where(by_set, np.inf, _above(tree.threshold[order]))
+    nodes = [node for node, members in sets.items() if members]
+    condition[nodes] = 0.0
+    is_set = np.isin(np.arange(len(left)), nodes)
+    sizes = [len(sets[node]) for node in nodes]
+    return {
+        "base_weights": _singles(value),
+        "categories": [position for node in nodes for position in sets[node]],
+        "categories_nodes": nodes,
+        "categories_segments": (np.cumsum(sizes) - sizes).astype(int).tolist(),
+        "categories_sizes": sizes,
+        "default_left": (tree.missing_left[order] ^ by_set).astype(int).tolist(),
+        "id": number,
+        "left_children": left.tolist(),
+        "loss_changes": _singles(tree.gain[order]),
+        "parents": parents.tolist(),
+        "right_children": right.tolist(),
+        "split_conditions": _singles(np.where(is_leaf, value, condition)),
+        "split_indices": np.where(is_leaf, 0, tree.feature[order]).tolist(),
+        "split_type": is_set.astype(int).tolist(),
+        "sum_hessian": _singles(tree.weight[order]),
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(len(view.columns)),
+            "num_nodes": str(len(left)),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _order(left: list[int], right: list[int]) -> list[int]:
+    """Return the nodes in level order with each left child directly before its sibling, as XGBoost expects."""
+    order = [0]
+    for node in order:
+        if left[node] >= 0:
+            order += (left[node], right[node])
+    return order
+
+
+def _above(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the smallest float32 above each threshold, because XGBoost compares by ``<``."""
+    with np.errstate(over="ignore"):
+        nearest = thresholds.astype(np.float32)
+    last = np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+    return np.nextafter(last, np.float32(np.inf))
+
+
+def _singles(values: ArrayLike) -> list[float]:
+    """Round numbers to the digits of float32 and clip them to its range."""
+    found = np.clip(np.asarray(values, dtype=np.float64), -_LARGEST, _LARGEST).tolist()
+    return [float(f"{value:.9g}") for value in found]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.exchange.writing.view import CannotHoldError, FlatTree, ModelView, Target, text_of
+from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
+from fastens.exchange.trees import FlatTrees
 
 _VERSION = (4, 0, 0)
 _DOUBLE = 3
@@ -66,7 +67,7 @@ def _kind(target: Target, n_outputs: int) -> tuple[int, str]:
     return (_REGRESSOR if target.classes is None else task), postprocessor
 
 
-def _is_nothing(tree: FlatTree) -> bool:
+def _is_nothing(tree: FlatTrees) -> bool:
     return len(tree.left) == 1 and tree.value[0, 0] == 0
 
 
@@ -74,16 +75,16 @@ def _array(values: NDArray[Any]) -> bytes:
     return struct.pack("<Q", len(values)) + values.tobytes()
 
 
-def _tree(tree: FlatTree) -> bytes:
+def _tree(tree: FlatTrees) -> bytes:
     n_nodes, is_leaf = len(tree.left), tree.is_leaf
     kind = np.where(is_leaf, _LEAF, _NUMERIC).astype(np.int8)
-    kind[list(tree.members)] = _CATEGORICAL
+    kind[list(tree.sets)] = _CATEGORICAL
     # The categories of all nodes are concatenated.
     counts = np.zeros(n_nodes, dtype=np.uint64)
-    for node, members in tree.members.items():
+    for node, members in tree.sets.items():
         counts[node] = len(members)
     ends = np.cumsum(counts, dtype=np.uint64)
-    lists = np.concatenate([np.zeros(0, np.int64), *(tree.members[node] for node in sorted(tree.members))])
+    lists = np.concatenate([np.zeros(0, np.int64), *(tree.sets[node] for node in sorted(tree.sets))])
     no_vectors = np.zeros(n_nodes, dtype=np.uint64)
     present = np.ones(n_nodes, dtype=np.bool_)
     arrays: list[NDArray[Any]] = [
@@ -109,5 +110,5 @@ def _tree(tree: FlatTree) -> bytes:
         tree.gain,
         present,
     ]
-    head = struct.pack("<i?", n_nodes, bool(tree.members))
+    head = struct.pack("<i?", n_nodes, bool(tree.sets))
     return head + b"".join(map(_array, arrays)) + struct.pack("<ii", 0, 0)

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fastens.exchange.writing.view import CannotHoldError, Column, FlatTree, ModelView, Target, text_of
+from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
+from fastens.exchange.records import Column
+from fastens.exchange.trees import FlatTrees
 
 _ML = "ai.onnx.ml"
 
@@ -245,7 +247,7 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
         add_target(graph, target, raw, view.n_outputs, f"_{number}" if len(view.targets) > 1 else "")
     note = view.note
     if ml_opset < 5:
-        note = note | {"columns_of_sets": sorted({int(tree.feature[n]) for tree in view.trees for n in tree.members})}
+        note = note | {"columns_of_sets": sorted({int(tree.feature[n]) for tree in view.trees for n in tree.sets})}
     return graph.serialised(view.estimator, *_VERSIONS[ml_opset], text_of(note))
 
 
@@ -334,26 +336,21 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
         place = np.where(is_leaf, leaf_place, np.cumsum(~is_leaf) - 1 + roots[-1])
         leaf_value += tree.value[is_leaf, 0][::-1].tolist()
         leaf_output += [output] * int(is_leaf.sum())
-        for node in np.flatnonzero(~is_leaf).tolist():
-            column, left, right = int(tree.feature[node]), tree.left[node], tree.right[node]
-            missing_left, members = bool(tree.missing_left[node]), tree.members.get(node)
-            if members is not None:
-                missing = [len(view.columns[column].categories or [])] if missing_left else []
-                # A set must not be empty, so an empty set gets -2, which no row has.
-                sets += [*([*members.tolist(), *missing] or [-2]), np.nan]
-            entry = (
-                column,
-                0.0 if members is not None else float(tree.threshold[node]),
-                _LEQ if members is None else _MEMBER,
-                int(missing_left),
-                int(place[left]),
-                int(place[right]),
-                int(is_leaf[left]),
-                int(is_leaf[right]),
-            )
-            for name, value in zip(_NODE_ATTRIBUTES, entry, strict=True):
-                nodes[name].append(value)
-    attributes: dict[str, Any] = {f"nodes_{name}": values for name, values in nodes.items()}
+        by_set = np.zeros(len(is_leaf), dtype=bool)
+        for node in sorted(tree.sets):
+            by_set[node] = True
+            missing = [len(view.columns[tree.feature[node]].categories or [])] if tree.missing_left[node] else []
+            # A set must not be empty, so an empty set gets -2, which no row has.
+            sets += [*([*tree.sets[node].tolist(), *missing] or [-2]), np.nan]
+        modes, splits = np.where(by_set, _MEMBER, _LEQ), np.where(by_set, 0.0, tree.threshold)
+        children = [array[child] for array in (place, is_leaf) for child in (tree.left, tree.right)]
+        for name, values in zip(
+            _NODE_ATTRIBUTES, (tree.feature, splits, modes, tree.missing_left, *children), strict=True
+        ):
+            nodes[name] += values[~is_leaf].tolist()
+    attributes: dict[str, Any] = {
+        f"nodes_{name}": list(map(int, values)) for name, values in nodes.items() if name != "splits"
+    }
     attributes["nodes_splits"] = np.array(nodes["splits"], dtype=np.float64)
     attributes["nodes_modes"] = np.array(nodes["modes"], dtype=np.uint8)
     if sets:
@@ -383,7 +380,7 @@ _NODE_ATTRIBUTES = (
 )
 
 
-def _with_split(tree: FlatTree, columns: list[Column]) -> FlatTree:
+def _with_split(tree: FlatTrees, columns: list[Column]) -> FlatTrees:
     """Return the tree; a single leaf gets a split into equal leaves, by a set if column 0 is categorical."""
     if not tree.is_leaf[0]:
         return tree
@@ -391,7 +388,7 @@ def _with_split(tree: FlatTree, columns: list[Column]) -> FlatTree:
     children = np.array([1, -1, -1]), np.array([2, -1, -1])
     flags, zero = np.zeros(3, dtype=bool), np.zeros(3)
     sets = {} if columns[0].categories is None else {0: np.zeros(0, dtype=np.int64)}
-    return FlatTree(np.array([0, -1, -1]), zero, flags, sets, *children, value, np.ones(3, np.int64), zero + 1, zero)
+    return FlatTrees(*children, np.array([0, -1, -1]), zero, flags, value, sets=sets)
 
 
 def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
@@ -447,9 +444,9 @@ _REGRESSOR_NODES = (
 )
 
 
-def _set_key(view: ModelView, tree: FlatTree, node: int) -> tuple[int, bytes] | None:
+def _set_key(view: ModelView, tree: FlatTrees, node: int) -> tuple[int, bytes] | None:
     """Return the column and set of a categorical split, with 0 for members; missing and unseen come last."""
-    if (members := tree.members.get(node)) is None:
+    if (members := tree.sets.get(node)) is None:
         return None
     column = int(tree.feature[node])
     is_other = np.ones(len(view.columns[column].categories or []) + 2, dtype=np.uint8)
@@ -460,7 +457,7 @@ def _set_key(view: ModelView, tree: FlatTree, node: int) -> tuple[int, bytes] | 
 
 def _columns_of_sets(view: ModelView) -> tuple[dict[tuple[int, bytes], int], dict[int, list[NDArray[np.uint8]]]]:
     """Return the index of each set's column, which follow the columns of X, and the sets of each column of X."""
-    keys = {_set_key(view, tree, node): None for tree in view.trees for node in tree.members}
+    keys = {_set_key(view, tree, node): None for tree in view.trees for node in tree.sets}
     ordered = sorted(key for key in keys if key is not None)
     sets: dict[int, list[NDArray[np.uint8]]] = {}
     for column, members in ordered:

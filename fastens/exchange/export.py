@@ -1,13 +1,18 @@
-"""A format-independent view of a fitted model for the exporters: trees, columns, targets and notes."""
+"""`export`: a view of a fitted model that is independent of formats, the note that goes with it, and the formats."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
@@ -19,6 +24,58 @@ from fastens.engine.losses.ranking_loss import AFT, Cox
 from fastens.engine.names import are_texts
 from fastens.engine.trees.tree_store import codes_left
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.exchange.foreign import HASHED, ZERO_IS_MISSING
+from fastens.exchange.records import PLAIN, Column
+from fastens.exchange.trees import FlatTrees, Line, leaf
+from fastens.modelfile.storage import replacing
+
+# The module that writes each format. Its `write` function takes a ModelView and the options of the format.
+FORMATS = {
+    "lightgbm": "lightgbm",
+    "onnx": "onnx_writer",
+    "sklearn": "sklearn",
+    "xgboost": "xgboost",
+    "treelite": "treelite",
+    "c": "c_header",
+    "sql": "sql",
+}
+# Formats that are not text.
+BINARY = ("onnx", "sklearn", "treelite")
+
+
+def export(model: Any, path: str | os.PathLike[str] | None, format: str, options: dict[str, Any]) -> Any:  # noqa: A002
+    """Convert a fitted model to another format and return it, or write it to a file.
+
+    Raises
+    ------
+    ValueError
+        If the format is unknown or cannot represent the model.
+    """
+    if not isinstance(format, str) or format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}.")
+    write = import_module(f"fastens.exchange.{FORMATS[format]}").write
+    with refusals(model, format):
+        written = write(view_of(model, is_lightgbm=format == "lightgbm"), **options)
+    if path is None:
+        return written
+    with replacing(path) as unfinished:
+        if isinstance(written, str | bytes):
+            Path(unfinished).write_bytes(written if isinstance(written, bytes) else written.encode())
+        else:
+            joblib.dump(written, unfinished)
+    return None
+
+
+@contextmanager
+def refusals(model: Any, format: str) -> Iterator[None]:  # noqa: A002
+    """Convert CannotHoldError to a ValueError that names the model and the format."""
+    name = type(model).__name__
+    if not hasattr(model, "_ensemble"):
+        raise ValueError(f"{name} must be an ensemble of its own trees for export; this one has other members.")
+    try:
+        yield
+    except CannotHoldError as error:
+        raise ValueError(f"format={format!r} cannot hold {error}, which this {name} has.") from None
 
 
 class CannotHoldError(Exception):
@@ -111,9 +168,6 @@ _LINKS: dict[Any, tuple[str, float]] = {
 }
 
 
-_PLAIN = (str, bool, int, float)
-
-
 def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any]:
     """Return the note that `from_model` reads in addition to the trees.
 
@@ -142,7 +196,7 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     if isinstance(getattr(model, "_loss", None), AFT | Cox):
         note["survival"] = _survival_of(model)
     labels = [None if target.classes is None else target.classes.tolist() for target in targets]
-    if all(own is not None and all(isinstance(label, _PLAIN) for label in own) for own in labels):
+    if all(own is not None and all(isinstance(label, PLAIN) for label in own) for own in labels):
         note["classes"] = labels
     note["has_all_shares"] = bool(getattr(model, "_has_all_shares", False))
     coded = {str(number): len(own.categories) for number, own in enumerate(columns) if own.is_coded}
@@ -173,80 +227,6 @@ def text_of(note: dict[str, Any]) -> str:
     return re.sub(r"(\\\\)u|\\.", lambda found: found[1] + r"\u0075" if found[1] else found[0], text)
 
 
-Array = NDArray[np.float64]
-
-
-class Column(NamedTuple):
-    """Column of the table that the model was fitted on."""
-
-    name: str
-    categories: list[Any] | None  # by position; None for numeric columns
-    is_coded: bool = False  # True if categories are stored as their positions 0, 1, ...
-    zero_is_missing: bool = False
-
-    @property
-    def has_strings(self) -> bool:
-        """True if categories are strings."""
-        return self.categories is not None and any(isinstance(category, str) for category in self.categories)
-
-
-class Line(NamedTuple):
-    """Linear model of a leaf: a constant, columns of X and slopes."""
-
-    constant: float
-    features: list[int]
-    slopes: list[float]
-
-
-@dataclass(frozen=True, eq=False)
-class FlatTree:
-    """One tree; node 0 is the root.
-
-    Attributes
-    ----------
-    feature : int array
-        The column of a split, -1 at a leaf.
-    threshold : float64 array
-        The threshold of a numeric split, which sends ``x <= threshold`` to the left; NaN at leaves and categorical
-        splits.
-    missing_left : bool array
-        True if missing values go left.
-    members : dict of int to int array
-        The positions of the categories that go left, for each categorical split. All other categories, including
-        unseen ones, go right.
-    left, right : int arrays
-        The children; -1 at a leaf.
-    value : float64 array of shape (n_nodes, n_values)
-        The leaf values.
-    n_samples, weight, gain : arrays
-        The number of training rows, the sum of their hessians, and the gain of the split.
-    lines : dict of int to Line
-        The linear models of leaves, which apply to rows without missing values in their columns.
-    """
-
-    feature: NDArray[np.int64]
-    threshold: Array
-    missing_left: NDArray[np.bool_]
-    members: dict[int, NDArray[np.int64]]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    value: Array
-    n_samples: NDArray[np.int64]
-    weight: Array
-    gain: Array
-    lines: dict[int, Line] = field(default_factory=dict, kw_only=True)
-
-    @property
-    def is_leaf(self) -> NDArray[np.bool_]:
-        """True for each node that is a leaf."""
-        return self.left < 0
-
-    def of_output(self, output: int, baseline: float = 0.0) -> FlatTree:
-        """Return the tree with only one of its values per node, plus a constant."""
-        lines = {node: own._replace(constant=own.constant + baseline) for node, own in self.lines.items()}
-        return replace(self, value=self.value[:, output : output + 1] + baseline, lines=lines)
-
-
 @dataclass(frozen=True, eq=False)
 class ModelView:
     """A fitted model in a form that is independent of formats.
@@ -257,8 +237,8 @@ class ModelView:
         The name of the estimator's class.
     columns : list of Column
         The columns of X.
-    trees : list of FlatTree
-        The trees, in the order of summation.
+    trees : list of FlatTrees
+        The single trees, in the order of summation.
     tree_output : list of int
         The raw prediction that each tree adds to; 0 if trees have one value per raw prediction.
     baseline : float64 array of shape (n_outputs,)
@@ -273,9 +253,9 @@ class ModelView:
 
     estimator: str
     columns: list[Column]
-    trees: list[FlatTree]
+    trees: list[FlatTrees]
     tree_output: list[int]
-    baseline: Array
+    baseline: NDArray[np.float64]
     is_mean: bool
     targets: list[Target]
     note: dict[str, Any]
@@ -309,16 +289,16 @@ class ModelView:
             if isinstance(text, str) and (found := re.search(pattern, text)):
                 raise CannotHoldError(f"the character {found.group()!r} in {what}")
 
-    def by_output(self) -> list[list[FlatTree]]:
+    def by_output(self) -> list[list[FlatTrees]]:
         """Return the single-valued trees of each raw prediction; their sum includes the baseline."""
-        found: list[list[FlatTree]] = [[] for _ in range(self.n_outputs)]
+        found: list[list[FlatTrees]] = [[] for _ in range(self.n_outputs)]
         for tree, output in zip(self.trees, self.tree_output, strict=True):
             for k in range(self.n_outputs) if self.has_vector_leaves else (output,):
                 first = 0.0 if found[k] else float(self.baseline[k])
                 found[k].append(tree.of_output(k if self.has_vector_leaves else 0, first))
         return [trees or [leaf(float(self.baseline[k]))] for k, trees in enumerate(found)]
 
-    def rounds(self) -> list[tuple[int, FlatTree]]:
+    def rounds(self) -> list[tuple[int, FlatTrees]]:
         """Return all trees of `by_output` round by round, each with the index of its raw prediction."""
         outputs = self.by_output()
         n_rounds = max(map(len, outputs))
@@ -342,14 +322,6 @@ class ModelView:
         raise CannotHoldError("several targets with classes, or levels, of their own")
 
 
-def leaf(value: float) -> FlatTree:
-    """Return a tree with a single leaf."""
-    none, zero = np.full(1, -1), np.zeros(1)
-    return FlatTree(
-        none, np.full(1, np.nan), zero > 0, {}, none, none, np.full((1, 1), value), np.ones(1, np.int64), zero + 1, zero
-    )
-
-
 def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
     """Return the view of a fitted estimator that holds one TreeEnsemble.
 
@@ -366,11 +338,11 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
         raise CannotHoldError("a target of one class")
     if not trees.has_constant_leaves and not is_lightgbm:
         raise CannotHoldError("leaves with linear models")
-    if model._encoder.zero_is_missing and not is_lightgbm:
-        raise CannotHoldError("zeros that count as missing")
-    if model._encoder.missing_number is not None:
-        raise CannotHoldError(f"{model._encoder.missing_number:g} as a missing value")
     columns = _columns(model, trees)
+    if any(column.convention == ZERO_IS_MISSING for column in columns) and not is_lightgbm:
+        raise CannotHoldError("zeros that count as missing")
+    if (number := getattr(model._encoder, "missing_number", None)) is not None:
+        raise CannotHoldError(f"{number:g} as a missing value")
     targets, factor = targets_of(model)
     return ModelView(
         type(model).__name__,
@@ -386,18 +358,18 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
 
 def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
     """Return the columns of X; columns of models from other libraries may contain category codes."""
-    encoder, found = model._encoder, []
-    names = encoder.part_names()
-    for column, categories in enumerate(encoder.categories):
-        name = names[column]
-        if column in encoder.hashed and any(isinstance(own, int) for own in categories):
+    encoder, columns = model._encoder, []
+    names, conventions = encoder.part_names(), getattr(encoder, "conventions", {})
+    for index, categories in enumerate(encoder.categories):
+        name, convention = names[index], conventions.get(index)
+        if convention == HASHED and any(isinstance(own, int) for own in categories):
             by_name = "CatBoost's save_model(..., pool=...) names them"
             raise CannotHoldError(f"categories known by their hashes alone (column {name!r}; {by_name})")
-        codes = trees.binning.category_codes[column] if categories is None else None
+        codes = trees.binning.category_codes[index] if categories is None else None
         positions = categories if codes is None else list(range(len(codes)))
-        found.append(Column(name, positions, codes is not None, column in encoder.zero_is_missing))
+        columns.append(Column(name, positions, codes is not None, convention=convention))
     derived = names[len(encoder.categories) + len(encoder.repeated) :]
-    return found + [Column(name, None, False, False) for name in derived]
+    return columns + [Column(name) for name in derived]
 
 
 def _column_of(model: Any) -> NDArray[np.intp]:
@@ -408,7 +380,7 @@ def _column_of(model: Any) -> NDArray[np.intp]:
     return own if model._statistics is None else own[model._statistics.column_of(len(own))]
 
 
-def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: float) -> list[FlatTree]:
+def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: float) -> list[FlatTrees]:
     is_categorical = np.array([own.categories is not None for own in columns])
     column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
@@ -426,36 +398,25 @@ def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: 
         missing, unseen = left[-2:]
         members[node] = np.flatnonzero(left[:size] != unseen)
         missing_left[node], swapped[node] = missing != unseen, unseen
-    left_child, right_child = trees.children_left, trees.children_right
-    left_child, right_child = (
-        np.where(swapped, right_child, left_child),
-        np.where(swapped, left_child, right_child),
+    left, right = (trees.children_left.astype(np.int64), trees.children_right.astype(np.int64))
+    left, right = np.where(swapped, right, left), np.where(swapped, left, right)
+    first = np.repeat(trees.node_offsets[:-1], np.diff(trees.node_offsets))
+    every = FlatTrees(
+        left=np.where(left < 0, -1, left + first),
+        right=np.where(right < 0, -1, right + first),
+        feature=column,
+        threshold=threshold,
+        missing_left=missing_left & (column >= 0),
+        value=factor * trees.value.astype(np.float64),
+        weight=trees.weight.astype(np.float64),
+        gain=trees.gain.astype(np.float64),
+        n_samples=trees.n_samples.astype(np.int64),
+        sets=members,
+        lines={} if trees.has_constant_leaves else _lines(model, trees, factor),
+        roots=trees.node_offsets[:-1].astype(np.int64),
+        output=trees.tree_output.astype(np.int64),
     )
-    arrays = [
-        column,
-        threshold,
-        missing_left & (column >= 0),
-        left_child.astype(np.int64),
-        right_child.astype(np.int64),
-        factor * trees.value.astype(np.float64),
-        trees.n_samples.astype(np.int64),
-        trees.weight.astype(np.float64),
-        trees.gain.astype(np.float64),
-    ]
-    offsets, found = trees.node_offsets.tolist(), []
-    lines = {} if trees.has_constant_leaves else _lines(model, trees, factor)
-    of_sets, of_lines = sorted(members), sorted(lines)
-    for first, last in pairwise(offsets):
-        feature, limit, missing, *rest = (array[first:last] for array in arrays)
-        sets = {node - first: members[node] for node in _between(of_sets, first, last)}
-        own = {node - first: lines[node] for node in _between(of_lines, first, last)}
-        found.append(FlatTree(feature, limit, missing, sets, *rest, lines=own))
-    return found
-
-
-def _between(ordered: list[int], first: int, last: int) -> list[int]:
-    """Return the sorted numbers n with ``first <= n < last``."""
-    return ordered[slice(*np.searchsorted(ordered, [first, last]))]
+    return list(every.each())
 
 
 def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:

@@ -1,0 +1,589 @@
+"""Import and export of LightGBM's text format. Predictions of exported Boosters are bit-identical."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.bins.binning import TOWARD_ZERO
+from fastens.engine.trees.tree_store import set_of
+from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
+from fastens.exchange.foreign import ARRAY_CODES, TRUNCATED, ZERO_IS_MISSING
+from fastens.exchange.records import CLASSIFIER, RANKER, REGRESSOR, Column, Columns, Objective, note_in, refuse
+from fastens.exchange.trees import FlatTrees, ForeignModel, Line, with_vectors
+from fastens.params.options import TweedieLoss
+
+# Losses with the same kind of prediction. Other objectives have no counterpart and predict raw values by another loss.
+_NUMBERS: dict[str, Any] = {
+    "regression": "squared_error",
+    "regression_l2": "squared_error",
+    "regression_l1": "absolute_error",
+    "mape": "absolute_error",
+    "huber": "huber",
+    "fair": "log_cosh",
+    "poisson": "poisson",
+    "gamma": "gamma",
+    "cross_entropy": "cross_entropy",
+    "cross_entropy_lambda": "cross_entropy_lambda",
+}
+
+
+def objective_of(text: str, per_round: int) -> tuple[Objective, float]:
+    """Return the counterpart of an objective from a model's header, and the factor of the leaf values.
+
+    Parameters
+    ----------
+    text : str
+        The objective, such as ``"binary sigmoid:1"``, or "" for a custom objective.
+    per_round : int
+        The number of trees per round.
+    """
+    name, *words = text.split(" ")
+    options = dict(word.partition(":")[::2] for word in words)
+    if "sqrt" in options:  # reg_sqrt applies to all variants of "regression"
+        return Objective(REGRESSOR, {"loss": "squared_error_of_root"}), 1.0
+    if name in _NUMBERS:
+        return Objective(REGRESSOR, {"loss": _NUMBERS[name]}), 1.0
+    if name == "quantile":
+        return Objective(REGRESSOR, {"loss": "quantile", "quantile": _number(options.get("alpha", "0.9"))}), 1.0
+    if name == "tweedie":
+        return Objective(REGRESSOR, {"loss": _tweedie(_number(options.get("tweedie_variance_power", "1.5")))}), 1.0
+    if name == "binary":
+        return Objective(CLASSIFIER, classes=np.arange(2)), _number(options.get("sigmoid", "1"))
+    return _several_or_ranking(name, text, options, per_round)
+
+
+def _tweedie(power: float) -> Any:
+    return TweedieLoss(variance_power=power) if 1 < power < 2 else "gamma" if power == 2 else "poisson"
+
+
+def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_round: int) -> tuple[Objective, float]:
+    if name in ("multiclass", "multiclassova"):
+        if options.get("num_class") != str(per_round):
+            raise refuse(f"num_class must be the {per_round} trees in a round; got {options.get('num_class')!r}")
+        loss, scale = ("log_loss", 1.0)
+        if name == "multiclassova":
+            loss, scale = "one_vs_rest", _number(options.get("sigmoid", "1"))
+        return Objective(CLASSIFIER, {"loss": loss}, per_round, classes=np.arange(per_round)), scale
+    if name in ("lambdarank", "rank_xendcg"):
+        return Objective(RANKER), 1.0
+    if name in ("", "custom", "none"):
+        return Objective(REGRESSOR, {"loss": "squared_error"}, n_outputs=per_round), 1.0
+    raise refuse(f"the objective {text[:60]!r} is none that LightGBM has")
+
+
+def _number(text: str) -> float:
+    if not re.fullmatch(r"[0-9.eE+-]{1,30}", text):
+        raise refuse(f"an option of the objective must be a number; got {text[:40]!r}")
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise refuse(f"an option of the objective must be a number; got {text!r}") from error
+    if not value > 0:
+        raise refuse(f"an option of the objective must be positive; got {text!r}")
+    return value
+
+
+_VERSIONS = ("v2", "v3", "v4")
+_CATEGORICAL, _DEFAULT_LEFT, _MISSING_IS_ZERO, _MISSING_IS_NAN = 1, 2, 4, 8
+_NONE, _ZERO, _NAN = range(3)
+# LightGBM treats inputs with an absolute value up to this as 0 in prediction.
+_TINY = float(np.float32(1e-35))
+_DEFAULT_NAME = re.compile(r"Column_\d+")
+_MAX_CODE = 60_000  # columns with larger codes are read as integer categories
+_AFTER_TREES = re.compile(r"^(?=feature.importances:|parameters:|pandas_categorical:)", re.MULTILINE)
+_CONSTANT = re.compile(r"^num_leaves=1[ \r]*$", re.MULTILINE)
+_END = re.compile(r"^end of trees[ \r]*$", re.MULTILINE)
+_PLAIN = {"loss": "squared_error"}
+
+
+def read_lightgbm(text: str) -> ForeignModel:
+    """Read the output of `Booster.save_model`.
+
+    Parameters
+    ----------
+    text : str
+        The content of the file.
+    """
+    header, blocks, tail = _sections(text)
+    _check_sizes(header, blocks)
+    n_features = _whole(header, "max_feature_idx") + 1
+    names = header.get("feature_names", "").split(" ")
+    infos = header.get("feature_infos", "").split(" ")
+    if len(names) != n_features or len(infos) != n_features:
+        raise refuse(f"feature_names and feature_infos must have {n_features} entries; got {len(names)}, {len(infos)}")
+    per_round = _whole(header, "num_tree_per_iteration", "num_class")
+    if per_round < 1 or len(blocks) % per_round:
+        raise refuse(f"{len(blocks)} trees are not whole rounds of {per_round}")
+    columns = Columns(n_features, None if all(map(_DEFAULT_NAME.fullmatch, names)) else names, code_rule=TOWARD_ZERO)
+    texts = _Trees(blocks)
+    trees = texts.trees(per_round)
+    _set_missing(trees, texts.decision, columns)
+    _set_categories(trees, columns, infos, _pandas_categories(tail))
+    objective, factor = objective_of(header.get("objective", ""), per_round)
+    if per_round != objective.n_outputs:
+        raise refuse(f"{per_round} trees in a round do not fit an objective of {objective.n_outputs} outputs")
+    if objective.classes is None:
+        objective.n_targets = per_round
+    if "average_output" in header:
+        vectors = None
+        if objective.estimator == REGRESSOR and objective.parameters == _PLAIN and not trees.lines:
+            vectors = with_vectors(trees, per_round) if per_round > 1 else trees
+        if vectors is None:
+            factor /= max(1, len(blocks) // per_round)
+        else:
+            trees, objective.estimator, objective.parameters = vectors, "RandomForestRegressor", {}
+    if factor != 1.0:
+        trees.scale(factor)
+    return ForeignModel(objective, trees, columns, np.zeros(per_round), note_in(header.get("fastens")))
+
+
+def _sections(text: str) -> tuple[dict[str, str], list[str], str]:
+    """Return the header, the text of each tree without "Tree=", and the text after the trees."""
+    at = text.find("\nend of trees")  # a regular expression would take longer than the numbers
+    end = _END.match(text, at + 1) if at >= 0 else None
+    body, tail = (text, None) if end is None else (text[: at + 1], text[end.end() :])
+    head, *blocks = body.split("\nTree=")
+    header = _fields(head)
+    if tail is None and header.get("version") == "v2" and blocks:
+        # Early files of version 2 lack this line, but the section after the last tree begins with one of these names.
+        blocks[-1], *after = _AFTER_TREES.split(blocks[-1], maxsplit=1)
+        tail = "".join(after)
+    if tail is None:
+        raise refuse("a LightGBM model must have the line 'end of trees'; the text is truncated")
+    if header.get("version") not in _VERSIONS:
+        raise refuse(f"the version of a LightGBM model must be one of {_VERSIONS}; got {header.get('version')!r}")
+    return header, blocks, tail
+
+
+def read_booster(booster: Any) -> ForeignModel:
+    """Read a Booster or a scikit-learn estimator of LightGBM, up to its best iteration if it has one."""
+    fitted = getattr(booster, "booster_", booster)
+    found = read_lightgbm(fitted.model_to_string())
+    classes, own = getattr(booster, "classes_", None), found.objective.classes
+    if classes is not None and own is not None and len(classes) == len(own):
+        found.objective.classes = np.asarray(classes)
+    return found
+
+
+def _fields(block: str) -> dict[str, str]:
+    pairs = [line.partition("=")[::2] for line in block.split("\n") if line]
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise refuse(f"{next(key for key in keys if keys.count(key) > 1)!r} must be there once; it is there twice")
+    return fields
+
+
+def _whole(fields: Mapping[str, str], *names: str) -> int:
+    """Return the value of the first of these fields that is present, which must be an integer."""
+    for name in names:
+        if (text := fields.get(name)) is not None:
+            if not (text.isascii() and text.isdecimal() and len(text) < 10):
+                raise refuse(f"{name} must be a whole number; got {text[:40]!r}")
+            return int(text)
+    raise refuse(f"a LightGBM model must have {names[0]}")
+
+
+def _check_sizes(header: Mapping[str, str], blocks: list[str]) -> None:
+    """Compare the trees with the sizes in the header, if it has any."""
+    if "tree_sizes" not in header:
+        return
+    sizes = header["tree_sizes"].split()
+    # Each block lacks the first and the last characters of its tree, except the last block.
+    lengths = [len(block) + 6 if block.isascii() else len(block.encode()) + 6 for block in blocks]
+    if lengths:
+        lengths[-1] -= 1
+    # The header that LightGBM writes has a wrong size for constant trees.
+    pairs = zip(sizes, lengths, blocks, strict=False)
+    if len(sizes) != len(lengths) or any(
+        size != str(length) and not _CONSTANT.search(block) for size, length, block in pairs
+    ):
+        raise refuse(f"tree_sizes tells of {len(sizes)} trees that are not the {len(lengths)} of the text")
+
+
+class _Trees:
+    """The fields of all trees, which are parsed together: the text of a field in all trees becomes one array.
+
+    In the arrays of nodes, the splits of a tree precede its leaves.
+    """
+
+    def __init__(self, blocks: list[str]) -> None:
+        self._fields = []
+        for number, block in enumerate(blocks):
+            first, _, rest = block.partition("\n")
+            if first.strip() != str(number):
+                raise refuse(f"tree {number} must follow tree {number - 1}; got tree {first.strip()[:20]!r}")
+            self._fields.append(_fields(rest))
+        n_leaves = [_whole(fields, "num_leaves") for fields in self._fields]
+        self.n_sets = [_whole(fields, "num_cat") for fields in self._fields]
+        for number, (block, leaves, sets) in enumerate(zip(blocks, n_leaves, self.n_sets, strict=True)):
+            if not 1 <= leaves <= len(block) or sets > len(block):
+                raise refuse(f"tree {number} must have as many leaves and sets as it says")
+        if not blocks:
+            raise refuse("the model has no trees")
+        self.n_leaves = np.array(n_leaves)
+        self.n_splits = self.n_leaves - 1
+        self.roots = np.cumsum(self.n_leaves + self.n_splits) - (self.n_leaves + self.n_splits)
+        # The nodes of all splits and of all leaves.
+        self.splits = np.arange(self.n_splits.sum()) + np.repeat(
+            self.roots - np.cumsum(self.n_splits) + self.n_splits, self.n_splits
+        )
+        self.leaves = np.arange(self.n_leaves.sum()) + np.repeat(
+            self.roots + self.n_splits - np.cumsum(self.n_leaves) + self.n_leaves, self.n_leaves
+        )
+
+    def numbers(self, name: str, kind: Any, sizes: Any, *, needed: bool = False) -> NDArray[Any]:
+        """Return the numbers of a field in all trees; absent fields are zeros unless they are needed."""
+        texts = [fields.get(name, "").strip() for fields in self._fields]
+        if needed and not all(texts):
+            for number, (text, size) in enumerate(zip(texts, sizes, strict=True)):
+                if size and not text:
+                    raise refuse(f"tree {number} must have {name}")
+        counts = [text.count(" ") + 1 if text else 0 for text in texts]
+        if counts != sizes:
+            counts = [len(text.split()) for text in texts]
+        for count, size in zip(counts, sizes, strict=True):
+            if count not in (0, size):
+                raise refuse(f"{name} must have {size} entries; got {count}")
+        values = _parsed(" ".join(texts), kind, sum(counts), name)
+        if counts == sizes:
+            return values
+        out = np.zeros(sum(sizes), dtype=kind)
+        out[np.repeat(np.array(counts) > 0, sizes)] = values
+        return out
+
+    def trees(self, per_round: int) -> FlatTrees:
+        """Return the trees; LightGBM refers to leaf i of a tree as ~i."""
+        n_nodes, n_splits, n_leaves = (
+            len(self.splits) + len(self.leaves),
+            self.n_splits.tolist(),
+            self.n_leaves.tolist(),
+        )
+        arrays: dict[str, Any] = {name: np.full(n_nodes, -1) for name in ("left", "right")}
+        first = np.repeat(self.roots, self.n_splits)
+        for name, child in arrays.items():
+            number = self.numbers(f"{name}_child", np.int64, n_splits, needed=True)
+            splits, leaves = (np.repeat(sizes, self.n_splits) for sizes in (self.n_splits, self.n_leaves))
+            if ((number >= splits) | (~number >= leaves)).any():
+                tree = np.repeat(np.arange(len(n_splits)), self.n_splits)[(number >= splits) | (~number >= leaves)][0]
+                raise refuse(f"{name}_child of tree {tree} names nodes that are not there")
+            child[self.splits] = first + np.where(number < 0, splits + ~number, number)
+        counts = np.zeros(n_nodes, dtype=np.int64)
+        counts[self.splits] = self.numbers("internal_count", np.int64, n_splits)
+        counts[self.leaves] = self.numbers("leaf_count", np.int64, n_leaves)
+        sums = counts[arrays["left"][self.splits]] + counts[arrays["right"][self.splits]]
+        if (counts[self.splits] != sums).any():
+            tree = np.repeat(np.arange(len(n_splits)), self.n_splits)[counts[self.splits] != sums][0]
+            raise refuse(f"internal_count and leaf_count of tree {tree} do not fit together")
+        for name, field, kind in (
+            ("feature", "split_feature", np.int64),
+            ("threshold", "threshold", float),
+            ("gain", "split_gain", float),
+            ("decision", "decision_type", np.int64),
+        ):
+            arrays[name] = np.zeros(n_nodes, dtype=kind)
+            needed = name in ("feature", "threshold")
+            arrays[name][self.splits] = self.numbers(field, kind, n_splits, needed=needed)
+        arrays["value"] = np.zeros(n_nodes)
+        arrays["value"][self.leaves] = self.numbers("leaf_value", float, n_leaves, needed=True)
+        self.decision = arrays.pop("decision")
+        trees = FlatTrees(
+            **arrays,
+            missing_left=np.zeros(n_nodes, dtype=bool),
+            weight=counts.astype(np.float64),
+            n_samples=counts,
+            roots=self.roots,
+            output=np.arange(len(self.roots)) % per_round,
+        )
+        is_set = np.add.reduceat(self.decision & _CATEGORICAL, self.roots)
+        for tree in np.flatnonzero(is_set).tolist():
+            self._add_sets(trees, tree)
+        for tree in [tree for tree, fields in enumerate(self._fields) if fields.get("is_linear") == "1"]:
+            self._add_lines(trees, tree)
+        return trees
+
+    def _of_tree(self, tree: int, name: str, kind: Any, n: int) -> NDArray[Any]:
+        text = self._fields[tree].get(name, "")
+        count = len(text.split())
+        if count not in (0, n):
+            raise refuse(f"{name} must have {n} entries; got {count}")
+        return _parsed(text, kind, n, name) if count else np.zeros(n, dtype=kind)
+
+    def _add_sets(self, trees: FlatTrees, tree: int) -> None:
+        """Add the sets of categories that go left."""
+        root, n_sets, fields = int(self.roots[tree]), self.n_sets[tree], self._fields[tree]
+        nodes = root + np.flatnonzero(self.decision[root : root + self.n_splits[tree]] & _CATEGORICAL)
+        bounds = self._of_tree(tree, "cat_boundaries", np.int64, n_sets + 1)
+        n_words = min(int(bounds[-1]), len(fields.get("cat_threshold", "")))
+        words = self._of_tree(tree, "cat_threshold", np.int64, max(n_words, 0))
+        if bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] != len(words):
+            raise refuse("cat_boundaries and cat_threshold must describe the sets of categories")
+        if ((words < 0) | (words >= 2**32)).any():
+            raise refuse("cat_threshold must hold words of 32 bits")
+        index = trees.threshold[nodes]
+        if not ((index >= 0) & (index < n_sets) & (index == np.floor(index))).all():
+            raise refuse("the threshold of a split by categories must be the number of its set")
+        for node, k in zip(nodes.tolist(), index.astype(int).tolist(), strict=True):
+            own = words[bounds[k] : bounds[k + 1]].astype("<u4")
+            trees.sets[node] = np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little"))
+        trees.threshold[nodes] = 0.0
+
+    def _add_lines(self, trees: FlatTrees, tree: int) -> None:
+        """Add the linear models of the leaves."""
+        fields, n_leaves = self._fields[tree], int(self.n_leaves[tree])
+        constants = self._of_tree(tree, "leaf_const", float, n_leaves)
+        counts = self._of_tree(tree, "num_features", np.int64, n_leaves)
+        if "leaf_const" not in fields or (counts < 0).any():
+            raise refuse("linear leaves must have leaf_const and num_features")
+        total = min(int(counts.sum()), len(fields.get("leaf_features", "")))
+        features = self._of_tree(tree, "leaf_features", np.int64, total)
+        slopes = self._of_tree(tree, "leaf_coeff", float, total)
+        if total != counts.sum() or not ("leaf_coeff" in fields or total == 0):
+            raise refuse("linear leaves must have leaf_features and leaf_coeff")
+        ends, first = np.cumsum(counts), int(self.roots[tree] + self.n_splits[tree])
+        for leaf in range(n_leaves):
+            terms = slice(ends[leaf] - counts[leaf], ends[leaf])
+            if counts[leaf]:
+                line = Line(float(constants[leaf]), features[terms].tolist(), slopes[terms].tolist())
+                trees.lines[first + leaf] = line
+            else:
+                trees.value[first + leaf] = constants[leaf]
+
+
+def _parsed(text: str, kind: Any, n: int, name: str) -> NDArray[Any]:
+    """Parse `n` numbers. NumPy warns about other text, so warnings become errors."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            values = np.fromstring(text, dtype=kind, sep=" ") if n else np.zeros(0, dtype=kind)
+    except (ValueError, OverflowError, DeprecationWarning) as error:
+        raise refuse(f"{name} must hold numbers; got {text[:40]!r}") from error
+    if len(values) != n:
+        raise refuse(f"{name} must have {n} entries; got {len(values)}")
+    return values
+
+
+def _set_missing(trees: FlatTrees, decision: NDArray[np.int64], columns: Columns) -> None:
+    """Set the direction of missing values and the columns in which zeros are missing."""
+    inner, is_set, threshold = ~trees.is_leaf, (decision & _CATEGORICAL) > 0, trees.threshold
+    kind, default = (decision >> 2) & 3, (decision & _DEFAULT_LEFT) > 0
+    numeric = inner & ~is_set
+    tiny = np.where(threshold < 0, np.nextafter(-_TINY, -1), _TINY)
+    trees.threshold = np.where(np.abs(threshold) > _TINY, threshold, tiny)
+    # If there were no missing values in training, LightGBM treats NaN as 0.
+    trees.missing_left = np.where(kind == _NONE, threshold >= 0, default) & numeric
+    features = trees.feature[numeric]
+    if ((features < 0) | (features >= len(columns))).any():
+        raise refuse(f"a split is on a column that is none of the {len(columns)}")
+    has_kind = np.zeros((4, len(columns)), dtype=bool)
+    has_kind[kind[numeric], features] = True
+    mixed = np.flatnonzero(has_kind[_ZERO] & (has_kind[_NONE] | has_kind[_NAN])).tolist()
+    if mixed or has_kind[3].any():
+        raise refuse(f"zeros of a column must be missing in all its splits, or in none; columns {mixed} mix both")
+    for column in np.flatnonzero(has_kind[_ZERO]).tolist():
+        columns[column].convention = ZERO_IS_MISSING
+
+
+def _pandas_categories(tail: str) -> list[list[Any]]:
+    """Return the categories of pandas columns, in the order of the columns."""
+    match = re.search(r"^pandas_categorical:(.*)$", tail, flags=re.MULTILINE)
+    if match is None:
+        return []
+    try:
+        lists = json.loads(match[1])
+    except ValueError as error:
+        raise refuse("pandas_categorical must be JSON") from error
+    if lists is None:
+        return []
+    if not isinstance(lists, list) or not all(isinstance(own, list) for own in lists):
+        raise refuse("pandas_categorical must be a list of lists")
+    return lists
+
+
+def _set_categories(trees: FlatTrees, columns: Columns, infos: list[str], named: list[list[Any]]) -> None:
+    """Set the categories of categorical columns, by value if the model stores the values."""
+    largest: dict[int, int] = {}
+    for node, positions in trees.sets.items():
+        column = int(trees.feature[node])
+        if not 0 <= column < len(columns):
+            raise refuse(f"a split is on a column that is none of the {len(columns)}")
+        largest[column] = max(largest.get(column, 0), int(positions.max(initial=0)))
+    if not named:
+        for column, code in largest.items():
+            if code <= _MAX_CODE:
+                columns[column].categories, columns[column].is_coded = list(range(code + 1)), True
+            else:
+                _set_large_codes(trees, columns[column], column)
+        return
+    # LightGBM treats ordered categories as numbers and drops constant columns, so some lists do not belong to a
+    # categorical column.
+    candidates = [c for c, info in enumerate(infos) if ":" in info and not info.startswith("[")]
+    needed = {c: max(largest.get(c, 0), *map(int, _codes(infos[c]))) for c in candidates}
+    needed |= {c: most for c, most in largest.items() if c not in needed}
+    fitting = [
+        chosen
+        for chosen in _choices(len(named), len(needed))
+        if all(len(named[i]) > needed[c] for i, c in zip(chosen, sorted(needed), strict=True))
+    ]
+    if len(fitting) != 1:
+        raise refuse(
+            f"pandas_categorical has the categories of {len(named)} columns, and it is not known which of them are "
+            f"those of the {len(needed)} columns that the trees split by categories; train on categories without order"
+        )
+    for i, column in zip(fitting[0], sorted(needed), strict=True):
+        columns[column].categories, columns[column].convention = named[i], ARRAY_CODES
+
+
+def _set_large_codes(trees: FlatTrees, own: Column, column: int) -> None:
+    """Set the categories of a column with large codes to those in sets; LightGBM sends all others to the right."""
+    nodes = [node for node in trees.sets if trees.feature[node] == column]
+    codes = np.unique(np.concatenate([trees.sets[node] for node in nodes]))
+    for node in nodes:
+        trees.sets[node] = np.searchsorted(codes, trees.sets[node])
+    own.categories, own.convention = codes.tolist(), TRUNCATED
+
+
+def _codes(info: str) -> list[str]:
+    return [code for code in info.split(":") if re.fullmatch(r"\d{1,9}", code)] or ["0"]
+
+
+def _choices(n: int, k: int) -> list[tuple[int, ...]]:
+    """Return all ways to assign lists to columns in order, or none if there are too many to try."""
+    if k > n or (k < n and n > 20):
+        return []
+    return list(combinations(range(n), k))
+
+
+# Export --------------------------------------------------------------------
+
+
+def write(view: ModelView) -> str:
+    """Return the text of a Booster."""
+    target = view.only_target
+    trees = [f"Tree={number}\n{_tree(tree, view.columns)}\n\n" for number, (_, tree) in enumerate(view.rounds())]
+    header = {
+        "version": "v4",
+        "num_class": view.n_outputs,
+        "num_tree_per_iteration": view.n_outputs,
+        "label_index": 0,
+        "max_feature_idx": len(view.columns) - 1,
+        **_objective(target, view.n_outputs),
+        "feature_names": " ".join(_name(column.name, place) for place, column in enumerate(view.columns)),
+        "feature_infos": " ".join(_infos(view)),
+        "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
+        "fastens": text_of(view.note),
+    }
+    lines = [f"{name}={value}" for name, value in header.items()]
+    if view.is_mean:
+        lines.insert(lines.index(f"feature_names={header['feature_names']}"), "average_output")
+    categories = [own.categories for own in view.columns if own.categories is not None and not own.is_coded]
+    end = ["end of trees", "", "feature_importances:", "", "parameters:", "end of parameters", ""]
+    end += [f"pandas_categorical:{json.dumps(categories) if categories else 'null'}", ""]
+    return "\n".join(["tree", *lines, "", ""]) + "".join(trees) + "\n".join(end)
+
+
+def _name(name: str, place: int) -> str:
+    """Return a name without whitespace, which separates names, and without characters that break LightGBM's JSON.
+
+    A NUL makes LightGBM read forever, and UTF-8 cannot encode surrogates. An empty name is replaced by one with the
+    column's index.
+    """
+    return re.sub(r'[\s"\\\0\ud800-\udfff]', "_", name) or f"Column_{place}"
+
+
+def _objective(target: Target, n_outputs: int) -> dict[str, str]:
+    """Return the objective, which determines the link; averaged class probabilities need none."""
+    if target.link in ("one vs rest", "sorted", "anomaly"):
+        raise CannotHoldError(f"predictions by the link {target.link!r}")
+    # With several trees per round, LightGBM applies these links only to the first.
+    if n_outputs > 1 and target.link in ("sigmoid", "exp"):
+        raise CannotHoldError(f"several predictions by the link {target.link!r}")
+    if target.link == "sigmoid":
+        return {"objective": "cross_entropy" if target.classes is None else "binary sigmoid:1"}
+    if target.link == "softmax":
+        return {"objective": f"multiclass num_class:{n_outputs}"}
+    if target.link == "exp":
+        return {"objective": "poisson"}
+    return {} if n_outputs > 1 or target.classes is not None else {"objective": "regression"}
+
+
+def _infos(view: ModelView) -> Iterable[str]:
+    """Yield the range of each column's thresholds, or its categories."""
+    limits = [[np.inf, -np.inf] for _ in view.columns]
+    for tree in view.trees:
+        numeric = np.isfinite(tree.threshold)
+        for column, value in zip(tree.feature[numeric].tolist(), tree.threshold[numeric].tolist(), strict=True):
+            limits[column] = [min(limits[column][0], value), max(limits[column][1], value)]
+    for column, (low, high) in zip(view.columns, limits, strict=True):
+        if column.categories:
+            yield ":".join(map(str, range(len(column.categories))))
+        else:
+            yield f"[{low!r}:{high!r}]" if low <= high else "none"
+
+
+def _tree(tree: FlatTrees, columns: list[Column]) -> str:
+    is_leaf = tree.is_leaf
+    leaves, inner = np.flatnonzero(is_leaf), np.flatnonzero(~is_leaf)
+    # Inner nodes are numbered 0, 1, ... and leaves -1, -2, ...
+    number = np.empty(len(is_leaf), dtype=np.int64)
+    number[inner], number[leaves] = np.arange(len(inner)), -1 - np.arange(len(leaves))
+    fields: dict[str, Any] = {"num_leaves": [len(leaves)], "num_cat": [len(tree.sets)]}
+    if len(inner):
+        threshold, kind, sets = _splits(tree, inner.tolist(), columns)
+        fields |= {
+            "split_feature": tree.feature[inner],
+            "split_gain": tree.gain[inner],
+            "threshold": threshold,
+            "decision_type": kind,
+            "left_child": number[tree.left[inner]],
+            "right_child": number[tree.right[inner]],
+        } | sets
+    fields["leaf_value"] = tree.value[leaves, 0]
+    fields["leaf_weight"], fields["leaf_count"] = tree.weight[leaves], tree.n_samples[leaves]
+    if len(inner):
+        fields["internal_value"] = tree.value[inner, 0]
+        fields["internal_weight"], fields["internal_count"] = tree.weight[inner], tree.n_samples[inner]
+    fields |= _linear(tree, leaves.tolist()) | {"shrinkage": [1]}
+    return "\n".join(f"{name}={' '.join(map(repr, np.asarray(v).tolist()))}" for name, v in fields.items())
+
+
+def _linear(tree: FlatTrees, leaves: list[int]) -> dict[str, list[Any]]:
+    """Return the fields of linear models in leaves, if there are any."""
+    if not tree.lines:
+        return {"is_linear": [0]}
+    lines = [tree.lines.get(node) or Line(float(tree.value[node, 0])) for node in leaves]
+    return {
+        "is_linear": [1],
+        "leaf_const": [line.constant for line in lines],
+        "num_features": [len(line.features) for line in lines],
+        "leaf_features": [feature for line in lines for feature in line.features],
+        "leaf_coeff": [slope for line in lines for slope in line.slopes],
+    }
+
+
+def _splits(tree: FlatTrees, inner: list[int], columns: list[Column]) -> tuple[list[float], list[int], dict[str, Any]]:
+    """Return thresholds (set indices for categorical splits), decision types and the sets."""
+    thresholds, kinds, words, ends = [], [], [], [0]
+    for node in inner:
+        missing_left = bool(tree.missing_left[node])
+        if (members := tree.sets.get(node)) is None:
+            thresholds.append(float(tree.threshold[node]))
+            missing = _MISSING_IS_ZERO if columns[tree.feature[node]].convention == ZERO_IS_MISSING else _MISSING_IS_NAN
+            kinds.append(missing | _DEFAULT_LEFT * missing_left)
+            continue
+        if missing_left:
+            name = columns[tree.feature[node]].name
+            raise CannotHoldError(f"missing values of {name!r} on another side than categories never seen")
+        thresholds.append(len(ends) - 1)
+        kinds.append(_CATEGORICAL | _MISSING_IS_NAN)
+        words += set_of(members).tolist()
+        ends.append(len(words))
+    return thresholds, kinds, {"cat_boundaries": ends, "cat_threshold": words} if len(ends) > 1 else {}

@@ -1,0 +1,502 @@
+"""Import of scikit-learn's trees and ensembles of trees, and export to the data structures of the installed version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from sklearn.ensemble._iforest import _average_path_length
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+from sklearn.tree._tree import NODE_DTYPE, Tree
+
+from fastens.engine.trees.tree_store import set_of
+from fastens.exchange.export import CannotHoldError, ModelView, Target
+from fastens.exchange.records import CLASSIFIER, REGRESSOR, Column, Columns, Objective, at_most, refuse
+from fastens.exchange.trees import FlatTrees, ForeignModel, join_trees
+from fastens.params.options import HuberLoss
+from fastens.table.columns.factorize import is_missing
+from fastens.warn import warn
+
+Floats = NDArray[np.float64]
+
+
+def read_sklearn(model: Any) -> ForeignModel:
+    """Read a fitted estimator that consists of trees.
+
+    Parameters
+    ----------
+    model : estimator
+        A single tree, a forest, bagged trees, gradient boosting of either kind, an isolation forest or AdaBoost.
+    """
+    kind = type(model).__name__
+    is_histogram = hasattr(model, "_predictors") or kind.startswith("HistGradientBoosting")
+    reader = _histogram_boosting if is_histogram else _READERS.get(kind)
+    if reader is None:
+        raise refuse(f"scikit-learn's {kind} is none of those that can be read: {', '.join(_READERS)}")
+    if not hasattr(model, "_predictors" if is_histogram else "n_features_in_"):
+        raise refuse(f"the {kind} must be fitted")
+    found = reader(model)
+    names = getattr(model, "feature_names_in_", None)
+    found.columns.names = None if names is None else [str(column) for column in names]
+    return found
+
+
+def _nodes(tree: Any, value: Floats, features: Any = None) -> FlatTrees:
+    """Return a tree with values of shape (n_nodes, n_values); `features` are its training columns."""
+    own = tree.tree_
+    left, right, weight = own.children_left, own.children_right, own.weighted_n_node_samples
+    inner = left >= 0
+    feature = np.where(inner, own.feature, 0)
+    decrease = weight * own.impurity
+    return FlatTrees(
+        left=left,
+        right=right,
+        feature=feature if features is None else np.asarray(features)[feature],
+        threshold=np.where(inner, at_most(np.where(inner, own.threshold, 0.0)), 0.0),
+        missing_left=getattr(own, "missing_go_to_left", np.zeros(len(left), np.uint8)),
+        value=np.where(inner[:, None], 0.0, value),
+        weight=weight,
+        n_samples=own.n_node_samples,
+        gain=np.where(inner, decrease - decrease[left] - decrease[right], 0.0),
+    )
+
+
+def _shares(tree: Any, n_classes: list[int]) -> Floats:
+    """Return the class proportions in each node, with the targets next to each other."""
+    value = tree.tree_.value
+    shares = value / value.sum(axis=2, keepdims=True) if value.sum(axis=2).max(initial=0.0) > 1.5 else value
+    return np.concatenate([shares[:, k, :n] for k, n in enumerate(n_classes)], axis=1)
+
+
+def _joined(model: Any, parts: list[FlatTrees], objective: Objective, baseline: Any = None) -> ForeignModel:
+    """Return the record of a model from its trees, which alternate between outputs if they have one value each."""
+    width = parts[0].value.shape[1]
+    n_outputs = max(width, objective.n_outputs)
+    output = np.arange(len(parts)) % objective.n_outputs if width == 1 else np.zeros(len(parts), dtype=np.int64)
+    baseline = np.zeros(n_outputs) if baseline is None else np.asarray(baseline, dtype=np.float64)
+    return ForeignModel(objective, join_trees(parts, output), Columns(int(model.n_features_in_)), baseline)
+
+
+def _members(model: Any) -> list[tuple[Any, Any]]:
+    """Return the trees of a model, each with its training columns."""
+    if hasattr(model, "tree_"):
+        return [(model, None)]
+    features = getattr(model, "estimators_features_", None)
+    trees = list(model.estimators_)
+    for tree in trees:
+        if not hasattr(tree, "tree_"):
+            raise refuse(f"its members must be scikit-learn's trees; got {type(tree).__name__}")
+    return list(zip(trees, [None] * len(trees) if features is None else features, strict=True))
+
+
+def _classes(name: str, model: Any) -> ForeignModel:
+    """Read trees whose class proportions are averaged."""
+    several = isinstance(model.classes_, list)
+    classes = model.classes_ if several else [model.classes_]
+    counts = [len(own) for own in classes]
+    parts = []
+    for tree, features in _members(model):
+        known: Any = getattr(tree, "classes_", None)
+        value = _shares(tree, counts if several else [len(known)])
+        if not several and len(known) < counts[0]:  # a bootstrap sample may lack a class
+            wide = np.zeros((len(value), counts[0]))
+            wide[:, np.asarray(known, dtype=np.int64)] = value
+            value = wide
+        parts.append(_nodes(tree, value, features))
+    fitted = {"_has_all_shares": True}
+    labels = classes if several else classes[0]
+    return _joined(model, parts, Objective(name, n_targets=len(classes), classes=labels, fitted=fitted))
+
+
+def _numbers(name: str, model: Any) -> ForeignModel:
+    """Read trees whose values are averaged."""
+    parts = [_nodes(tree, tree.tree_.value[:, :, 0], features) for tree, features in _members(model)]
+    return _joined(model, parts, Objective(name, n_targets=parts[0].value.shape[1]))
+
+
+def _boosting(model: Any) -> ForeignModel:
+    """Read gradient boosting: leaf values times the learning rate, added to a constant."""
+    initial = model.init_
+    if not isinstance(initial, str) and not type(initial).__name__.startswith("Dummy"):
+        raise refuse(f"init must be None or 'zero', or a constant; got {type(initial).__name__}")
+    if getattr(initial, "strategy", None) == "stratified":
+        raise refuse("init must not draw classes for each row; got DummyClassifier(strategy='stratified')")
+    n_outputs = model.estimators_.shape[1]
+    baseline = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
+    rate = model.learning_rate
+    parts = [_nodes(tree, rate * tree.tree_.value[:, :, 0]) for trees in model.estimators_ for tree in trees]
+    objective = Objective(REGRESSOR, {"loss": model.loss, "learning_rate": float(rate)}, n_outputs)
+    if hasattr(model, "classes_"):
+        objective.estimator, objective.classes = CLASSIFIER, model.classes_
+    elif model.loss == "quantile":
+        objective.parameters["quantile"] = float(model.alpha)
+    elif model.loss == "huber":
+        objective.parameters["loss"] = HuberLoss(alpha=float(model.alpha))
+    return _joined(model, parts, objective, baseline)
+
+
+def _isolation(model: Any) -> ForeignModel:
+    """Read an isolation forest: a leaf's value is its depth plus the expected path length below it."""
+    parts = []
+    for tree, features in _members(model):
+        own = tree.tree_
+        n = own.n_node_samples.astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            below = 2.0 * (np.log(n - 1.0) + np.euler_gamma) - 2.0 * (n - 1.0) / n
+        below = np.where(n <= 1, 0.0, np.where(n == 2, 1.0, below))
+        depth = np.zeros(len(n))
+        for node in range(len(n)):  # parents precede their children
+            for child in (own.children_left[node], own.children_right[node]):
+                if child >= 0:
+                    depth[child] = depth[node] + 1
+        parts.append(_nodes(tree, (depth + 1 + below - 1.0)[:, None], features))
+    fitted = {"offset_": float(model.offset_), "max_samples_": int(model.max_samples_)}
+    return _joined(model, parts, Objective("IsolationForest", fitted=fitted))
+
+
+def _adaboost_classifier(model: Any) -> ForeignModel:
+    """Read AdaBoost votes as raw predictions of a log loss; probabilities are softmax(decision / (K - 1))."""
+    classes, n_classes = model.classes_, len(model.classes_)
+    weights = model.estimator_weights_[: len(model.estimators_)]
+    total = model.estimator_weights_.sum()
+    parts = []
+    for (tree, _), weight in zip(_members(model), weights, strict=True):
+        vote = _shares(tree, [len(tree.classes_)]).argmax(axis=1)
+        is_class = tree.classes_[vote][:, None] == classes
+        if n_classes == 2:
+            value = np.where(is_class[:, 1:], 2 * weight, -2 * weight) / total
+        else:
+            value = np.where(is_class, weight, -weight / (n_classes - 1)) / total / (n_classes - 1)
+        parts.append(_nodes(tree, value))
+    return _joined(model, parts, Objective(CLASSIFIER, n_outputs=parts[0].value.shape[1], classes=classes))
+
+
+def _adaboost_regressor(model: Any) -> ForeignModel:
+    """Read AdaBoost.R2, which predicts the weighted median of its trees."""
+    parts = [_nodes(tree, tree.tree_.value[:, :, 0]) for tree, _ in _members(model)]
+    n_trees = len(parts)
+    fitted = {
+        "n_estimators_": n_trees,
+        "estimator_weights_": np.array(model.estimator_weights_[:n_trees], dtype=np.float64),
+        "estimator_errors_": np.array(model.estimator_errors_[:n_trees], dtype=np.float64),
+    }
+    return _joined(model, parts, Objective("AdaBoostRegressor", fitted=fitted))
+
+
+def _histogram_boosting(model: Any) -> ForeignModel:
+    """Read histogram gradient boosting, which puts categorical columns first and encodes them."""
+    columns = Columns(int(model.n_features_in_))
+    column_of, is_categorical = np.arange(len(columns)), model.is_categorical_
+    if is_categorical is not None:
+        column_of = np.argsort(~is_categorical, kind="stable")
+        encoder = model._preprocessor.named_transformers_["encoder"]
+        for column, values in zip(np.flatnonzero(is_categorical).tolist(), encoder.categories_, strict=True):
+            columns[column].categories = [value for value in np.asarray(values).tolist() if not is_missing(value)]
+    parts = [_predictor_nodes(predictor, column_of) for of_round in model._predictors for predictor in of_round]
+    baseline = np.asarray(model._baseline_prediction, dtype=np.float64).ravel()
+    objective = Objective(REGRESSOR, {"loss": model.loss, "learning_rate": float(model.learning_rate)}, len(baseline))
+    if model.loss == "quantile":
+        objective.parameters["quantile"] = float(model.quantile)
+    if (classes := getattr(model, "classes_", None)) is not None:
+        objective.estimator, objective.classes = CLASSIFIER, classes
+    return ForeignModel(objective, join_trees(parts, np.arange(len(parts)) % len(baseline)), columns, baseline)
+
+
+def _predictor_nodes(predictor: Any, column_of: NDArray[np.intp]) -> FlatTrees:
+    nodes, bits = predictor.nodes, predictor.raw_left_cat_bitsets
+    inner, is_set = nodes["is_leaf"] == 0, nodes["is_categorical"] == 1
+    return FlatTrees(
+        left=np.where(inner, nodes["left"].astype(np.int64), -1),
+        right=np.where(inner, nodes["right"].astype(np.int64), -1),
+        feature=column_of[np.where(inner, nodes["feature_idx"], 0)],
+        threshold=np.where(inner & ~is_set, nodes["num_threshold"], 0.0),
+        missing_left=nodes["missing_go_to_left"],
+        value=np.where(inner, 0.0, nodes["value"]),
+        weight=nodes["count"],
+        n_samples=nodes["count"],
+        gain=np.where(inner, nodes["gain"], 0.0),
+        sets={
+            node: np.flatnonzero(np.unpackbits(bits[nodes["bitset_idx"][node]].view(np.uint8), bitorder="little"))
+            for node in np.flatnonzero(inner & is_set).tolist()
+        },
+    )
+
+
+_READERS: dict[str, Callable[[Any], ForeignModel]] = {
+    "DecisionTreeClassifier": partial(_classes, "DecisionTreeClassifier"),
+    "DecisionTreeRegressor": partial(_numbers, "DecisionTreeRegressor"),
+    "ExtraTreeClassifier": partial(_classes, "DecisionTreeClassifier"),
+    "ExtraTreeRegressor": partial(_numbers, "DecisionTreeRegressor"),
+    "RandomForestClassifier": partial(_classes, "RandomForestClassifier"),
+    "RandomForestRegressor": partial(_numbers, "RandomForestRegressor"),
+    "ExtraTreesClassifier": partial(_classes, "ExtraTreesClassifier"),
+    "ExtraTreesRegressor": partial(_numbers, "ExtraTreesRegressor"),
+    "BaggingClassifier": partial(_classes, "RandomForestClassifier"),
+    "BaggingRegressor": partial(_numbers, "RandomForestRegressor"),
+    "GradientBoostingClassifier": _boosting,
+    "GradientBoostingRegressor": _boosting,
+    "IsolationForest": _isolation,
+    "AdaBoostClassifier": _adaboost_classifier,
+    "AdaBoostRegressor": _adaboost_regressor,
+}
+
+
+# Export --------------------------------------------------------------------
+
+
+_N_WORDS = 8  # of 32 bits each, in sets of categories
+_MAX_CATEGORIES = 255
+_FOREST_OF = {
+    DecisionTreeClassifier: RandomForestClassifier,
+    ExtraTreeClassifier: ExtraTreesClassifier,
+    DecisionTreeRegressor: RandomForestRegressor,
+    ExtraTreeRegressor: ExtraTreesRegressor,
+}
+
+
+def write(view: ModelView) -> Any:
+    """Return a fitted estimator: histogram gradient boosting for sums of trees, a forest or a tree for means.
+
+    Forests and trees of scikit-learn convert X to single precision, so predictions are identical only if X is in single
+    precision already.
+    """
+    write_trees = _isolation_forest if view.targets[0].link == "anomaly" else _forest
+    if write_trees is _forest and not view.is_mean and view.targets[0].link != "shares":
+        return _written_boosting(view)
+    if any(column.categories is not None for column in view.columns):
+        raise CannotHoldError("columns of categories in trees and forests")
+    return write_trees(view)
+
+
+def _written_boosting(view: ModelView) -> Any:
+    target = view.only_target
+    many = [c.name for c in view.columns if c.categories is not None and len(c.categories) > _MAX_CATEGORIES]
+    if many:
+        raise CannotHoldError(f"more than {_MAX_CATEGORIES} categories in {many[0]!r}")
+    if target.classes is not None:
+        if target.link not in ("sigmoid", "softmax"):
+            raise CannotHoldError(f"probabilities by the link {target.link!r}")
+        model = HistGradientBoostingClassifier(max_iter=1, early_stopping=False)
+    else:
+        if view.n_outputs > 1 or target.link not in _LOSSES:
+            raise CannotHoldError("several predictions" if view.n_outputs > 1 else f"the link {target.link!r}")
+        model = HistGradientBoostingRegressor(loss=_LOSSES[target.link], max_iter=1, early_stopping=False)
+    X, is_categorical = _example(view, 2 * view.n_outputs)
+    if any(is_categorical):
+        warn(
+            "format='sklearn' holds categories for predictions only: shap.TreeExplainer ignores them in scikit-learn's "
+            "trees and gives other values. For shap, export with format='lightgbm', which is exact."
+        )
+    model.set_params(categorical_features=is_categorical if any(is_categorical) else None)
+    labels = np.ones(1) if target.classes is None else target.classes
+    model.fit(X, labels[np.arange(len(X)) % len(labels)])
+    rounds = view.rounds()
+    n_rounds = len(rounds) // view.n_outputs
+    order = _order(model, view.columns)
+    predictors = [_predictor(tree, view.columns, order) for _, tree in rounds]
+    model._predictors = [predictors[k * view.n_outputs : (k + 1) * view.n_outputs] for k in range(n_rounds)]
+    # The first trees already include the baseline.
+    model._baseline_prediction = np.zeros((1, view.n_outputs))
+    return model.set_params(max_iter=n_rounds)
+
+
+def _predictor(tree: FlatTrees, columns: list[Column], order: list[tuple[int, NDArray[np.intp]]]) -> TreePredictor:
+    """Return the predictor of a tree; `order` has the position and the category codes of each column."""
+    is_leaf, place = tree.is_leaf, np.array([own for own, _ in order], dtype=np.intp)
+    nodes = np.zeros(len(is_leaf), dtype=PREDICTOR_RECORD_DTYPE)
+    left, right = (np.where(is_leaf, 0, child) for child in (tree.left, tree.right))
+    for name, found in {
+        "value": tree.value[:, 0],
+        "count": tree.n_samples,
+        "feature_idx": np.where(is_leaf, 0, place[tree.feature]),
+        "num_threshold": np.where(np.isnan(tree.threshold), 0.0, tree.threshold),
+        "missing_go_to_left": tree.missing_left,
+        "left": left,
+        "right": right,
+        "gain": tree.gain,
+        "is_leaf": is_leaf,
+    }.items():
+        nodes[name] = found
+    nodes["depth"] = _depths(tree)
+    sets = np.zeros((len(tree.sets), _N_WORDS), dtype=np.uint32)
+    for number, (node, members) in enumerate(tree.sets.items()):
+        column = int(tree.feature[node])
+        if tree.missing_left[node]:
+            name = columns[column].name
+            raise CannotHoldError(f"missing values of {name!r} on another side than categories never seen")
+        found = order[column][1][members]
+        sets[number] = set_of(found, 32 * _N_WORDS)
+        nodes["is_categorical"][node], nodes["bitset_idx"][node] = 1, number
+    return TreePredictor(nodes, np.zeros_like(sets), sets)
+
+
+_LOSSES = {"identity": "squared_error", "exp": "poisson"}
+
+
+def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
+    """Return a table from which the estimator learns columns and categories, and True for categorical columns."""
+    columns = view.columns
+    n_rows = max([n_rows, 2, *(len(column.categories or ()) for column in columns)])
+    rows = np.arange(n_rows)
+    found = [_example_of(column, rows) for column in columns]
+    is_categorical = [column.categories is not None for column in columns]
+    if view.note["names"] is None:
+        kind = object if any(column.has_strings for column in columns) else None
+        return np.column_stack([own.astype(kind or own.dtype) for own in found]), is_categorical
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("format='sklearn' needs pandas for columns with names: pip install pandas") from error
+    return pd.DataFrame({column.name: own for column, own in zip(columns, found, strict=True)}), is_categorical
+
+
+def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
+    if column.categories is None:
+        return rows.astype(np.float64)
+    if column.has_strings and not all(isinstance(own, str) for own in column.categories):
+        raise CannotHoldError(f"categories of {column.name!r} that are both texts and numbers")
+    return np.array([column.categories[row % len(column.categories)] for row in rows])
+
+
+def _order(model: Any, columns: list[Column]) -> list[tuple[int, NDArray[np.intp]]]:
+    """Return each column's position in scikit-learn, which puts categorical columns first, and its category codes."""
+    is_categorical = [column.categories is not None for column in columns]
+    place = np.empty(len(columns), dtype=np.intp)
+    place[np.argsort(np.logical_not(is_categorical), kind="stable")] = np.arange(len(columns))
+    known = iter(model._preprocessor.named_transformers_["encoder"].categories_ if any(is_categorical) else ())
+    found = []
+    for column, own in zip(columns, place.tolist(), strict=True):
+        code_of = {} if column.categories is None else {value: code for code, value in enumerate(next(known).tolist())}
+        found.append((own, np.array([code_of[value] for value in column.categories or ()], dtype=np.intp)))
+    return found
+
+
+def _forest(view: ModelView) -> Any:
+    of_classes = view.targets[0].classes is not None
+    is_random = view.estimator.startswith("ExtraTrees")
+    if of_classes:
+        kind: Any = ExtraTreeClassifier if is_random else DecisionTreeClassifier
+    else:
+        kind = ExtraTreeRegressor if is_random else DecisionTreeRegressor
+    targets = view.targets if of_classes else [Target(slice(k, k + 1), "identity", None) for k in range(view.n_outputs)]
+    members = [_written_tree(kind, view, tree, targets) for tree in view.trees]
+    if len(members) == 1 and not view.estimator.endswith(("ForestClassifier", "ForestRegressor")):
+        return _named(members[0], view)
+    model = _FOREST_OF[kind](n_estimators=len(members))
+    model.estimator_, model.estimators_ = kind(), members
+    if of_classes:
+        model.classes_, model.n_classes_ = members[0].classes_, members[0].n_classes_
+        if len(targets) == 1:
+            for member in members:  # trees of a forest predict class indices
+                member.classes_ = np.arange(len(member.classes_))
+    model.n_outputs_ = len(targets)
+    return _named(model, view)
+
+
+def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[Target]) -> Any:
+    n_classes = np.array([1 if own.classes is None else len(own.classes) for own in targets], dtype=np.intp)
+    value = np.zeros((len(tree.left), len(targets), n_classes.max()))
+    for k, own in enumerate(targets):
+        shares = tree.value[:, own.outputs] + view.baseline[own.outputs]
+        if shares.shape[1] < n_classes[k]:
+            shares = np.hstack([1 - shares, shares])
+        value[:, k, : n_classes[k]] = shares
+    model = kind()
+    model.tree_ = _arrays(view, tree, value, n_classes)
+    model.n_outputs_, model.max_features_ = len(targets), len(view.columns)
+    model.n_features_in_ = len(view.columns)
+    if targets[0].classes is not None:
+        single = len(targets) == 1
+        model.classes_ = targets[0].classes if single else [own.classes for own in targets]
+        model.n_classes_ = n_classes[0] if single else n_classes
+    return model
+
+
+def _arrays(view: ModelView, tree: FlatTrees, value: NDArray[np.float64], n_classes: NDArray[np.intp]) -> Tree:
+    """Convert a tree to scikit-learn's data structure."""
+    nodes = np.zeros(len(tree.left), dtype=NODE_DTYPE)
+    is_leaf = tree.is_leaf
+    for name, found in {
+        "left_child": tree.left,
+        "right_child": tree.right,
+        "feature": np.where(is_leaf, -2, tree.feature),
+        "threshold": np.where(is_leaf, -2.0, tree.threshold),
+        "impurity": _impurities(tree),
+        "n_node_samples": tree.n_samples,
+        "weighted_n_node_samples": tree.weight,
+        "missing_go_to_left": tree.missing_left,
+    }.items():
+        nodes[name] = found
+    n_features = len(view.columns)
+    kinds = (np.full(n_features, -1, dtype=np.intp),) if "left_cat_bitset" in NODE_DTYPE.names else ()
+    found = Tree(n_features, n_classes, len(n_classes), *kinds)
+    state = {"max_depth": _depths(tree).max(), "node_count": len(nodes), "nodes": nodes, "values": value}
+    found.__setstate__(state)
+    return found
+
+
+def _impurities(tree: FlatTrees) -> NDArray[np.float64]:
+    """Return impurities from the gains at and below each node, so that feature importances are unchanged."""
+    total = tree.gain.copy()
+    for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
+        total[node] += total[tree.left[node]] + total[tree.right[node]]
+    return total / np.maximum(tree.weight, np.finfo(np.float64).tiny)
+
+
+def _depths(tree: FlatTrees) -> NDArray[np.int64]:
+    depth = np.zeros(len(tree.left), dtype=np.int64)
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
+        depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+    return depth
+
+
+def _isolation_forest(view: ModelView) -> Any:
+    mean_length, offset = view.targets[0].parameters
+    number = [Target(slice(0, 1), "identity", None)]
+    members = [_written_tree(ExtraTreeRegressor, view, tree, number) for tree in view.trees]
+    model = IsolationForest(n_estimators=len(members))
+    model.estimator_, model.estimators_ = ExtraTreeRegressor(), members
+    model.estimators_features_ = [np.arange(len(view.columns))] * len(members)
+    model._max_features = len(view.columns)
+    model.max_samples_ = model._max_samples = int(_rows_of(np.array(mean_length)))
+    model.offset_ = offset
+    for member, tree in zip(members, view.trees, strict=True):  # sampled rows, recovered from the path lengths
+        state = member.tree_.__getstate__()
+        n_rows = np.where(tree.is_leaf, _rows_of(tree.value[:, 0] - _depths(tree)), 0)
+        for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
+            n_rows[node] = n_rows[tree.left[node]] + n_rows[tree.right[node]]
+        state["nodes"]["n_node_samples"] = n_rows
+        member.tree_.__setstate__(state)
+    trees = [member.tree_ for member in members]
+    model._average_path_length_per_tree = [_average_path_length(tree.n_node_samples) for tree in trees]
+    model._decision_path_lengths = [tree.compute_node_depths() for tree in trees]
+    return _named(model, view)
+
+
+def _rows_of(depth: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the numbers of rows that have these expected path lengths below a leaf."""
+    near = np.floor(np.exp(depth / 2 + 1 - np.euler_gamma))[..., None] + np.arange(-2, 2)
+    near = np.maximum(near, 1).astype(np.int64)
+    best = np.abs(_average_path_length(near) - depth[..., None]).argmin(axis=-1)
+    return np.take_along_axis(near, best[..., None], axis=-1)[..., 0]
+
+
+def _named(model: Any, view: ModelView) -> Any:
+    model.n_features_in_ = len(view.columns)
+    if view.note["names"] is not None:
+        model.feature_names_in_ = np.array(view.note["names"], dtype=object)
+    return model
