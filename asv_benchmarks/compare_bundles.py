@@ -15,7 +15,7 @@ import numpy as np
 from comparison.category_tables import Task, read
 from comparison.report import table
 from fastens import GradientBoostingClassifier
-from fastens.engine.bins.sparse_binned import without_bundles
+from fastens.engine.bins.binning import without_bundles
 
 TABLES = {
     "kr_vs_kp": "class",

@@ -50,12 +50,12 @@ from fastens.files import Column as Column
 from fastens.files import TableFileError as TableFileError
 from fastens.files import TableSchema as TableSchema
 from fastens.files import read_table as read_table
-from fastens.forests.embedding import RandomTreesEmbedding as RandomTreesEmbedding
-from fastens.forests.isolation import IsolationForest as IsolationForest
 from fastens.forests.random_forest import ExtraTreesClassifier as ExtraTreesClassifier
 from fastens.forests.random_forest import ExtraTreesRegressor as ExtraTreesRegressor
 from fastens.forests.random_forest import RandomForestClassifier as RandomForestClassifier
 from fastens.forests.random_forest import RandomForestRegressor as RandomForestRegressor
+from fastens.forests.random_splits import IsolationForest as IsolationForest
+from fastens.forests.random_splits import RandomTreesEmbedding as RandomTreesEmbedding
 from fastens.forests.tree import DecisionTreeClassifier as DecisionTreeClassifier
 from fastens.forests.tree import DecisionTreeRegressor as DecisionTreeRegressor
 from fastens.inspection.bias_variance import bias_variance_decomposition as bias_variance_decomposition

@@ -12,8 +12,7 @@ import numpy as np
 
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
-from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.sparse_binned import bundled, without_bundles
+from fastens.engine.bins.binning import bundled, learn_binning, without_bundles
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from fastens.engine.losses.loss_names import REGRESSION, classification_loss, regression_loss
 from fastens.engine.trees.trees import TreeEnsemble

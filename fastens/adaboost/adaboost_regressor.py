@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.adaboost.voting_rounds import WeakTrees
 from fastens.adaboost.weak_learners import (
     BinnedRows,
-    RowWeights,
+    RoundWeights,
     Trees,
     adaboost_needs,
     check_own_trees,
@@ -29,8 +29,7 @@ from fastens.adaboost.weak_learners import (
 from fastens.base import BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.responses import number_response
-from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.sparse_binned import binned
+from fastens.engine.bins.binning import binned, learn_binning
 from fastens.engine.comm import max_floats
 from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import TreeRules, number_target
@@ -183,7 +182,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             self.__dict__.pop(name, None)
         learner = self._learner(data)
         classes = np.zeros(len(data.y), np.uint16)
-        weights = RowWeights(classes, data.sample_weight, resolve_n_jobs(self.n_jobs), data.comm)
+        weights = RoundWeights(classes, data.sample_weight, resolve_n_jobs(self.n_jobs), data.comm)
         fitted: list[Any] = []
         votes: list[tuple[float, float]] = []
         for model, prediction in self._rounds(learner, weights):
@@ -214,7 +213,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         target = number_target(data.y - center, comm=comm)
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
-    def _rounds(self, learner: Any, weights: RowWeights) -> Iterator[tuple[Any, Array]]:
+    def _rounds(self, learner: Any, weights: RoundWeights) -> Iterator[tuple[Any, Array]]:
         """Fit regressors to the current weights, one per round; yield each with its predictions."""
         if not self.resample and (self.estimator is None or takes_weights(self.estimator)):
             yield from (learner.fit(weights, None, index) for index in count())
@@ -223,7 +222,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         for index in count():
             yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
 
-    def _measure(self, error: Array, weights: RowWeights) -> tuple[float, float, Array | None]:
+    def _measure(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
         """Return a regressor's weight, its mean loss and the steps of the log weights; None if boosting must end."""
         (largest,) = max_floats(self._comm, float(error.max(initial=0.0)))
         if largest == 0:
@@ -367,7 +366,7 @@ class _TreeRegressors:
         yield from (columns[feature].astype(np.float64) for feature in range(columns.shape[0]))
         yield from self._trees.target.y.T
 
-    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
+    def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         tree = self._trees.grow(weights, drawn, index)
         value = tree.value[:, 0].astype(np.float64) + self._center
         return tree, value[self._trees.rows.nodes(tree)[0]]
@@ -385,7 +384,7 @@ class _Regressors:
     def content(self) -> NDArray[Any]:
         return np.vstack([as_array(self._data.X).T.astype(np.float64), self._data.y[None]])
 
-    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
+    def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
         whole = weights.whole if drawn is None else drawn, weights.n_copies
         model = fitted_copy(self._estimator, self._data.X, self._data.y, whole, index)
         return model, number_response("estimator", model, self._data.X)[:, 0]

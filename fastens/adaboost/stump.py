@@ -7,17 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.adaboost.weak_learners import BinnedRows, RowWeights, Trees, adaboost_needs, class_numbers
+from fastens.adaboost.weak_learners import BinnedRows, RoundWeights, Trees, adaboost_needs, class_numbers
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.engine.bins.binning import Binning, learn_binning
-from fastens.engine.bins.sparse_binned import binned, codes_of
+from fastens.engine.bins.binning import Binning, binned, codes_of, learn_binning
 from fastens.engine.forest.forests import TreeRules, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.tree_store import codes_left
-from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble, codes_left
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter
 from fastens.table.source import MemoryNeeds, TableShape
@@ -152,7 +150,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         classes = class_numbers(data.y, len(self.classes_))
         codes = codes_of(binning, data.X, n_threads)
-        weights = RowWeights(classes, data.sample_weight, n_threads)
+        weights = RoundWeights(classes, data.sample_weight, n_threads)
         stump = StumpLearner(binning, codes, classes, len(self.classes_), self.criterion, n_threads).fit(weights.whole)
         shares = stump.sums / np.maximum(stump.sums.sum(axis=1, keepdims=True), 1)
         values = shares[:, 1:] if len(self.classes_) == 2 else shares
@@ -196,7 +194,7 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         center = weighted_mean(data.y, data.sample_weight)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", max_depth=1), n_threads)
-        weights = RowWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
+        weights = RoundWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
         tree = trees.grow(weights, None, 0)
         return trees.with_values([tree], [tree.value.astype(np.float64) + center])
 

@@ -26,8 +26,7 @@ from fastens.adaboost.weak_learners import (
     takes_weights,
 )
 from fastens.base import TrainingData
-from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.sparse_binned import binned, codes_of
+from fastens.engine.bins.binning import binned, codes_of, learn_binning
 from fastens.engine.comm import Comm, sum_ints
 from fastens.engine.forest.forests import TreeRules, class_target
 from fastens.engine.grow.stumps import StumpLearner
@@ -35,8 +34,7 @@ from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.forests.parameters import takes_equals_at_random, tree_rules
-from fastens.forests.random_splits import Members, single_tree
-from fastens.forests.tree import DecisionTreeClassifier
+from fastens.forests.tree import DecisionTreeClassifier, Members, single_tree
 from fastens.tree_model.tree_model import monotone_columns, path_rules
 
 # Algorithms whose rounds are votes rather than Newton steps.

@@ -19,8 +19,7 @@ from fastens.base import BaseFastens
 from fastens.boosting.rounds import OnRound
 from fastens.combining.members import needs_of_member
 from fastens.combining.responses import check_kind, label_places, seeded, tags_of, with_weight_type
-from fastens.engine.bins.binning import Binning
-from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
+from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
 from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import ForestGrower, Target, Totals, TreeRules, TreeSample
@@ -61,7 +60,7 @@ def class_numbers(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
     return y.astype(np.uint16)
 
 
-class RowWeights:
+class RoundWeights:
     """Weights of the rows, which are updated in each round of boosting.
 
     Weights are stored as logarithms, so they can underflow and recover after any number of rounds. For sums, they are
@@ -123,7 +122,7 @@ class RowWeights:
         self._find_largest()
         self._make_whole()
 
-    def copy(self) -> RowWeights:
+    def copy(self) -> RoundWeights:
         """Return an independent copy of the weights."""
         other = copy(self)
         other.logs, other.whole = self.logs.copy(), self.whole.copy()
@@ -223,7 +222,7 @@ class Learner(Protocol):
     monotone: NDArray[np.int8] | None  # monotonic constraints of the columns; only for trees
     has_own_classes: bool  # True if the class of a cell is the model's prediction and does not follow from its votes
 
-    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+    def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a classifier to the weights, or to the counts of drawn rows; `index` seeds its random numbers."""
 
 
@@ -270,9 +269,9 @@ class VotingRun:
         comm: Comm = LOCAL,
     ) -> None:
         self.learner, self.rules, self._comm = learner, rules, comm
-        self.weights = RowWeights(classes, sample_weight, rules.n_threads, comm)
-        self.validation: RowWeights | None = None
-        self._without_restarts: RowWeights | None = None
+        self.weights = RoundWeights(classes, sample_weight, rules.n_threads, comm)
+        self.validation: RoundWeights | None = None
+        self._without_restarts: RoundWeights | None = None
         self.votes: list[Vote] = []
         self.history = History()
         self.n_rounds = 0
@@ -282,7 +281,7 @@ class VotingRun:
 
     def validate_on(self, classes: NDArray[np.uint16], sample_weight: Array | None) -> None:
         """Measure the loss on the learner's validation rows after each round."""
-        self.validation = RowWeights(classes, sample_weight, self.rules.n_threads, self._comm)
+        self.validation = RoundWeights(classes, sample_weight, self.rules.n_threads, self._comm)
 
     def run(self, on_round: OnRound | None = None) -> None:
         """Run rounds until the maximum number, early stopping, or a classifier that is perfect or not useful."""
@@ -457,7 +456,7 @@ class Stumps:
         self.rows, self._finder, self._comm = rows, finder, comm
         self.columns = rows.columns
 
-    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+    def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a stump; ties go to the first feature, then to the lowest threshold."""
         stump = self._finder.fit(weights.whole if drawn is None else drawn, self._comm)
         column, validation = max(stump.feature, 0), self.rows.validation  # the feature is -1 if there is no split
@@ -484,7 +483,7 @@ class Trees:
         (n_rows,) = sum_ints(self._comm, matrix.n_rows)
         self._grower = ForestGrower(matrix, target, _limited(rules, n_rows), n_threads)
 
-    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+    def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Grow a tree; its cells are its nodes."""
         tree = self.grow(weights, drawn, index)
         share = tree.value
@@ -492,13 +491,13 @@ class Trees:
         codes, validation = self.rows.nodes(tree)
         return Weak(tree, codes, validation, None, cell_class, None)
 
-    def grow(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
+    def grow(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
         """Grow the tree of a round on the weighted rows, or on the drawn rows."""
         sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
         totals = None
         if self._comm.size > 1:
             n_drawn, total = sum_ints(self._comm, int(np.count_nonzero(sample)), int(sample.sum()))
-            totals = Totals(n_drawn, float(total), whole=True)
+            totals = Totals(n_drawn, float(total), unit=1.0)
         [tree] = self._grower.grow([TreeSample(sample.astype(np.float64), None, index, totals)])
         return tree
 
@@ -548,7 +547,7 @@ class Estimators:
         dense = X.toarray() if hasattr(X, "toarray") else X
         self.columns = np.asarray(dense, dtype=np.float64).T
 
-    def fit(self, weights: RowWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
+    def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
         """Fit a clone, whose cells are the classes that it predicts."""
         y = self._labels[self._classes]
         counts = weights.whole if drawn is None else drawn

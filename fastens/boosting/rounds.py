@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastens.boosting.row_sampling import OutOfBag, RowSample, RowSampler, RowSampling
 from fastens.engine.bins.binned import MAX_COLUMNS, pages_held
-from fastens.engine.bins.sparse_binned import (
+from fastens.engine.bins.binning import (
     AnyCodes,
     AnyMatrix,
     SparseMatrix,
@@ -38,9 +38,8 @@ from fastens.params.options import Dart
 
 if TYPE_CHECKING:
     from fastens.base import TrainingData
-    from fastens.engine.bins.binning import Binning
+    from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
     from fastens.engine.bins.pages import MappedPages
-    from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix
     from fastens.engine.losses.losses import Loss
     from fastens.monitoring.metrics import Metrics
 

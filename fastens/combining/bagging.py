@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import field, replace
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
@@ -44,18 +44,19 @@ from fastens.combining.responses import (
     seconds_since,
 )
 from fastens.engine.grow.growth import count_of
-from fastens.engine.rows.sampling import Bootstrap, Copies, checked_seed, content_hashes, repeated, stream_seeds
+from fastens.engine.rows.sampling import Bootstrap, Subsample, checked_seed, content_hashes, repeated, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.bags import (
     GROWING,
+    NOT_ALIKE,
     Bags,
-    Subsample,
     check_continued,
     check_no_bags_needed,
     draw_alike,
     draw_seed,
     n_drawn,
     plan_draws,
+    rows_in_bags,
 )
 from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT, deviations
 from fastens.forests.parameters import NUMBER_OF_FEATURES, check_same_drawing
@@ -65,9 +66,7 @@ from fastens.forests.random_forest import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from fastens.forests.random_splits import NOT_ALIKE, rows_in_bags
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from fastens.modelfile.saving import nested_arrays, nested_model
 from fastens.monitoring.callbacks import announce
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
@@ -97,9 +96,9 @@ CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
 SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", "_n_targets", *OUT_OF_BAG)
-# Attributes that exist only if members are fitted one by one.
-OF_MEMBERS = ("_members", "_bags", "_rows", "_drawn_alike")
-_MEMBERS, _FOREST = "members.", "forest."
+_MEMBERS = "members."
+# Name of the only member if bags of fastens trees are grown together; members fitted one by one have numbers.
+_FOREST = "forest"
 
 
 @with_parameters
@@ -127,8 +126,6 @@ class BaseBagging(BaseOneEstimator):
     _bags: Bags | None = field(init=False, default=None)
     # True if all bags are drawn from the same rows in the same way, also after a warm start.
     _drawn_alike: bool = field(init=False, default=True)
-    # Bags of fastens trees are a forest: binned once, and grown in parallel by the engine.
-    _forest: Any = field(init=False, default=None)
     # Number of columns drawn for each tree of the forest, which a warm start may change.
     _n_columns_of_trees: Any = field(init=False, default=())
 
@@ -136,9 +133,11 @@ class BaseBagging(BaseOneEstimator):
         """Return the name of the members' method that produces responses."""
         raise NotImplementedError
 
-    def _tree_responses(self, X: Any) -> Iterator[Array]:
-        """Yield the response of each tree of the forest."""
-        raise NotImplementedError
+    @property
+    def _forest(self) -> Any:
+        """The forest that is the only member if bags of fastens trees are binned once and grown together, or None."""
+        members = getattr(self, "_members", [])
+        return members[0].models[0] if members and members[0].name == _FOREST else None
 
     # Fit --------------------------------------------------
 
@@ -163,14 +162,13 @@ class BaseBagging(BaseOneEstimator):
         self._check_parameters()
         if self.oob_score and not self.bootstrap:
             raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
-        if self.warm_start and self.__sklearn_is_fitted__():
-            self._check_same_kind()
-        self._forest = self._forest_for_trees()
-        if self._forest is not None:
-            check_metadata(self, metadata, known=("sample_weight",))
-            return self._fit_forest(X, y, sample_weight)
-        kept = self._members if self.warm_start and hasattr(self, "_members") else []
+        kept = self._members if self.warm_start and self.__sklearn_is_fitted__() else []
         before = self._bags if kept else None
+        if kept:
+            self._check_same_kind()
+        if (forest := self._forest_for_trees()) is not None:
+            check_metadata(self, metadata, known=("sample_weight",))
+            return self._fit_forest(forest, X, y, sample_weight)
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
             X = self._check_table(X)
@@ -224,16 +222,17 @@ class BaseBagging(BaseOneEstimator):
 
     def _check_same_kind(self) -> None:
         """Raise ValueError if new members would be incompatible with those that a warm start keeps."""
-        if self._kind_of_forest() is not (None if self._forest is None else type(self._forest)):
+        forest = self._forest
+        if self._kind_of_forest() is not (None if forest is None else type(forest)):
             raise ValueError(
                 "estimator must be as in the last fit with warm_start=True, our tree of one splitter or another model; "
                 "bootstrap, bootstrap_features, max_samples and sampling too must let trees grow together as they did."
             )
-        if self._forest is None and (method := self._members[0].method) != self._response_method():
+        if forest is None and (method := self._members[0].method) != self._response_method():
             raise ValueError(
                 f"estimator and voting must let members {method}, as in the last fit with warm_start=True."
             )
-        if self._forest is None and self._bags is not None:
+        if forest is None and self._bags is not None:
             check_same_drawing(self.bootstrap, self._bags.draws if isinstance(self._bags.draws, Bootstrap) else None)
 
     def _forest_for_trees(self) -> Any:
@@ -241,26 +240,30 @@ class BaseBagging(BaseOneEstimator):
         make, template = self._kind_of_forest(), self._template()
         if make is None:
             return None
-        kept = copy(self._forest) if self.warm_start and self._forest is not None else make()
-        known = kept.get_params(deep=False)
+        forest = copy(self._forest) if self.warm_start and self._forest is not None else make()
+        known = forest.get_params(deep=False)
         given = {name: value for name, value in template.get_params(deep=False).items() if name in known}
         own = {name: getattr(self, name) for name in OF_BAGS if name in known and hasattr(self, name)}
-        return kept.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
+        return forest.set_params(**{**given, **own, "max_features_per_tree": self.max_features})
 
-    def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
+    def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         self._check_target_given(y)
         # The table is opened here so that errors name the bagging estimator instead of the forest.
         X = X if is_frame(X) else open_table(X, type(self).__name__, self._comm.size == 1).native
-        with self._forest._over(self._comm):
-            self._forest.fit(X, self._read_target(y), sample_weight)
-        learned, kept = vars(self._forest), self._n_columns_of_trees if self.warm_start else ()
-        n_columns = [self._forest._bags().features_per_tree] * (self.n_estimators - len(kept))
+        with forest._over(self._comm):
+            forest.fit(X, self._read_target(y), sample_weight)
+        learned, kept = vars(forest), self._n_columns_of_trees if self.warm_start else ()
+        n_columns = [forest._bags().features_per_tree] * (self.n_estimators - len(kept))
         self._n_columns_of_trees = np.array([*kept, *n_columns], dtype=np.int64)
-        for name in (*LEARNED, *OF_MEMBERS):
+        for name in (*LEARNED, "_bags", "_rows", "_drawn_alike"):
             self.__dict__.pop(name, None)
         self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
-        if (measured := self._forest._out_of_bag) is not None:
-            self.oob_score_, self.oob_scores_, self._oob_mean = measured.score, measured.tree_scores, measured.mean
+        method = "predict_proba" if is_classifier(self) else "predict"
+        spec = MemberSpec(_FOREST, self._template(), None, method, multi_output=True)
+        self._members = [spec.fitted([forest], learned.get("classes_"), uses_labels=True)]
+        if (measured := forest._out_of_bag) is not None:
+            self.oob_score_, self.oob_scores_ = measured.score, measured.tree_scores
+            self._oob_mean = _as_columns(forest._targets.parts(measured.mean)[0])
         return self
 
     def _plan(self, data: MemberData) -> Bootstrap | Subsample | None:
@@ -271,10 +274,10 @@ class BaseBagging(BaseOneEstimator):
         hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
             return plan_draws(wanted, hashes, weight)
-        copies = Copies.of(hashes, weight)
+        copies = Subsample.plan(hashes, weight)
         if (n_wanted := n_drawn(wanted, copies.total)) > copies.total:
             raise ValueError(f"max_samples must be at most the {copies.total} rows without bootstrap; got {wanted}.")
-        return Subsample(copies, n_wanted)
+        return replace(copies, n_drawn=n_wanted)
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
@@ -319,7 +322,7 @@ class BaseBagging(BaseOneEstimator):
         if not as_weights:
             rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
         bag = data.take(rows)
-        if isinstance(bags.draws, Subsample) and not bags.draws.copies.are_weights:
+        if isinstance(bags.draws, Subsample) and not bags.draws.are_weights:
             return bag  # drawn with equal probabilities, so weights are unchanged
         weight = counts[rows].astype(np.float64) if as_weights else None
         return replace(bag, sample_weight=weight, weight_unit=None)
@@ -358,8 +361,8 @@ class BaseBagging(BaseOneEstimator):
         The counts are redrawn from the member's seed.
         """
         whole(0, len(self) - 1).check("member", member)
-        if self._forest is not None:
-            return self._forest.in_bag(member)
+        if (forest := self._forest) is not None:
+            return forest.in_bag(member)
         if self._bags is None or self._bags.draws is None:
             raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
         if not self._drawn_alike:
@@ -396,28 +399,24 @@ class BaseBagging(BaseOneEstimator):
         router = MetadataRouter(owner=self).add_self_request(own_request(self))
         return router.add(estimator=self._template(), method_mapping=mapping)
 
-    def _responses(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Iterator[Array]:
-        """Yield each member's response, (n_samples, n_outputs)."""
-        X = self._check_table(X)
-        if self._forest is not None:
-            return self._tree_responses(X)
-        return (member.respond(X, method, options) for member in self._members)
-
     def _mean(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Array:
         """Return the mean response over the members, by their default method or another one with its arguments."""
-        responses = self._responses(X, method, options)
+        X = self._check_table(X)
+        responses = (member.respond(X, method, options) for member in self._members)
         total = next(responses).copy()
         for response in responses:
             total += response
         return total / len(self._members)
 
     def _spread(self, X: Any) -> Array:
-        """Return the standard deviation over the members."""
-        return deviations([response] for response in self._responses(X))[0]
+        """Return the standard deviation over the members, or over the trees of the forest."""
+        X, forest = self._check_table(X), self._forest
+        if forest is None:
+            return deviations([member.respond(X)] for member in self._members)[0]
+        each = forest._each_tree(X, forest._predicting_trees())
+        return deviations([_as_columns(forest._targets.parts(values)[0])] for values in each)[0]
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        if self._forest is not None:
-            return [Part("forest", self._forest, None, 1.0)], 0.0
         if self._members[0].method == "predict" and self._members[0].classes is not None:
             raise ValueError("voting must be 'soft' for bags of several trees to be explained; votes are no sums.")
         return [part for member in self._members for part in member.parts(1 / len(self._members))], 0.0
@@ -426,7 +425,8 @@ class BaseBagging(BaseOneEstimator):
     def estimators_(self) -> Sequence[Any]:
         """The fitted members."""
         self._check_fitted()
-        return self._forest.estimators_ if self._forest is not None else [m.models[0] for m in self._members]
+        forest = self._forest
+        return [member.models[0] for member in self._members] if forest is None else forest.estimators_
 
     @property
     def estimator_(self) -> Any:
@@ -446,8 +446,8 @@ class BaseBagging(BaseOneEstimator):
     def estimators_samples_(self) -> list[NDArray[np.int32]]:
         """Row indices of each member's bag, repeated as drawn; not available for loaded models."""
         self._check_fitted()
-        if self._forest is not None:
-            return self._forest.estimators_samples_
+        if (forest := self._forest) is not None:
+            return forest.estimators_samples_
         if self._bags is None:
             raise AttributeError("estimators_samples_ needs bags that fit has drawn; the model is from a file.")
         if not self._drawn_alike:
@@ -459,15 +459,11 @@ class BaseBagging(BaseOneEstimator):
         """Column indices of each member; fastens trees receive the whole table and use only these columns."""
         self._check_fitted()
         every = np.arange(self.n_features_in_)
-        if self._forest is not None:
-            bags, numbers = self._forest._bags(), enumerate(self._n_columns_of_trees)
+        if (forest := self._forest) is not None:
+            bags, numbers = forest._bags(), enumerate(self._n_columns_of_trees)
             drawn = (replace(bags, features_per_tree=int(number)).features(tree) for tree, number in numbers)
             return [every if columns is None else columns.astype(np.intp) for columns in drawn]
         return [every if member.columns is None else np.array(member.columns) for member in self._members]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return True if there are members."""
-        return hasattr(self._forest, "_ensemble") or hasattr(self, "_members")
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
         """Export bags of trees to another format, or to a file, as `RandomForestClassifier.export` does.
@@ -483,16 +479,13 @@ class BaseBagging(BaseOneEstimator):
             If the members are not fastens trees, or the format cannot represent the model.
         """
         self._check_fitted()
-        model = self if self._forest is None else self._forest
-        return import_module("fastens.exchange.export").export(model, path, format, options)
+        return import_module("fastens.exchange.export").export(self._forest or self, path, format, options)
 
     # Saving --------------------------------------------------
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        known = {name: np.asarray(vars(self)[name]) for name in SAVED if name in vars(self)}
-        if self._forest is not None:
-            return known | nested_arrays(_FOREST, self._forest, "The forest")
-        return known | members_to_arrays(_MEMBERS, self._members)
+        arrays = {name: np.asarray(vars(self)[name]) for name in SAVED if name in vars(self)}
+        return arrays | members_to_arrays(_MEMBERS, self._members)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         for name in SAVED:
@@ -500,15 +493,18 @@ class BaseBagging(BaseOneEstimator):
                 setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
         if hasattr(self, "_seed"):
             self._seed = checked_seed(self._seed)
-        if any(name.startswith(_FOREST) for name in arrays):
-            self._forest = nested_model(_FOREST, arrays, "The forest")
-            bags, n_trees = self._forest._bags(), len(self._forest.estimators_)
+        self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        if (forest := self._forest) is not None:
+            bags, n_trees = forest._bags(), len(forest.estimators_)
             found = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
             if found.shape != (n_trees,) or not ((found >= 1) & (found <= bags.n_features)).all():
                 raise ValueError("the numbers of columns do not fit the trees")
             self._n_columns_of_trees = found
-        else:
-            self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+
+
+def _as_columns(response: NDArray[Any]) -> NDArray[Any]:
+    """Return a response with a column for each output."""
+    return response.reshape(len(response), -1)
 
 
 def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
@@ -586,12 +582,6 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     def _response_method(self) -> str:
         return "predict_proba" if self.voting == "soft" and hasattr(self._template(), "predict_proba") else "predict"
 
-    def _tree_responses(self, X: Any) -> Iterator[Array]:
-        soft = self._as_fitted().voting == "soft"
-        for values in self._forest._each_tree(X):
-            shares = self._forest._targets.probabilities(values)
-            yield shares if soft else np.eye(shares.shape[1])[shares.argmax(axis=1)]
-
     def _oob_score(self, mean: Array, data: MemberData) -> float:
         found = mean.argmax(axis=1)
         if callable(self.oob_score):
@@ -601,7 +591,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     @property
     def oob_decision_function_(self) -> Array:
         """Mean out-of-bag response for each training row, if `oob_score` is set; NaN for rows in every bag."""
-        return self._forest.oob_decision_function_ if self._forest is not None else self._oob_values()
+        return self._oob_values()
 
     def predict(self, X: ArrayLike, **metadata: Any) -> NDArray[Any]:
         """Return the class of each row, shape (n_samples,); ties go to the first class.
@@ -626,10 +616,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
             return np.log(self._shares(X, "predict_log_proba", metadata))
 
     def _shares(self, X: Any, caller: str, metadata: dict[str, Any]) -> Array:
-        options = self._passed_on(caller, metadata)
-        if self._forest is not None:
-            return self._forest.predict_proba(self._check_table(X))
-        return self._mean(X, options=options)
+        return self._mean(X, options=self._passed_on(caller, metadata))
 
     @available_if(_members_decide)
     def decision_function(self, X: ArrayLike, **metadata: Any) -> Array:
@@ -698,9 +685,6 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     def _response_method(self) -> str:
         return "predict"
 
-    def _tree_responses(self, X: Any) -> Iterator[Array]:
-        return (values.astype(np.float64) for values in self._forest._each_tree(X))
-
     def _learn_target(self, y: NDArray[Any]) -> Array:
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if self.warm_start and hasattr(self, "_members") and n_targets != self._n_targets:
@@ -711,16 +695,15 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         self._n_targets = n_targets
         return super()._learn_target(y)
 
-    def _fit_forest(self, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
-        super()._fit_forest(X, y, sample_weight)
-        self._n_targets = self._forest._n_targets
+    def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
+        super()._fit_forest(forest, X, y, sample_weight)
+        self._n_targets = forest._n_targets
         return self
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         whole(1).check("the number of targets", self._n_targets)
-        if self._forest is None:
-            self._members = [replace(member, multi_output=self._n_targets > 1) for member in self._members]
+        self._members = [replace(member, multi_output=self._n_targets > 1) for member in self._members]
 
     def _of_targets(self, found: Array) -> Array:
         """Return a vector for one target, or one column for each of several targets."""
@@ -742,7 +725,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     @property
     def oob_prediction_(self) -> Array:
         """Mean out-of-bag prediction for each training row, if `oob_score` is set; NaN for rows in every bag."""
-        return self._forest.oob_prediction_ if self._forest is not None else self._of_targets(self._oob_values())
+        return self._of_targets(self._oob_values())
 
     def predict(self, X: ArrayLike, **metadata: Any) -> Array:
         """Return the mean of the members' predictions, shape (n_samples,) or (n_samples, n_targets).
@@ -754,10 +737,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         **metadata
             Passed to the members' `predict` if scikit-learn's metadata routing is enabled.
         """
-        options = self._passed_on("predict", metadata)
-        if self._forest is not None:
-            return self._forest.predict(self._check_table(X))
-        return self._of_targets(self._mean(X, options=options))
+        return self._of_targets(self._mean(X, options=self._passed_on("predict", metadata)))
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, with the shape of `predict`."""

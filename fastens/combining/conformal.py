@@ -40,7 +40,7 @@ from fastens.conformal.scores import (
     nearest_columns,
     sets,
 )
-from fastens.engine.rows.sampling import Copies, content_hashes, random_stream
+from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.out_of_bag import LEVELS
 from fastens.forests.random_forest import RandomForestRegressor
@@ -206,7 +206,7 @@ class BaseConformal(BaseOneEstimator):
         numbers = as_numbers(data.X)
         hashes = content_hashes(numbers, data.y)
         warn_of_duplicates(hashes, numbers, data.y)
-        is_held_out = Copies.of(hashes, None).draw(n_held_out, random_stream(self._draw_seed(), 0)) > 0
+        is_held_out = Subsample.plan(hashes, None, n_held_out).draw(random_stream(self._draw_seed(), 0)) > 0
         return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
     def _draw_seed(self) -> int:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm, sum_ints
-from fastens.engine.whole import cap_limits
 
 MAX_INT32 = 2**31 - 1
 
@@ -83,7 +82,9 @@ class Limits:
     feature_groups: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
-        cap_limits(self)
+        for name, value in vars(self).items():
+            if isinstance(value, int | np.integer) and value > MAX_INT32:  # larger limits are equivalent
+                object.__setattr__(self, name, MAX_INT32)
         for name, dtype in (("feature_weights", np.float64), ("monotone", np.int8), ("feature_groups", np.uint8)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))

@@ -68,7 +68,7 @@ cdef struct Nodes:
 
 cdef struct Column:
     # One or two bytes of every record, and its part of a histogram: the codes of a feature, or the combination numbers
-    # of a bundle of features (see bins/sparse_binned.py).
+    # of a bundle of features (see bins/binning.py).
     int32_t n_codes
     uint32_t offset                 # index of its first cell
     const int32_t* features

@@ -9,10 +9,6 @@ from numpy.typing import NDArray
 
 # Sums of integers above this are not exact in float64, so such weights cannot count as copies.
 MAX_COPIES = 2.0**53
-# Forest growers use integer weights with a sum below this unchanged; they round all other weights.
-MAX_EXACT = 2.0**40
-# No table has more rows, and no tree has more leaves or levels, so larger limits are equivalent to this one.
-LARGEST_LIMIT = 2**31 - 1
 
 
 def are_whole(numbers: NDArray[Any]) -> bool:
@@ -37,17 +33,3 @@ def are_copies(weight: NDArray[np.float64] | None) -> bool:
     (True, False)
     """
     return weight is None or (bool(weight.sum() <= MAX_COPIES) and are_whole(weight))
-
-
-def cap_limits(rules: Any) -> None:
-    """Clip the integer limits of a frozen dataclass to the largest value that kernels can represent.
-
-    Examples
-    --------
-    >>> from fastens.engine.grow.growth import GrowthRules
-    >>> GrowthRules(min_samples_leaf=10**30).min_samples_leaf
-    2147483647
-    """
-    for name, value in vars(rules).items():
-        if isinstance(value, int | np.integer) and value > LARGEST_LIMIT:
-            object.__setattr__(rules, name, LARGEST_LIMIT)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.engine.trees.tree_store import set_of
+from fastens.engine.trees.trees import set_of
 from fastens.exchange.export import ModelView, Target
 from fastens.exchange.trees import join_trees
 

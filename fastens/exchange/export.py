@@ -22,8 +22,7 @@ from fastens.engine.losses.losses import BinaryLogLoss, LogLinkLoss, Loss, Multi
 from fastens.engine.losses.numeric_losses import CrossEntropy, CustomClassLoss, CustomLoss, Exponential, SeveralLevels
 from fastens.engine.losses.ranking_loss import AFT, Cox
 from fastens.engine.names import are_texts
-from fastens.engine.trees.tree_store import codes_left
-from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble, codes_left
 from fastens.exchange.foreign import HASHED, ZERO_IS_MISSING
 from fastens.exchange.records import PLAIN, Column
 from fastens.exchange.trees import FlatTrees, Line, leaf

@@ -43,13 +43,13 @@ from fastens.exchange.trees import (
     with_vectors,
 )
 from fastens.forests.base_forest import BaseForest
-from fastens.forests.isolation import IsolationForest
 from fastens.forests.random_forest import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from fastens.forests.random_splits import IsolationForest
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.modelfile.storage import MAGIC, ModelFileError
 from fastens.monitoring.metrics import Evaluations

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import TOWARD_ZERO
-from fastens.engine.trees.tree_store import set_of
+from fastens.engine.trees.trees import set_of
 from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
 from fastens.exchange.foreign import ARRAY_CODES, TRUNCATED, ZERO_IS_MISSING
 from fastens.exchange.records import CLASSIFIER, RANKER, REGRESSOR, Column, Columns, Objective, note_in, refuse

@@ -16,7 +16,7 @@ from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.exchange.foreign import HASHED
 from fastens.exchange.from_model import without_fit
 from fastens.forests.base_forest import BaseForest
-from fastens.forests.isolation import IsolationForest
+from fastens.forests.random_splits import IsolationForest
 from fastens.modelfile.saving import plain_parameter
 from fastens.table.columns.numbers import numbers_in
 from fastens.tree_model.saving import on_one_binning

@@ -27,7 +27,7 @@ from fastens.exchange.records import (
     whole_number,
 )
 from fastens.exchange.trees import FlatTrees, ForeignModel, set_codes, tree_of_nodes, with_vectors
-from fastens.forests.isolation import mean_depth
+from fastens.forests.random_splits import mean_depth
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

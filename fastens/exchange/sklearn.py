@@ -23,7 +23,7 @@ from sklearn.ensemble._iforest import _average_path_length
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
-from fastens.engine.trees.tree_store import set_of
+from fastens.engine.trees.trees import set_of
 from fastens.exchange.export import CannotHoldError, ModelView, Target
 from fastens.exchange.records import CLASSIFIER, REGRESSOR, Column, Columns, Objective, at_most, refuse
 from fastens.exchange.trees import FlatTrees, ForeignModel, join_trees

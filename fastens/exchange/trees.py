@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from fastens.engine.bins.binning import Binning
 from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeaves
 from fastens.engine.trees.packing import MAX_CODES, check_structure
-from fastens.engine.trees.tree_store import set_of
-from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble, set_of
 from fastens.exchange.records import Columns, Objective, refuse, single
 
 Ints = NDArray[np.int64]

@@ -14,9 +14,10 @@ from sklearn.utils import check_random_state
 from fastens.engine.comm import Comm, first_row
 from fastens.engine.forest.data import totals_of
 from fastens.engine.forest.forests import Totals, TreeSample
-from fastens.engine.rows.sampling import Bootstrap, Copies, random_stream, stream_seeds
+from fastens.engine.limits import check_count
+from fastens.engine.rows.sampling import Bootstrap, Subsample, random_stream, repeated, stream_seeds
 from fastens.engine.whole import MAX_COPIES, are_copies
-from fastens.table.training_data import multiplied
+from fastens.table.training_data import AllRows, multiplied
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -57,9 +58,7 @@ def draw_alike(one: Any, other: Any) -> bool:
     if one is None or other is None or type(one) is not type(other):
         return one is other
     parts = ([getattr(each, of.name) for of in fields(one)] for each in (one, other))
-    return all(
-        draw_alike(*pair) if isinstance(pair[0], Copies) else np.array_equal(*pair) for pair in zip(*parts, strict=True)
-    )
+    return all(np.array_equal(*pair) for pair in zip(*parts, strict=True))
 
 
 def check_no_bags_needed(model: Any) -> None:
@@ -119,19 +118,6 @@ def _n_draws(max_samples: Any, total: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Subsample:
-    """Draws without replacement of a number of row copies."""
-
-    copies: Copies
-    n_drawn: int
-
-    def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
-        """Return how often each row is drawn, (n_seeds, n_rows)."""
-        drawn = [self.copies.draw(self.n_drawn, random_stream(seed, 0)) for seed in seeds.tolist()]
-        return np.array(drawn, dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
 class Bags:
     """Rows and features that the trees, or the members of a bagging ensemble, are trained on."""
 
@@ -178,7 +164,7 @@ class OwnRows(NamedTuple):
         """Return this rank's rows of a sample, with the totals over all ranks."""
         weight = sample.weight
         if weight is None:
-            return sample._replace(totals=Totals(self.n_all, float(self.n_all), whole=True))
+            return sample._replace(totals=Totals(self.n_all, float(self.n_all), unit=1.0))
         return sample._replace(weight=weight[self.rows], totals=Totals(*totals_of(weight)))
 
 
@@ -218,3 +204,37 @@ class Samples(Sequence[TreeSample]):
         """Return the total weight of the rows that the first tree is grown on."""
         weight = self[0].weight
         return float(n_rows if weight is None else weight.sum())
+
+
+NOT_ALIKE = "The bags are not known: a warm start went on with other rows, or drew them in another way."
+
+
+def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
+    """Return the rows of each bag, repeated as often as drawn; `rows` are positions of rows with a weight in `fit`."""
+    check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
+    if bags.draws is None:
+        return [rows.astype(np.int32) for _ in range(n_members)]
+    why = "estimators_samples_ holds a row as often as it was drawn"
+    counts = (bags.counts(member, member + 1)[0] for member in range(n_members))
+    return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]
+
+
+def rows_of_bags(forest: Any, data: AllRows, draws: Bootstrap | None, rows: Any) -> NDArray[np.intp] | None:
+    """Return the rows with a weight, or an empty array if a warm start draws its bags differently than the last fit.
+
+    Parameters
+    ----------
+    forest : BaseForest
+        Forest with the trees of the last fit and the bootstrap of this one.
+    data : AllRows
+        The rows of this fit.
+    draws, rows
+        Bootstrap of the last fit, and its rows with a weight.
+    """
+    as_many = draws is not None or data.n_rows == forest._ensemble.n_samples[0]
+    same_rows = rows is data.rows or (rows is not None and data.rows is not None and np.array_equal(rows, data.rows))
+    if as_many and same_rows and draw_alike(draws, forest._bootstrap):
+        return data.rows
+    if draws is not None:
+        check_no_bags_needed(forest)
+    return np.zeros(0, dtype=np.intp)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
-from fastens.engine.bins.sparse_binned import AnyMatrix, binned, learned_and_binned
+from fastens.engine.bins.binning import AnyMatrix, binned, learned_and_binned
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.growth import count_of, prune
@@ -19,21 +19,30 @@ from fastens.engine.parts import release
 from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import decision_path
-from fastens.engine.trees.tree_store import TreeStore
-from fastens.engine.trees.trees import MeasuredTree, Tree
-from fastens.forests.bags import Bags, OwnRows, Reweight, Samples, Weighting, check_continued, draw_seed, plan_draws
+from fastens.engine.trees.trees import MeasuredTree, Tree, TreeEnsemble, TreeStore
+from fastens.forests.bags import (
+    NOT_ALIKE,
+    Bags,
+    OwnRows,
+    Reweight,
+    Samples,
+    Weighting,
+    check_continued,
+    draw_seed,
+    plan_draws,
+    rows_in_bags,
+    rows_of_bags,
+)
 from fastens.forests.out_of_bag import OutOfBag, deviations, jackknife_variances, permutation_importance, proximities
 from fastens.forests.parameters import (
     NUMBER_OF_FEATURES,
     TreeParameters,
     check_drawing,
     check_same_drawing,
-    rescaled,
     tree_rules,
-    weight_to_grow,
 )
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
-from fastens.forests.random_splits import NOT_ALIKE, Members, mean_importances, rows_in_bags, rows_of_bags, template
+from fastens.forests.tree import Members, template
 from fastens.inspection.plotting import COUNT, check_position
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
@@ -89,7 +98,8 @@ class BaseForest(TreeParameters, TreeModel):
         """
         self._check_parameters()
         check_drawing(self.bootstrap, self.max_samples, self.oob_score)
-        self._averaging_kind.check(self)
+        if self.averaging is not None:
+            self._averaging_kind.check(self)
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
         everyone = data.of_all_ranks()
@@ -121,7 +131,10 @@ class BaseForest(TreeParameters, TreeModel):
         self._send_unseen()
         self._keep_statistics(averager, first)
         self._out_of_bag = OutOfBag.measure(self, matrix, everyone.with_targets()) if self.oob_score else None
-        self._keep_leaf_rows(data, everyone)
+        for name in ("_leaf_rows", "_leaf_values"):
+            self.__dict__.pop(name, None)
+        if getattr(self, "keep_leaves", False):
+            self._keep_leaf_rows(data, everyone)
         return self
 
     def _continues(self) -> bool:
@@ -155,7 +168,8 @@ class BaseForest(TreeParameters, TreeModel):
         return self._reweighting(everyone)
 
     def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
-        """Store the rows of each leaf if predictions need them."""
+        """Store the training targets of each leaf."""
+        raise NotImplementedError
 
     def _row_factors(self, data: AllRows) -> Array | None:
         """Return the factor of each row's weight that follows from its class, or None."""
@@ -184,8 +198,7 @@ class BaseForest(TreeParameters, TreeModel):
         here, everyone = data
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
-        grown, scale = weight_to_grow(self, weight)
-        rules = tree_rules(self, n_rows, Samples(bags, grown, 0, 1).total_weight(n_rows), in_random_order=True)
+        rules = tree_rules(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows), in_random_order=True)
         target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators, own)
@@ -194,10 +207,10 @@ class BaseForest(TreeParameters, TreeModel):
             finish = self._averaging.finisher(self, averager, here, samples, store.n_trees)
 
         def take(number: int, tree: Tree) -> None:
-            tree = finish(number, prune(rescaled(tree, scale), self.ccp_alpha))
+            tree = finish(number, prune(tree, self.ccp_alpha))
             store.add(number, replace(tree, value=self._targets.of_leaves(tree.value)))
 
-        grower.grow_into(take, Samples(bags, grown, store.n_trees, self.n_estimators, own), store.n_trees)
+        grower.grow_into(take, samples, store.n_trees)
 
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
         if continues:
@@ -293,9 +306,9 @@ class BaseForest(TreeParameters, TreeModel):
         """Return a tree of `estimators_`, or a list of trees for a slice."""
         return self.estimators_[index]
 
-    def _each_tree(self, X: Any) -> Iterator[NDArray[np.floating]]:
-        """Return an iterator over the leaf values of each tree, (n_samples, n_values)."""
-        leaves, trees = self._leaves(X), self._ensemble
+    def _each_tree(self, X: Any, trees: TreeEnsemble | None = None) -> Iterator[NDArray[np.floating]]:
+        """Return an iterator over the leaf values of each tree, or of `trees` that differ in values only."""
+        leaves, trees = self._leaves(X), trees or self._ensemble
         return (trees.value[first + leaves[:, tree]] for tree, first in enumerate(trees.node_offsets[:-1].tolist()))
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
@@ -513,3 +526,15 @@ class BaseForest(TreeParameters, TreeModel):
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
         self._kept_rows = arrays.get(_KEPT_ROWS)
+
+
+def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:
+    """Return the mean decrease in impurity of each feature, normalised to sum to 1."""
+    tree = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets))
+    inner = trees.feature >= 0
+    cell = tree[inner] * n_features + column_of[trees.feature[inner]]
+    gain = np.zeros((trees.n_trees, n_features))
+    np.add.at(gain.ravel(), cell, trees.gain[inner])
+    total = gain.sum(axis=1, keepdims=True)
+    share = np.divide(gain, total, out=np.zeros_like(gain), where=total > 0).mean(axis=0)
+    return share / share.sum() if share.any() else share

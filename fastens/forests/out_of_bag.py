@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
 from fastens.conformal.scores import ConformalScores, Errors, intervals, nearest_columns
-from fastens.engine.bins.sparse_binned import AnyMatrix
+from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.losses.losses import weighted_quantile
 from fastens.engine.rows.sampling import content_hashes, random_stream, stream_seeds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from fastens.engine.elementary import xlogy
 from fastens.engine.forest.forests import TreeRules
 from fastens.engine.grow.growth import count_of
 from fastens.engine.trees.contributions import parents
-from fastens.engine.trees.trees import Tree, TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble
 from fastens.params.docstrings import entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
-from fastens.table.training_data import WEIGHT_TYPE, whole_multiples
+from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
 from fastens.warn import warn
@@ -214,21 +213,6 @@ class_weight : dict, list of dicts, "balanced" or None
     Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their frequency.
     For several targets, pass a list with one dict per target. If None, all classes have weight 1.
 """)
-
-
-def weight_to_grow(model: Any, weight: Any) -> tuple[Any, float]:
-    """Return the weights that trees are grown with, and their scale relative to the given weights.
-
-    If the model has class weights, the products are scaled to integers where possible, because growth is exact for
-    integers.
-    """
-    has_factors = getattr(model, "class_weight", None) is not None and not callable(weight)
-    return whole_multiples(weight) if has_factors else (weight, 1.0)
-
-
-def rescaled(tree: Tree, scale: float) -> Tree:
-    """Return a tree that was grown with weights multiplied by `scale`, a power of two, in the original weights."""
-    return tree if scale == 1 else replace(tree, weight=tree.weight / scale, gain=tree.gain / scale)
 
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.engine.bins.sparse_binned import AnyMatrix
+from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
@@ -67,8 +67,6 @@ class Averaging:
     @classmethod
     def check(cls, forest: Any) -> None:
         """Raise ValueError for options that are invalid or incompatible with the forest's other parameters."""
-        if forest.averaging is None:
-            return
         options = forest._options("averaging")
         cls.check_read(options)
         if getattr(forest, "monotonic_cst", None) is not None:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.conformal.scores import COVERAGE, ConformalScores, SetScore, SetScores, sets
-from fastens.engine.bins.sparse_binned import AnyMatrix
+from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.parts import map_parts
 from fastens.engine.rows.sampling import content_hashes
@@ -317,11 +317,6 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     # Quantiles --------------------------------------------------
 
     def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
-        """Store the training targets of each leaf if `keep_leaves` is set."""
-        for name in ("_leaf_rows", "_leaf_values"):
-            self.__dict__.pop(name, None)
-        if not self.keep_leaves:
-            return
         if self._n_targets > 1:
             raise ValueError("keep_leaves must be False with several targets; got True.")
         if monotone_columns(self) is not None:

@@ -1,145 +1,50 @@
-"""Unsupervised trees with random splits, and access to the trees of a forest as estimators."""
+"""Forests of random splits without a target: isolation forests, and leaves of random trees as features."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, overload
+import math
+from dataclasses import field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
+from scipy.sparse import csr_matrix
+from sklearn.base import OutlierMixin, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.base import BaseFastens
-from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.sparse_binned import binned
-from fastens.engine.comm import gathered
+from fastens.engine.bins.binning import binned, learn_binning
+from fastens.engine.comm import Comm, gathered, is_any, sum_ints
+from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
-from fastens.engine.limits import check_count
-from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes, repeated, stream_seeds
+from fastens.engine.grow.growth import count_of
+from fastens.engine.losses.losses import weighted_quantile, whole_weights
+from fastens.engine.rows.sampling import Bootstrap, Subsample, checked_seed, content_hashes
 from fastens.engine.threads import resolve_n_jobs
-from fastens.engine.trees.tree_store import TreeStore
-from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.contributions import depths
+from fastens.engine.trees.trees import TreeEnsemble, TreeStore
 from fastens.forests.bags import (
-    GROWING,
     Bags,
     OwnRows,
     Samples,
     check_continued,
-    check_no_bags_needed,
-    draw_alike,
     draw_seed,
+    n_drawn,
 )
-from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, NUMBER_OF_FEATURES, n_of_rows
+from fastens.forests.tree import Members
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, RANDOM_STATE, parameter, whole
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, one_of, parameter, real, whole
+from fastens.table.answers import transforms_streams
 from fastens.table.parts import present_part
 from fastens.table.source import FitNeeds
-from fastens.table.training_data import WEIGHT_TYPE, AllRows, check_weights, unless_ones
+from fastens.table.training_data import WEIGHT_TYPE, check_weights, unless_ones
+from fastens.tree_model.explanations import explain
 from fastens.tree_model.saving import SavedEnsemble
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import check_same_rules
-
-_LEARNED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "classes_",
-    "_encoder",
-    "_statistics",
-    "_n_plain_features",
-    "_n_targets",
-    "_has_all_shares",
-)
-
-NOT_ALIKE = "The bags are not known: a warm start went on with other rows, or drew them in another way."
-
-
-class Members(Sequence[Any]):
-    """Sequence of the trees of a forest as estimators, which are created on access and share the forest's memory."""
-
-    def __init__(self, forest: Any) -> None:
-        self._forest = forest._as_it_is()
-
-    def __len__(self) -> int:
-        return self._forest._ensemble.n_trees
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-
-    def __getitem__(self, index: int | slice) -> Any:
-        places = range(len(self))[index]
-        return [self._member(t) for t in places] if isinstance(places, range) else self._member(places)
-
-    def _member(self, t: int) -> Any:
-        model, trees = self._forest, self._forest._ensemble
-        tree = single_tree(model, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
-        if hasattr(model, "_seed"):
-            tree.random_state = int(stream_seeds(model._seed, t, t + 1, GROWING)[0])
-            # A forest draws features even if it evaluates all of them; a single tree does so for 1.0 but not for None.
-            tree.max_features = 1.0 if tree.max_features is None else tree.max_features
-        return tree
-
-
-def template(model: Any) -> Any:
-    """Return an unfitted decision tree with the parameters of a tree model."""
-    kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
-    given = model._as_fitted()._of_members()
-    return kind(**{name: given[name] for name in kind().get_params() if name in given})
-
-
-def single_tree(model: Any, trees: TreeEnsemble) -> Any:
-    """Return a fitted decision tree with the parameters and the table schema of a model."""
-    estimator = template(model)
-    vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
-    estimator._ensemble = trees
-    return estimator
-
-
-def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
-    """Return the rows of each bag, repeated as often as drawn; `rows` are positions of rows with a weight in `fit`."""
-    check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
-    if bags.draws is None:
-        return [rows.astype(np.int32) for _ in range(n_members)]
-    why = "estimators_samples_ holds a row as often as it was drawn"
-    counts = (bags.counts(member, member + 1)[0] for member in range(n_members))
-    return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]
-
-
-def rows_of_bags(forest: Any, data: AllRows, draws: Bootstrap | None, rows: Any) -> NDArray[np.intp] | None:
-    """Return the rows with a weight, or an empty array if a warm start draws its bags differently than the last fit.
-
-    Parameters
-    ----------
-    forest : BaseForest
-        Forest with the trees of the last fit and the bootstrap of this one.
-    data : AllRows
-        The rows of this fit.
-    draws, rows
-        Bootstrap of the last fit, and its rows with a weight.
-    """
-    as_many = draws is not None or data.n_rows == forest._ensemble.n_samples[0]
-    same_rows = rows is data.rows or (rows is not None and data.rows is not None and np.array_equal(rows, data.rows))
-    if as_many and same_rows and draw_alike(draws, forest._bootstrap):
-        return data.rows
-    if draws is not None:
-        check_no_bags_needed(forest)
-    return np.zeros(0, dtype=np.intp)
-
-
-def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:
-    """Return the mean decrease in impurity of each feature, normalised to sum to 1."""
-    tree = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets))
-    inner = trees.feature >= 0
-    cell = tree[inner] * n_features + column_of[trees.feature[inner]]
-    gain = np.zeros((trees.n_trees, n_features))
-    np.add.at(gain.ravel(), cell, trees.gain[inner])
-    total = gain.sum(axis=1, keepdims=True)
-    share = np.divide(gain, total, out=np.zeros_like(gain), where=total > 0).mean(axis=0)
-    return share / share.sum() if share.any() else share
-
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 _SEED = "seed"
@@ -253,3 +158,334 @@ class RandomSplits(SavedEnsemble, BaseFastens):
 
     def _n_outputs(self) -> int:
         return 1
+
+
+EULER = 0.5772156649015329
+# Path length in trees of one row instead of 0, so that the score is one half, as without any splits.
+LONE_ROW = 1.0
+# Tolerance for rounding in the product of a fraction and a number of rows: 0.07 * 100 is more than 7.
+_SLACK = 1e-9
+
+
+@with_parameters
+class IsolationForest(OutlierMixin, RandomSplits):
+    """Isolation forest for outlier detection.
+
+    Each tree is grown on a small sample of the rows by random splits on random columns, until every row is isolated or
+    the tree reaches the depth of a balanced tree. Rows that are isolated by few splits are outliers. The anomaly score
+    of a row is 2 to the power of -d / c, where d is its mean depth and c is the mean depth of a leaf in a random binary
+    search tree on as many rows.
+
+    Thresholds are drawn uniformly between the minimum and the maximum of the column in the node, and then moved to the
+    midpoint between the two adjacent training values, or between the two adjacent bins if the column has more than
+    `max_bins` distinct values. Infinite values are treated as the largest finite number.
+
+    Parameters
+    ----------
+    {parameters}
+    max_samples : int, float or "auto", default="auto"
+        Number of rows drawn for each tree. A float is a fraction of the training rows, and "auto" draws at most 256
+        rows.
+    contamination : float or "auto", default="auto"
+        Fraction of outliers in the training set, which sets the threshold. Ties in the scores can lower the fraction of
+        rows that are flagged. If "auto", rows whose `score_samples` is below -0.5 are outliers.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Number of columns drawn for each tree. A float is a fraction of the columns; "sqrt" and "log2" apply to their
+        number. If None, each tree may use all columns.
+    bootstrap : bool, default=False
+        If True, draw rows with replacement.
+
+    Attributes
+    ----------
+    offset_ : float
+        Threshold of the scores: ``decision_function`` is ``score_samples - offset_``.
+    max_samples_ : int
+        Number of rows drawn for each tree.
+    {attributes}
+
+    References
+    ----------
+    F. T. Liu, K. M. Ting, Z.-H. Zhou (2008). Isolation forest. ICDM, eq. 1 and 2.
+
+    Examples
+    --------
+    >>> from fastens import IsolationForest
+    >>> model = IsolationForest(random_state=0).fit([[-1.1], [0.3], [0.5], [100]])
+    >>> model.predict([[0.1], [0], [90]])
+    array([ 1,  1, -1])
+    """
+
+    _combination = "path length"
+    _has_class_shares = False
+    max_samples: int | float | str = parameter(one_of("auto") | whole(1) | real(0, 1, open_low=True), default="auto")
+    contamination: float | str = parameter(one_of("auto") | real(0, 0.5, open_low=True), default="auto")
+    max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
+    bootstrap: bool = parameter(FLAG, default=False)
+
+    max_samples_: int = field(init=False)
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
+        """Grow the trees and set the threshold.
+
+        Parameters
+        ----------
+        {X}
+        y : ignored
+            Accepted for compatibility with pipelines.
+        sample_weight : array of shape (n_samples,), optional
+            Relative probabilities with which rows are drawn. A weight of 2 is equivalent to repeating the row, and a
+            weight of 0 to leaving it out.
+
+        Returns
+        -------
+        self
+        """
+        X, weight = self._grow_at_random(X, sample_weight)
+        lengths = _path_lengths(self._ensemble)
+        self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
+        self.offset_ = -0.5
+        if not isinstance(self.contamination, str):
+            self.offset_ = _threshold(self.score_samples(X), self.contamination * (1.0 - _SLACK), weight, self._comm)
+        return self
+
+    def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
+        copies, n_features = Subsample.plan(hashes, weight), len(self._column_of)
+        wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
+        if wanted > copies.total and not isinstance(self.max_samples, str):
+            warn(f"max_samples={wanted} is more than the {copies.total} rows: each tree is given as many as there are.")
+        n_drawn_before = self.max_samples_ if self._continues() else None
+        self.max_samples_ = min(wanted, copies.total)
+        if n_drawn_before not in (None, self.max_samples_):
+            raise ValueError(
+                f"max_samples must stand for the {n_drawn_before} rows that each tree of the last fit was given, with "
+                f"warm_start=True; got {self.max_samples!r}, {self.max_samples_} rows."
+            )
+        n_chosen = count_of(self.max_features, n_features)
+        if self.bootstrap:
+            return Bags(seed, Bootstrap.plan(hashes, weight, np.array([self.max_samples_])), n_features, n_chosen)
+        return Bags(seed, replace(copies, n_drawn=self.max_samples_), n_features, n_chosen)
+
+    def _max_depth(self) -> int:
+        return max(1, math.ceil(math.log2(max(self.max_samples_, 2))))
+
+    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
+        return TreeRules(
+            criterion="squared_error", max_depth=self._max_depth(), features_per_split=1, random_thresholds=True
+        )
+
+    def _of_members(self) -> dict[str, Any]:
+        return super()._of_members() | {"max_depth": self._max_depth()}
+
+    def fit_predict(self, X: ArrayLike, y: Any = None, **more: Any) -> NDArray[np.int64]:
+        """Fit the model and predict which training rows are outliers.
+
+        Parameters
+        ----------
+        {X}
+        y : ignored
+            Accepted for compatibility with pipelines.
+        **more
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            -1 for outliers and 1 for inliers.
+        """
+        return self.fit(X, y, **more).predict(X)
+
+    def score_samples(self, X: ArrayLike) -> Array:
+        """Return the negated anomaly score of each row, from -1 (clear outlier) to 0, shape (n_samples,)."""
+        self._check_fitted()
+        return self._inverse_link(self._raw(X)[:, 0] / self._ensemble.n_trees)
+
+    def explain(
+        self,
+        X: ArrayLike,
+        background: ArrayLike | None = None,
+        *,
+        output: str = "raw",
+        interactions: bool = False,
+        parts: bool = False,
+    ) -> Any:
+        """Return Shapley values of the path lengths or scores; see `RandomForestRegressor.explain`.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to explain.
+        background : table of shape (n_background, n_features), optional
+            Background rows for interventional Shapley values. If None, the values are path-dependent.
+        output : {"raw", "probability"}, default="raw"
+            Output to explain: "raw" is the mean path length, which is short for outliers. "probability" is the result
+            of `score_samples`, and requires background rows.
+        interactions : bool, default=False
+            If True, return interaction values: the main effect of each feature and its interactions with the others.
+        parts : bool, default=False
+            If True, return a value for each of `feature_parts_` instead of for each column.
+
+        Returns
+        -------
+        shap.Explanation, or Explanation if shap is not installed
+        """
+        self._check_fitted()
+        one_of("raw", "probability").check("output", output)
+        return explain(self, X, background, output, interactions=interactions, parts=parts, y=None)
+
+    def _contribution_scale(self) -> float:
+        return 1 / self._ensemble.n_trees
+
+    def _inverse_link(self, raw: Array) -> Array:
+        return -exp(-math.log(2) * raw / self._mean_path_length())
+
+    def _mean_path_length(self) -> float:
+        """Return the expected depth of a row in a random tree, by which scores are normalised."""
+        # Rounded like the leaf values, so that rows that no split isolates score exactly one half.
+        depth = mean_depth(np.array([self.max_samples_])).astype(self._ensemble.value.dtype)
+        return float(depth[0]) or LONE_ROW
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return the score minus the threshold, which is negative for outliers, shape (n_samples,)."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return -1 for outliers and 1 for inliers, shape (n_samples,)."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("offset_", "max_samples_")
+
+
+def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
+    """Return the threshold with a given fraction of the scores below it.
+
+    At most one row more than this fraction is below the threshold. If ties would exceed it, the tied rows are above.
+    """
+    last = weighted_quantile(scores, share, weight, comm)
+    counts = whole_weights(weight, len(scores), comm)
+    n_rows, total, n_below = sum_ints(comm, len(scores), int(counts.sum()), int(counts[scores <= last].sum()))
+    are_copies = weight is None or not is_any(comm, bool((counts != weight).any()))
+    row = 1.0 if are_copies else total / n_rows
+    return float(np.nextafter(last, 0.0)) if n_below < share * total + row else last
+
+
+def mean_depth(n: NDArray[Any]) -> Array:
+    """Return the mean depth of a leaf in a random binary search tree on n rows (Liu 2008, eq. 1)."""
+    n = n.astype(np.float64)
+    harmonic = log(np.maximum(n - 1, 1)) + EULER
+    return np.where(n > 2, 2 * harmonic - 2 * (n - 1) / np.maximum(n, 1), np.where(n == 2, 1.0, 0.0))
+
+
+def _path_lengths(trees: TreeEnsemble) -> NDArray[np.float32]:
+    """Return the depth of each node plus the expected depth of its rows in a random tree below it."""
+    return (depths(trees) + mean_depth(trees.weight))[:, None].astype(np.float32)
+
+
+@transforms_streams
+@with_parameters
+class RandomTreesEmbedding(TransformerMixin, RandomSplits):
+    """Unsupervised embedding of rows by the leaves of trees with random splits.
+
+    Each row is one-hot encoded by the leaves that it falls into. The trees are grown without a target. A linear model
+    on this embedding is piecewise constant over the boxes of the leaves. For the leaves of supervised trees, use the
+    method `leaf_features` of any tree model.
+
+    Thresholds are drawn uniformly between the minimum and the maximum of the column in the node, and then moved to the
+    midpoint between the two adjacent training values, or between the two adjacent bins if the column has more than
+    `max_bins` distinct values. Infinite values are treated as the largest finite number.
+
+    Parameters
+    ----------
+    {parameters}
+    max_depth : int or None, default=5
+        Maximum depth of a tree. Deeper trees give more and smaller leaves. If None, depth is not limited.
+    min_samples_split : int or float, default=2
+        Minimum number of rows in a node that may be split. A float is a fraction of the training rows.
+    min_samples_leaf : int or float, default=1
+        Minimum number of rows in a leaf. A float is a fraction of the training rows.
+    min_weight_fraction_leaf : float, default=0.0
+        Minimum fraction of the total sample weight in a leaf.
+    max_leaf_nodes : int or None, default=None
+        Maximum number of leaves of a tree. If None, the number of leaves is not limited.
+    sparse_output : bool, default=True
+        If True, `transform` returns a sparse matrix, otherwise a dense array.
+
+    Attributes
+    ----------
+    {attributes}
+
+    References
+    ----------
+    F. Moosmann, B. Triggs, F. Jurie (2006). Fast discriminative visual codebooks using randomized clustering forests.
+    NIPS.
+
+    Examples
+    --------
+    >>> from fastens import RandomTreesEmbedding
+    >>> model = RandomTreesEmbedding(5, max_depth=1, random_state=0).fit([[0, 0], [1, 0], [0, 1], [-1, 0], [0, -1]])
+    >>> model.transform([[0, 0], [3, 0]]).toarray().sum(axis=1)
+    array([5., 5.])
+    """
+
+    _combination = "leaves"
+    max_depth: int | None = parameter(whole(1) | NONE, default=5)
+    min_samples_split: int | float = parameter(MIN_SAMPLES_SPLIT, default=2)
+    min_samples_leaf: int | float = parameter(MIN_SAMPLES_LEAF, default=1)
+    min_weight_fraction_leaf: float = parameter(MIN_WEIGHT, default=0.0)
+    max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
+    sparse_output: bool = parameter(FLAG, default=True)
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> RandomTreesEmbedding:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        {X}
+        y : ignored
+            Accepted for compatibility with pipelines.
+        {sample_weight}
+
+        Returns
+        -------
+        self
+        """
+        self._grow_at_random(X, sample_weight)
+        return self
+
+    def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Grow the trees and return the embedding of the training rows."""
+        return self.fit(X, y, sample_weight).transform(X)
+
+    def transform(self, X: ArrayLike) -> csr_matrix | Array:
+        """Return a column for each leaf of each tree that is 1 if the row falls into the leaf, and 0 otherwise.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_leaves)
+            A dense array if ``sparse_output=False``.
+        """
+        features = self.leaf_features(X)
+        return features if self.sparse_output else features.toarray()
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return "randomtreesembedding_<tree>_<node>" for each column of `transform`."""
+        self._check_fitted()
+        _check_feature_names_in(self, input_features, generate_names=False)
+        trees = self._ensemble
+        leaf = np.flatnonzero(trees.left_child == 0)
+        tree = np.searchsorted(trees.node_offsets, leaf, side="right") - 1
+        node = leaf - trees.node_offsets[tree]
+        pairs = zip(tree.tolist(), node.tolist(), strict=True)
+        return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
+
+    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
+        return TreeRules(
+            criterion="squared_error",
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+            min_samples_split=max(2, n_of_rows(self.min_samples_split, n_rows)),
+            min_samples_leaf=n_of_rows(self.min_samples_leaf, n_rows),
+            min_weight_leaf=self.min_weight_fraction_leaf * total_weight,
+            features_per_split=1,
+            random_thresholds=True,
+        )

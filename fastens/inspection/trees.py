@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.trees.contributions import depths, parents
-from fastens.engine.trees.tree_store import codes_left
-from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble, codes_left
 from fastens.inspection.plotting import DECIMALS, DEPTH, axes, draw_box, measured, set_inches, shortened
 
 if TYPE_CHECKING:

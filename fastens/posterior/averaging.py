@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
-from fastens.engine.bins.sparse_binned import AnyMatrix
+from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.elementary import log, log1p
 from fastens.engine.trees.leaf_values import leaf_sums, leaves_of_rows
 from fastens.engine.trees.neighbours import sum_up

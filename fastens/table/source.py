@@ -17,9 +17,8 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 
 from fastens.engine.bins.binned import MEMORY, WINDOW, Place, TemporaryFiles, record_stride
-from fastens.engine.bins.binning import BYTE_BINS
+from fastens.engine.bins.binning import BYTE_BINS, MAX_STORED
 from fastens.engine.bins.row_sketch import default_sample
-from fastens.engine.bins.sparse_binned import MAX_STORED
 from fastens.engine.names import plain_name, plain_names
 from fastens.engine.parts import RowSource
 from fastens.engine.threads import resolve_n_jobs

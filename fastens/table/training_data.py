@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from fastens.engine.comm import LOCAL, Comm, chain_sum, first_row, gathered, is_any, max_floats, sum_ints
 from fastens.engine.losses.losses import exact_sum
 from fastens.engine.parts import as_array, is_coded
-from fastens.engine.whole import MAX_COPIES, MAX_EXACT, are_copies, are_whole
+from fastens.engine.whole import MAX_COPIES, are_copies, are_whole
 from fastens.params.rules import POSITIVE, one_of
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.warn import warn
@@ -191,20 +191,6 @@ def as_multiples(
     unit = np.ldexp(1.0, n_bits - int(np.frexp(product / total * 1.001)[1]))
     (minus_smallest,) = max_floats(comm, -float(factors.min(initial=np.inf)))
     return factors if -minus_smallest * unit < _MIN_MULTIPLES else np.rint(factors * unit) / unit
-
-
-def whole_multiples(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.float64] | None, float]:
-    """Return weights that are multiples of a power of two as integers, and the scale factor.
-
-    The weights are returned unchanged if their integers would be too large for the tree growers to sum exactly.
-    """
-    if weight is None or are_whole(weight):
-        return weight, 1.0
-    fraction, exponents = np.frexp(weight[weight > 0])
-    bits = np.ldexp(fraction, 53).astype(np.int64)
-    lowest = np.frexp((bits & -bits).astype(np.float64))[1] - 54 + exponents
-    scale = float(np.ldexp(1.0, -int(lowest.min())))
-    return (weight * scale, scale) if weight.sum() * scale < MAX_EXACT else (weight, 1.0)
 
 
 def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:

@@ -18,8 +18,7 @@ from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import leaf_features, on_used_columns, raw_of_rows
 from fastens.engine.trees.packing import MAX_CODES
-from fastens.engine.trees.tree_store import recoded
-from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble, recoded
 from fastens.modelfile.storage import ModelFileError
 from fastens.params.options import Categories
 from fastens.table.columns.factorize import same_categories

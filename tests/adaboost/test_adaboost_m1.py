@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier as PeerTree
 
 import fastens
 from fastens import AdaBoostClassifier, DecisionTreeClassifier
-from fastens.adaboost.weak_learners import MAX_RESTARTS, RowWeights, content_order
+from fastens.adaboost.weak_learners import MAX_RESTARTS, RoundWeights, content_order
 from fastens.engine.rows.sampling import stream_seeds
 from reference.adaboost import adaboost_m1, naive_stump, notes_with_restarts
 
@@ -89,7 +89,7 @@ def test_it_stops_where_samme_goes_on(rng):
 def drawing(X, y, learn, seed):
     """Third notes: a classifier learned on a sample with replacement from P_c; draws are those of the package."""
     stream_seed = int(np.random.RandomState(seed).randint(np.iinfo(np.int32).max))
-    weights = RowWeights(y.astype(np.uint16))
+    weights = RoundWeights(y.astype(np.uint16))
     values = np.array([np.unique(column, return_inverse=True)[1] + 1 for column in X.T])
 
     def draw_and_learn(p, c, attempt):

@@ -9,7 +9,7 @@ from scipy import sparse
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.boosting.rounds import Rounds
-from fastens.engine.bins.sparse_binned import SparseCodes, SparseMatrix
+from fastens.engine.bins.binning import SparseCodes, SparseMatrix
 from fastens.params.options import EarlyStopping
 from reference.children import run_child
 

@@ -11,15 +11,14 @@ from scipy.sparse import csr_array
 
 from fastens import GradientBoostingRegressor
 from fastens.bayes.naive.text import index_type
-from fastens.engine.bins.binning import Binning, learn_and_bin, learn_binning
-from fastens.engine.bins.sparse_binned import sparse_matrix
+from fastens.engine.bins.binning import Binning, learn_and_bin, learn_binning, sparse_matrix
 from fastens.engine.comm import Comm
 from fastens.engine.grow.growth import RowWeights
 from fastens.engine.limits import MAX_INT32, Limits, check_shape
 from fastens.engine.parts import RowSource
 from fastens.engine.rows.sampling import columns_of, hash_order
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
-from fastens.forests.random_splits import rows_in_bags
+from fastens.forests.bags import rows_in_bags
 from fastens.tree_model.explanations import raw_contributions
 
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import fastens as fe
 from fastens.engine.bins import binning as binning_module
-from fastens.engine.bins.sparse_binned import bundled
+from fastens.engine.bins.binning import bundled
 from fastens.params.options import Categories, EarlyStopping
 
 RNG = np.random.default_rng(7)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fastens.engine.forest.data import totals_of
 
 from fastens.engine.whole import are_whole
-from fastens.table.training_data import as_multiples, check_weights, class_factors, multiplied, whole_multiples
+from fastens.table.training_data import as_multiples, check_weights, class_factors, multiplied
 
 
 @pytest.mark.parametrize("weight", [[1.0, 2, 3], [0, 0.1, 1e20], [1e-20, 1e-25, 0]])
@@ -46,11 +47,11 @@ def test_factors_as_multiples_of_a_power_of_two(weight):
     factors = np.array([0.1, 1 / 3, 3.7, 2.0])
     found = as_multiples(factors, None if weight is None else np.array(weight), 14)
     np.testing.assert_allclose(found, factors, rtol=1e-3)
-    whole, scale = whole_multiples(found)
-    assert are_whole(whole)
-    assert whole.max() < 2**17
-    assert np.frexp(scale)[0] == 0.5
-    np.testing.assert_array_equal(whole / scale, found)
+    n_rows, total, unit = totals_of(found)
+    assert (n_rows, total) == (4, found.sum())
+    assert are_whole(found / unit)
+    assert (found / unit).max() < 2**17
+    assert np.frexp(unit)[0] == 0.5
 
 
 def test_factors_of_weights_that_are_no_copies_stay():
@@ -58,5 +59,11 @@ def test_factors_of_weights_that_are_no_copies_stay():
     assert as_multiples(factors, np.array([0.5, 1.5]), 14) is factors
     far = np.array([1e-6, 1.0])
     assert as_multiples(far, None, 14) is far
-    weight, scale = whole_multiples(np.array([0.1, 0.3]))
-    assert (weight.tolist(), scale) == ([0.1, 0.3], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("weight", "unit"),
+    [([3.0, 8.0], 1.0), ([0.75, 2.5], 0.25), ([0.1, 0.3], 0.0), ([2.0**40], 0.0), ([2.0**-60, 2.0**-59], 2.0**-60)],
+)
+def test_the_unit_that_trees_count_weights_by(weight, unit):
+    assert totals_of(np.array(weight)) == (len(weight), sum(weight), unit)

@@ -23,8 +23,7 @@ from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.engine.whole import are_copies
 from fastens.forests.bags import draw_seed
 from fastens.forests.parameters import CLASS_CRITERION, CLASS_DOCS, DOCS, features_per_split
-from fastens.forests.random_splits import single_tree
-from fastens.forests.tree import BaseDecisionTree, TreesClassifier, TreesRegressor
+from fastens.forests.tree import BaseDecisionTree, TreesClassifier, TreesRegressor, single_tree
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, POSITIVE, SPLIT_PRIOR, one_of, parameter, real, whole

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.binning import AnyMatrix, Binning, SparseMatrix
 from fastens.engine.bins.bins import BinTable, code_stored, note_extremes
-from fastens.engine.bins.sparse_binned import AnyMatrix, SparseMatrix
 from fastens.engine.comm import floats_of_bits, ordered_bits
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.rows.sampling import columns_of as sparse_columns

@@ -29,7 +29,7 @@ cdef class ForestData:
 cdef struct Weights:
     Py_ssize_t n_rows               # number of rows with positive weight
     float64_t total
-    bint whole                      # true if the weights are integers, which are not rounded
+    float64_t unit                  # power of two that all weights are multiples of, at most 1; 0 if it is too small
 
 
 cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil

@@ -14,7 +14,7 @@ from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint3
 from functools import cache
 from fastens.engine.elementary import log2
 from fastens.engine.splits.workspace import CRITERIA
-from libc.math cimport ceil, floor, rint
+from libc.math cimport ceil, floor, frexp, ldexp, rint
 from fastens.engine.exact cimport log2 as exact_log2
 from fastens.engine.forest.splits.scan cimport unit_of_gain, uses_medians
 from libc.stdlib cimport free, malloc
@@ -25,6 +25,10 @@ from fastens.engine.paths cimport add_feature, binds_paths, mask_words
 
 # Nodes of more weight compute logarithms directly. The table uses half a megabyte, and all sums fit in 62 bits.
 N_LOGS = 1 << 16
+
+
+cdef extern from "engine/bits.h" nogil:
+    int lowest_bit(uint64_t word) noexcept
 
 
 @cache
@@ -168,7 +172,7 @@ cdef enum:
     MIN_NUMBER_BITS = 26            # minimum bits of a number that shares its word
     MAX_FIELD_BITS = 51             # maximum that the split search can read as a double
 
-cdef float64_t MAX_WHOLE = 2.0**40  # maximum sum of integer weights that are not rounded
+cdef float64_t MAX_UNITS = 2.0**40  # maximum sum of weights, in units, that are not rounded
 cdef float64_t EPSILON = 2.0**-52  # tolerance for comparing gains, as in scikit-learn
 
 
@@ -188,27 +192,43 @@ cdef uint64_t _ones(int32_t n) noexcept nogil:
 
 cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
     """Sum the weights of rows; NULL stands for weights of 1."""
-    cdef Weights found = Weights(end - first, <float64_t>(end - first), True)
+    cdef Weights found = Weights(end - first, <float64_t>(end - first), 1.0)
+    cdef int32_t lowest = 0
     cdef Py_ssize_t i
     if weights != NULL:
         found.n_rows, found.total = 0, 0.0
         for i in range(first, end):
             found.n_rows += weights[i] > 0
             found.total += weights[i]
-            found.whole = found.whole and weights[i] < MAX_WHOLE and weights[i] == <float64_t><int64_t>weights[i]
-    found.whole = found.whole and found.total < MAX_WHOLE
+            if weights[i] < MAX_UNITS and weights[i] != <float64_t><int64_t>weights[i]:
+                lowest = min(lowest, _lowest_exponent(weights[i]))
+    found.unit = ldexp(1.0, lowest)
+    if not found.total < MAX_UNITS * found.unit:
+        found.unit = 0.0
     return found
+
+
+cdef int32_t _lowest_exponent(float64_t x) noexcept nogil:
+    """Return the exponent of the lowest bit that is set in a positive number."""
+    cdef int exponent
+    cdef uint64_t mantissa = <uint64_t>ldexp(frexp(x, &exponent), 53)
+    return exponent - 53 + lowest_bit(mantissa)
 
 
 cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_t widest) noexcept nogil:
     """Return the smallest cell layout that holds what the rules need; `widest` is the maximum range of a target."""
     cdef Layout layout
     cdef int32_t row_bits = _bits(<float64_t>weights.n_rows)
-    cdef int32_t weight_bits = _bits(weights.total) if weights.whole else row_bits + FRACTION_BITS
+    cdef bint is_class = forest.targets.classes != NULL
+    # Class weights make weights multiples of a power of two, which are counted exactly. Rounding other weights leaves
+    # more bits for the targets.
+    cdef bint exact = weights.unit == 1.0 or (is_class and weights.unit > 0.0)
+    cdef int32_t weight_bits = _bits(weights.total / weights.unit) if exact else row_bits + FRACTION_BITS
     cdef int32_t count_bits = row_bits if forest.limits.min_samples_leaf > 1 else 0
     cdef int32_t number_bits = min(WORD_BITS - weight_bits - count_bits, <int32_t>MAX_FIELD_BITS)
-    cdef bint is_class = forest.targets.classes != NULL
-    layout.weight_scale = 1.0 if weights.whole else power_of_two_below(2.0 ** (weight_bits - 1) / weights.total)
+    layout.weight_scale = (
+        1.0 / weights.unit if exact else power_of_two_below(2.0 ** (weight_bits - 1) / weights.total)
+    )
     layout.weight_shift = count_bits
     layout.weight_mask = _ones(weight_bits)
     layout.count_mask = _ones(count_bits)
@@ -243,10 +263,7 @@ cdef void fill_entries(
     cdef bint one_class = forest.targets.classes != NULL and forest.targets.n_targets == 1
     cdef Py_ssize_t row, n = 0
     cdef uint64_t weight = 1, count = layout.count_mask & 1
-    cdef uint64_t* of_class
     cdef Entry* entry
-    sample.by_class = one_class and layout.packed
-    sample.class_words[0] = sample.class_words[1] = 0
     for row in range(first, end):
         if weights != NULL:
             if weights[row] <= 0:
@@ -259,9 +276,6 @@ cdef void fill_entries(
         if layout.packed:
             if one_class:
                 entry.word += (weight * entry.offset) << layout.number_shift
-                of_class = &sample.class_words[entry.offset]
-                sample.by_class &= of_class[0] == 0 or of_class[0] == entry.word
-                of_class[0] = entry.word
                 entry.offset = 0
             else:
                 entry.word += (weight * <uint64_t>_rounded(forest, layout, row, 0)) << layout.number_shift
@@ -292,11 +306,11 @@ cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil:
 
 
 def totals_of(const float64_t[::1] weights):
-    """Return the number of rows with positive weight, the total weight, and True if all weights are integers."""
-    cdef Weights found = Weights(0, 0.0, True)
+    """Return the number of rows with positive weight, the total weight, and the unit of the weights: see `Weights`."""
+    cdef Weights found = Weights(0, 0.0, 1.0)
     if len(weights) > 0:
         found = sum_weights(&weights[0], 0, len(weights))
-    return found.n_rows, found.total, found.whole
+    return found.n_rows, found.total, found.unit
 
 
 cdef int32_t _mark(ForestData data, features, uint64_t* mask):
@@ -363,7 +377,7 @@ cdef class Orders:
         order.totals = sum_weights(order.weights, order.first, order.end)
         order.n_entries = order.totals.n_rows
         if sample.totals is not None:
-            order.totals = Weights(sample.totals.n_rows, sample.totals.total, sample.totals.whole)
+            order.totals = Weights(sample.totals.n_rows, sample.totals.total, sample.totals.unit)
         if sample.branch is None:
             order.n_excluded = _mark(data, sample.features, &mask[0])
         else:

@@ -22,18 +22,21 @@ from fastens.engine.limits import Limits
 from fastens.engine.trees.trees import MeasuredTree, SearchedTree, Tree
 
 if TYPE_CHECKING:
-    from fastens.engine.bins.sparse_binned import AnyMatrix
+    from fastens.engine.bins.binning import AnyMatrix
 
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class Totals(NamedTuple):
-    """Totals of a tree's sample over all ranks: number of rows, total weight, and whether all weights are integers."""
+    """Number of rows and total weight of a tree's sample over all ranks, and the unit of the weights.
+
+    All weights are multiples of the unit, a power of two that is at most 1; it is 0 if it is too small to count by.
+    """
 
     n_rows: int
     total: float
-    whole: bool
+    unit: float
 
 
 class Branch(NamedTuple):

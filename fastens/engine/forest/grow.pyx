@@ -19,7 +19,6 @@ from fastens.engine.forest.workspace cimport (
     COMPLETE, GROWING, OUT_OF_MEMORY, Outcome, add_root, grow_best_first, grow_depth_first
 )
 from fastens.engine.forest.data cimport Order, Orders, open_branches_of
-from fastens.engine.forest.records cimport allocate_records, grow_records, has_records, make_records, start_records
 from fastens.engine.forest.data cimport (
     choose_layout, entry_weight, fill_entries, power_of_two_below, round_numbers, scale_rules
 )
@@ -120,8 +119,6 @@ cdef class TreeWorker:
         free(self.squares)
         free(self.sample.entries)
         free(self.sample.spare)
-        free(self.sample.records[0])
-        free(self.sample.records[1])
         free(self.sample.numbers)
 
     def grow(self, samples, const uint8_t[::1] stop):
@@ -201,9 +198,6 @@ cdef class TreeWorker:
         fill_entries(forest, order.weights, order.first, order.end, &self.sample)
         if self.sample.numbers != NULL:
             round_numbers(forest, order.first, order.end, &self.sample)
-        if has_records(forest, &self.sample):
-            self.work -= self.sample.n_entries * forest.table.n_features
-            make_records(forest, &self.sample)
         return True
 
     cdef bint _allocate(self, Py_ssize_t n) noexcept nogil:
@@ -217,8 +211,6 @@ cdef class TreeWorker:
             self.sample.entries = <Entry*>malloc(n * sizeof(Entry))
             self.sample.spare = <Entry*>malloc(n * sizeof(Entry))
             if self.sample.entries == NULL or self.sample.spare == NULL:
-                return False
-            if not allocate_records(forest, n, &self.sample):
                 return False
             for i in range(self.n_threads + 1):
                 if not allocate_search(&self.workspaces[i].search, n):
@@ -253,25 +245,13 @@ cdef class TreeWorker:
         for i in range(self.n_threads + 1):
             self.grown[i].n = self.grown[i].n_words = 0
             self.workspaces[i].n_open = 0
-        return self._start_at(&self.workspaces[0], &self.grown[self.n_threads], &root, order.mask)
-
-    cdef bint _start_at(self, Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
-        """Create and open the root of the tree or of a branch; return False if memory runs out."""
-        return add_root(ws, grown, root, mask) and (
-            not has_records(&self.data.forest, &self.sample) or start_records(ws, root)
-        )
+        return add_root(&self.workspaces[0], &self.grown[self.n_threads], &root, order.mask)
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
         cdef Grown* trunk = &self.grown[self.n_threads]
         if self.data.forest.limits.max_leaves > 0:
             return grow_best_first(&self.workspaces[0], trunk, &self.work)
-        return self._grow_nodes(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
-
-    cdef Outcome _grow_nodes(self, Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
-        """Grow depth-first from the open nodes."""
-        if has_records(&self.data.forest, &self.sample):
-            return grow_records(ws, grown, branches, work)
-        return grow_depth_first(ws, grown, branches, work)
+        return grow_depth_first(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
 
     cdef bint _make_branches(self) noexcept nogil:
         free(self.branches)
@@ -310,11 +290,11 @@ cdef class TreeWorker:
         cdef Py_ssize_t work = <Py_ssize_t>1 << 62
         branch.thread = thread
         branch.first, branch.first_word = grown.n, grown.n_words
-        branch.outcome = GROWING if self._start_at(
+        branch.outcome = GROWING if add_root(
             ws, grown, &root, roots.masks + <Py_ssize_t>i * roots.search.n_mask_words
         ) else OUT_OF_MEMORY
         if branch.outcome == GROWING:
-            branch.outcome = self._grow_nodes(ws, grown, NULL, &work)
+            branch.outcome = grow_depth_first(ws, grown, NULL, &work)
         branch.end, branch.end_word = grown.n, grown.n_words
 
     cdef bint _join_branches(self) noexcept nogil:

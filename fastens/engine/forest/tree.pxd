@@ -29,18 +29,6 @@ cdef struct Grown:
     int32_t n_values
 
 
-cdef struct RecordNode:
-    # A node that may be split and whose rows have records.
-    uint64_t key
-    uint64_t mask                   # features that are constant here or excluded
-    uint32_t begin, end
-    uint32_t second                 # number of its rows of class 1
-    int32_t node
-    int32_t depth
-    int32_t n_excluded              # number of bits of the mask
-    int32_t buffer
-
-
 cdef struct Workspace:
     # Workspace of one thread that grows trees.
     Search search
@@ -48,8 +36,6 @@ cdef struct Workspace:
     Open* open
     uint64_t* masks
     int32_t n_open, open_capacity
-    RecordNode* record_nodes        # open nodes whose rows have records, see records.pyx
-    int32_t n_record_nodes, record_nodes_capacity
     # best-first growth: heap of open nodes that have a split, by their index in the stack
     Candidate* heap
     int32_t n_heap

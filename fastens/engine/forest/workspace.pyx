@@ -7,7 +7,7 @@ from fastens.engine.forest.splits.scan cimport column_of, is_pure_word, uses_med
 from fastens.engine.forest.splits.structs cimport (
     CodeColumn, Entry, FEATURES_AT_ONCE, Forest, Layout, MedianScratch, Open, Sample, Search
 )
-from fastens.engine.forest.tree cimport ForestNode, Grown, RecordNode, Workspace, branch_rows, work_on
+from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows, work_on
 from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate, pop_heap, push_heap
 from fastens.engine.memory cimport larger_capacity, resize
@@ -113,7 +113,6 @@ cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
 cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.search.memory)
     free(ws.open)
-    free(ws.record_nodes)
     free(ws.masks)
     free(ws.heap)
     free(ws.sets)
@@ -133,17 +132,6 @@ cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
     ):
         return False
     ws.open_capacity = <int32_t>capacity
-    return True
-
-
-cdef bint reserve_record_nodes(Workspace* ws, int32_t n) noexcept nogil:
-    """Reserve space for n more open nodes whose rows have records."""
-    cdef Py_ssize_t capacity
-    if ws.n_record_nodes + <Py_ssize_t>n > ws.record_nodes_capacity:
-        capacity = larger_capacity(ws.record_nodes_capacity, ws.n_record_nodes + <Py_ssize_t>n, 64)
-        if capacity < 0 or not resize(<void**>&ws.record_nodes, capacity * sizeof(RecordNode)):
-            return False
-        ws.record_nodes_capacity = <int32_t>capacity
     return True
 
 

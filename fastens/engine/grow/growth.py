@@ -22,7 +22,7 @@ from fastens.engine.whole import are_whole
 from fastens.warn import warn
 
 if TYPE_CHECKING:
-    from fastens.engine.bins.sparse_binned import AnyMatrix
+    from fastens.engine.bins.binning import AnyMatrix
     from fastens.engine.losses.losses import Loss
     from fastens.engine.trees.trees import Tree
 

@@ -11,7 +11,7 @@ A row is added to the cell of its code and class, which is a single addition for
 
 import numpy as np
 
-from fastens.engine.bins.sparse_binned import SparseCodes
+from fastens.engine.bins.binning import SparseCodes
 
 cimport cython
 from libc.math cimport INFINITY

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.bins.binning import Binning
-from fastens.engine.bins.sparse_binned import AnyCodes
+from fastens.engine.bins.binning import AnyCodes, Binning
 from fastens.engine.comm import LOCAL, Comm, sum_ints, sum_over
 from fastens.engine.grow.stump import StumpFinder
 from fastens.engine.splits.workspace import CRITERIA
-from fastens.engine.trees.tree_store import codes_left, set_of
-from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsemble
+from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TREE_DTYPES, TreeEnsemble, codes_left, set_of
 
 
 class Stump(NamedTuple):

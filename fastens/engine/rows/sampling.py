@@ -320,8 +320,10 @@ def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
-    """Copies of rows, sorted by content so that neither the table's order nor the origin of a copy matters.
+class Subsample:
+    """Draws of row copies without replacement.
+
+    Copies are sorted by content so that neither the table's order nor the origin of a copy matters.
 
     Attributes
     ----------
@@ -333,16 +335,19 @@ class Copies:
         True if the next row in this order is different.
     are_weights : bool
         True if the weights count as copies. Otherwise, each row has one copy and keeps its weight.
+    n_drawn : int
+        Number of copies to draw.
     """
 
     order: NDArray[np.intp]
     of_rows: NDArray[np.int64]
     is_last: NDArray[np.bool_]
     are_weights: bool
+    n_drawn: int
 
     @classmethod
-    def of(cls, hashes: NDArray[np.uint64], weight: Array | None) -> Copies:
-        """Return the copies given by the weights, or one copy of each row if the weights do not count as copies.
+    def plan(cls, hashes: NDArray[np.uint64], weight: Array | None, n_drawn: int = 0) -> Subsample:
+        """Plan draws from the copies that the weights count, or from the rows if the weights do not count copies.
 
         Parameters
         ----------
@@ -350,32 +355,34 @@ class Copies:
             Hashes of the rows; equal rows must have equal hashes (see `content_hashes`).
         weight : array of shape (n_rows,) or None
             Positive weights. If None, all weights are 1.
+        n_drawn : int
+            Number of copies to draw.
         """
         counts = are_copies(weight)
         order = np.argsort(weight, kind="stable") if weight is not None else np.arange(len(hashes))
         order = order[hash_order(hashes[order])]
         of_rows = weight[order].astype(np.int64) if weight is not None and counts else np.ones(len(order), np.int64)
         ordered = hashes[order]
-        return cls(order, of_rows, np.append(ordered[1:] != ordered[:-1], True), counts)
+        return cls(order, of_rows, np.append(ordered[1:] != ordered[:-1], True), counts, n_drawn)
 
     @property
     def total(self) -> int:
         """Total number of copies."""
         return int(self.of_rows.sum())
 
-    def draw(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """Draw `n_drawn` copies without replacement and return the number of drawn copies of each row."""
-        found = np.empty(len(self.order), np.int64)
-        found[self.order] = self._drawn(n_drawn, random)
-        return found
-
-    def _drawn(self, n_drawn: int, random: np.random.Generator) -> NDArray[np.int64]:
-        total = self.total
-        upto = np.cumsum(self.of_rows)
+    def draw(self, random: np.random.Generator) -> NDArray[np.int64]:
+        """Return the number of drawn copies of each row."""
+        total, upto, drawn = self.total, np.cumsum(self.of_rows), np.empty(len(self.order), np.int64)
         if total <= MAX_DRAWN_ONE_BY_ONE:
-            chosen = random.choice(total, n_drawn, replace=False)
-            return np.bincount(np.searchsorted(upto, chosen, "right"), minlength=len(upto))
-        return self._spread(self._of_contents(upto[self.is_last], n_drawn, random), upto)
+            chosen = random.choice(total, self.n_drawn, replace=False)
+            drawn[self.order] = np.bincount(np.searchsorted(upto, chosen, "right"), minlength=len(upto))
+        else:
+            drawn[self.order] = self._spread(self._of_contents(upto[self.is_last], self.n_drawn, random), upto)
+        return drawn
+
+    def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
+        """Return the number of drawn copies of each row for each seed, shape (n_seeds, n_rows)."""
+        return np.array([self.draw(random_stream(seed, 0)) for seed in seeds.tolist()], dtype=np.float64)
 
     @staticmethod
     def _of_contents(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:

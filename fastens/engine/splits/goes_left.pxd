@@ -8,7 +8,6 @@ cdef extern from "engine/splits/goes_left.h" nogil:
     bint set_has(const uint32_t* set, uint32_t code) noexcept
     void set_put(uint32_t* set, uint32_t code, bint is_member) noexcept
     void set_fill(uint32_t* set, int32_t n_codes, bint are_members) noexcept
-    bint up_to_uint8_t(uint8_t code, uint8_t shift, uint8_t limit) noexcept
     bint up_to_uint16_t(uint16_t code, uint16_t shift, uint16_t limit) noexcept
     int32_t middle_code(const float64_t* thresholds, int32_t low, int32_t high) noexcept
     bint code_goes_left(

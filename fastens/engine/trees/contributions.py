@@ -21,7 +21,7 @@ from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble, renumbered
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binned import BinnedMatrix
-    from fastens.engine.bins.sparse_binned import AnyMatrix
+    from fastens.engine.bins.binning import AnyMatrix
     from fastens.engine.trees.trees import TreeEnsemble
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from fastens.engine.bins.binning import Binning
+from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning, SparseCodes, SparseMatrix
 from fastens.engine.bins.pages import PAGE, MappedPages
-from fastens.engine.bins.sparse_binned import AnyCodes, AnyMatrix, SparseCodes, SparseMatrix
 from fastens.engine.comm import floats_of_bits, ordered_bits
 from fastens.engine.limits import check_count
 from fastens.engine.parts import parts_of

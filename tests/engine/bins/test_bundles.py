@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from fastens import GradientBoostingClassifier
-from fastens.engine.bins import sparse_binned as bundles
-from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.sparse_binned import bundled, without_bundles
+from fastens.engine.bins import binning as bundles
+from fastens.engine.bins.binning import bundled, learn_binning, without_bundles
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 
 N_ROWS = 20_000  # a root in wide cells, and small nodes in packed ones

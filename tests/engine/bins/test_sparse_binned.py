@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.sparse_binned import sparse_codes, sparse_matrix, stays_sparse
+from fastens.engine.bins.binning import learn_binning, sparse_codes, sparse_matrix, stays_sparse
 
 
 @pytest.fixture(params=[(np.float32, 255), (np.float64, 255), (np.float64, 600)], ids=str)
@@ -29,7 +28,7 @@ def test_codes_are_those_of_dense_rows(binned):
 
 def test_codes_of_features_come_in_blocks_of_rows(binned, monkeypatch):
     X, binning, codes = binned
-    monkeypatch.setattr("fastens.engine.bins.sparse_binned._BLOCK", 100)
+    monkeypatch.setattr("fastens.engine.bins.binning._BLOCK", 100)
     parts = list(sparse_codes(binning, X).of_features(np.array([1, 2], dtype=np.int32)))
     assert [first for first, _ in parts] == list(range(0, 700, 50))
     np.testing.assert_array_equal(np.hstack([part for _, part in parts]), codes[1:3])

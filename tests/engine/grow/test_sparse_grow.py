@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fastens.engine.bins.binning import learn_binning
-from fastens.engine.bins.sparse_binned import sparse_matrix
+from fastens.engine.bins.binning import learn_binning, sparse_matrix
 from fastens.engine.grow.growth import GrowthRules, TreeGrower
 from reference.growth import NaiveGrower
 from reference.splitmix import permuted, random_bits

@@ -7,7 +7,7 @@ import pytest
 from fastens.engine.grow.stump import StumpFinder
 from fastens.engine.splits.workspace import CRITERIA
 
-from fastens.engine.bins.sparse_binned import SparseCodes
+from fastens.engine.bins.binning import SparseCodes
 from reference.adaboost import best_impurity, best_subset_impurity, class_weights, impurity
 from reference.growth import middle_code
 from reference.threads_comm import on_ranks

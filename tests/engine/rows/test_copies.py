@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from fastens.engine.rows import sampling as module
-from fastens.engine.rows.sampling import MAX_COPIED_ROWS, Copies, repeated
+from fastens.engine.rows.sampling import MAX_COPIED_ROWS, Subsample, repeated
 
 
 @pytest.fixture(params=["one by one", "counted"])
@@ -24,7 +24,7 @@ def test_a_weight_is_so_many_rows_in_any_order(rng):
     repeated = np.repeat(hashes, weight)[rng.permutation(weight.sum())]
     for seed in range(20):
         forms = ((hashes, weight.astype(float)), (repeated, None))
-        drawn = [Copies.of(*form).draw(50, np.random.default_rng(seed)) for form in forms]
+        drawn = [Subsample.plan(*form, 50).draw(np.random.default_rng(seed)) for form in forms]
         assert drawn[0].sum() == drawn[1].sum() == 50
         assert (drawn[0] <= weight).all()
         assert drawn[1].max() == 1
@@ -35,8 +35,8 @@ def test_a_weight_is_so_many_rows_in_any_order(rng):
 @pytest.mark.usefixtures("way")
 def test_counts_are_hypergeometric(rng):
     weight = np.array([1.0, 2.0, 3.0, 10.0, 4.0])
-    drawer = Copies.of(np.arange(5, dtype=np.uint64)[::-1].copy(), weight)
-    counts = np.array([drawer.draw(8, rng) for _ in range(4000)])
+    drawer = Subsample.plan(np.arange(5, dtype=np.uint64)[::-1].copy(), weight, 8)
+    counts = np.array([drawer.draw(rng) for _ in range(4000)])
     for row, copies in enumerate(weight.astype(int)):
         law = hypergeom(20, copies, 8)
         expected = law.pmf(np.arange(copies + 1))
@@ -45,26 +45,25 @@ def test_counts_are_hypergeometric(rng):
 
 
 def test_weights_that_are_not_whole_are_rows():
-    drawer = Copies.of(np.arange(10, dtype=np.uint64), np.linspace(0.5, 3, 10))
+    drawer = Subsample.plan(np.arange(10, dtype=np.uint64), np.linspace(0.5, 3, 10), 4)
     assert not drawer.are_weights
     assert drawer.total == 10
-    assert sorted(drawer.draw(4, np.random.default_rng(0))) == [0] * 6 + [1] * 4
+    assert sorted(drawer.draw(np.random.default_rng(0))) == [0] * 6 + [1] * 4
 
 
 @pytest.mark.parametrize("largest", [1e8, 1e9, 1e15])
 def test_large_weights_cost_no_more_than_small_ones(largest):
     weight = np.ones(1000)
     weight[:3] = largest
-    drawer = Copies.of(np.arange(1000, dtype=np.uint64), weight)
-    n_drawn = int(drawer.total * 0.2)
-    counts = drawer.draw(n_drawn, np.random.default_rng(0))
+    n_drawn = int(weight.sum() * 0.2)
+    counts = Subsample.plan(np.arange(1000, dtype=np.uint64), weight, n_drawn).draw(np.random.default_rng(0))
     assert counts.sum() == n_drawn
     np.testing.assert_allclose(counts[:3] / largest, 0.2, rtol=0.01)
     assert 100 < counts[3:].sum() < 300
 
 
 def test_weights_that_cannot_be_counted_are_no_copies():
-    copies = Copies.of(np.arange(3, dtype=np.uint64), np.array([1e300, 1.0, 1.0]))
+    copies = Subsample.plan(np.arange(3, dtype=np.uint64), np.array([1e300, 1.0, 1.0]))
     assert (copies.total, copies.are_weights) == (3, False)
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
-from fastens.engine.trees.tree_store import codes_left, set_of
-from fastens.engine.trees.trees import TreeEnsemble
+from fastens.engine.trees.trees import TreeEnsemble, codes_left, set_of
 from reference.forest_growth import rows_of_nodes
 
 

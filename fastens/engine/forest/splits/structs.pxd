@@ -133,11 +133,7 @@ cdef struct Sample:
     Entry* entries
     Entry* spare
     Py_ssize_t n_entries
-    Py_ssize_t capacity
     Layout layout
-    bint by_class                   # true if all rows of a class, the first or the second, have the same word
-    uint64_t class_words[2]
-    uint8_t* records[2]             # see records.pyx
     int64_t* numbers                # (n_rows, n_targets): rounded numbers, if the entries' words do not hold them
     int64_t min_weight              # minimum weight of a leaf, in fixed-point units
     float64_t min_gain
@@ -170,7 +166,6 @@ cdef struct Open:
     float64_t lower, upper          # bounds on its values from monotone constraints
     uint64_t total                  # packed sums of its rows
     int32_t n_excluded              # number of features that are constant here or excluded: the bits of its mask
-    int32_t buffer                  # buffer of its records, if rows have any: 0 or 1
     FoundSplit split
 
 
