@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial, reduce
 from types import FunctionType
 from typing import Any
@@ -31,7 +32,7 @@ from fastens.table.opening import opening_tables
 from fastens.table.parts import present_table
 from fastens.table.source import FitNeeds, MemoryNeeds, TableParts, TableShape, TableSource
 from fastens.table.sources import Batches, is_source
-from fastens.table.spread import on_clusters, refuse_clusters
+from fastens.table.spread import refuse_clusters
 from fastens.table.tables import is_plain
 from fastens.table.training_data import (
     TrainingData,
@@ -47,11 +48,33 @@ from fastens.table.training_data import (
 _ON_CLUSTERS = frozenset({*ANSWERS, "fit", "score", "fit_transform", "fit_predict"})
 
 
+@dataclass(frozen=True)
+class Capabilities:
+    """The tables that an estimator supports; others raise an error or are converted.
+
+    Attributes
+    ----------
+    supports_distributed_fit : bool
+        True if several ranks can train one model, each on its own rows.
+    supports_out_of_core : bool
+        True if `fit` accepts tables that are read in batches; otherwise it raises ValueError.
+    supports_binned : bool
+        True if `fit` accepts a BinnedTable; otherwise it raises ValueError.
+    predicts_row_sources : bool
+        True if prediction methods accept a row source; otherwise they are called on each part separately.
+    """
+
+    supports_distributed_fit: bool = False
+    supports_out_of_core: bool = True
+    supports_binned: bool = True
+    predicts_row_sources: bool = True
+
+
 class BaseFastens(SavedEstimator, ChecksParameters):
     """Base class of all estimators.
 
-    A subclass declares `_parameter_rules`, calls `_start_fit` first in `fit`, and calls `_check_table` first in every
-    prediction method.
+    A subclass declares its parameters as fields, calls `_start_fit` first in `fit`, and calls `_check_table` first in
+    every prediction method.
     """
 
     n_features_in_: int
@@ -67,13 +90,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _takes_several_targets: bool = False
     # The ranks that train together: see `_over`.
     _comm: Comm = LOCAL
-    _takes_parts: bool = False
-    # True if `fit` accepts tables that are read in batches; otherwise it raises ValueError.
-    _fits_sources: bool = True
-    # True if `fit` accepts a BinnedTable; otherwise it raises ValueError.
-    _fits_codes: bool = True
-    # True if prediction methods accept a row source; otherwise they are called on each part separately.
-    _reads_parts: bool = True
+    _capabilities: Capabilities = Capabilities()
     # True if the estimator may be fitted without a target, in which case it has no classes.
     _may_lack_classes: bool = False
     # True if sums of weights are compared with row counts or pseudo-counts.
@@ -89,8 +106,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                opened = opening_tables(method)
-                setattr(cls, name, on_clusters(opened) if name in ("fit", "score") else opened)
+                setattr(cls, name, opening_tables(method))
         answer_streams(cls)
         refuse_clusters(cls, _ON_CLUSTERS)
 
@@ -153,7 +169,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_ranks(self) -> None:
         """Raise ValueError on all ranks if this estimator does not support distributed training."""
-        if self._comm.size > 1 and not self._takes_parts:
+        if self._comm.size > 1 and not self._capabilities.supports_distributed_fit:
             raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {self._comm.size} ranks.")
 
     def _check_target_given(self, y: Any) -> None:

@@ -18,14 +18,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_learning.clear)
 
 
-class _Left:
-    """State of a model to keep after a failed fit, attached to the error; it is not pickled with the error."""
-
-    def __init__(self, model: Any = None, names: tuple[str, ...] = ()) -> None:
-        self.model, self.names = model, names
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Left, ()
+# The error that ends the fit of a model by its id, with the names of the attributes to keep; all of them if empty.
+_left: dict[int, tuple[BaseException, tuple[str, ...]]] = {}
 
 
 @contextmanager
@@ -41,6 +35,7 @@ def _alone(model: Any) -> Iterator[None]:
     finally:
         if _learning.get(id(model)) is own:
             del _learning[id(model)]
+            _left.pop(id(model), None)
 
 
 @contextmanager
@@ -63,9 +58,9 @@ def _kept(model: Any, fits: bool) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        left = getattr(error, "left", _Left())
-        if left.model is not model or left.names:
-            before |= {name: vars(model)[name] for name in left.names if left.model is model}
+        last, names = _left.get(id(model), (None, ()))
+        if last is not error or names:
+            before |= {name: vars(model)[name] for name in names if last is error}
             vars(model).clear()
             vars(model).update(before)
         raise
@@ -76,7 +71,8 @@ def _kept(model: Any, fits: bool) -> Iterator[None]:
 
 def leave(model: Any, error: BaseException, *names: str) -> None:
     """Keep a model, or only the named attributes, when an error ends its fit, because the result so far is useful."""
-    error.left = _Left(model, names)  # type: ignore[attr-defined]
+    if id(model) in _learning:
+        _left[id(model)] = error, names
 
 
 @contextmanager

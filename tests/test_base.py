@@ -19,6 +19,7 @@ from fastens import (
     DecisionTreeClassifier,
     GradientBoostingClassifier,
     GradientBoostingRanker,
+    GradientBoostingRegressor,
     GradientBoostingSurvival,
     IsolationForest,
     MixedNB,
@@ -491,3 +492,14 @@ def test_validation_rows_without_weight_are_not_looked_at():
     found = model.fit(X, y, X_val=X, y_val=labels, sample_weight_val=weight).evals_result_["validation"]["loss"]
     without = model.fit(X, y, X_val=X[5:], y_val=y[5:]).evals_result_["validation"]["loss"]
     np.testing.assert_array_equal(found, without)
+
+
+@pytest.mark.parametrize("method", ["fit", "score"])
+def test_a_traceback_shows_one_frame_before_the_method(method):
+    model = GradientBoostingRegressor(n_estimators=1)
+    model.fit([[1.0], [2.0]], [1.0, 2.0])
+    with pytest.raises(ValueError, match="NaN") as raised:
+        getattr(model, method)([[1.0], [2.0]], [np.nan, 1.0])
+    names = [frame.name for frame in raised.traceback]
+    assert names.index(method) == 2
+    assert names[1] == "enter"

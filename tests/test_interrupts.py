@@ -19,7 +19,7 @@ from fastens import GradientBoostingRegressor, StackingClassifier
 from fastens.bayes.naive import likelihoods
 from fastens.combining.folds import GivenRows, MemberData, make_folds
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, number_target
 from fastens.engine.rows.sampling import _SORTED_AT_ONCE, Bootstrap, hash_order
 from fastens.engine.threads import in_threads
 from fastens.engine.trees import leaf_values as midpoints
@@ -70,7 +70,7 @@ def densities():
 def sides_of_thresholds():
     X = np.random.default_rng(0).random((1 << 19, 4))
     binning = learn_binning(X[:10_000])
-    grower = ForestGrower(binning.transform(X[:3000]), number_target(X[:3000, 0] * X[:3000, 1]), TreeRules())
+    grower = ForestGrower(binning.transform(X[:3000]), number_target(X[:3000, 0] * X[:3000, 1]), ForestParameters())
     [tree] = grower.grow([TreeSample(None, None, 0)])
     return midpoints._middles, tree, binning.transform(X), X, 1
 

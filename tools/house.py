@@ -34,30 +34,41 @@ def code_lines(path: Path) -> int:
     return sum(bool(line.strip()) and not line.strip().startswith(("#", "//")) for line in text.splitlines())
 
 
-def overridden(root: Path) -> int:
-    """Count pairs of a class and a member that a base class in the package also has."""
-    bases: dict[str, set[str]] = {}
-    members: dict[str, set[str]] = {}
+def is_abstract(function: ast.FunctionDef) -> bool:
+    """Return True if a method only has a docstring, or only raises NotImplementedError."""
+    body = [each for each in function.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    return not body or (isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0]))
+
+
+def classes(root: Path) -> dict[tuple[str, str], tuple[set[str], list[tuple[str, str]]]]:
+    """Return the implemented methods, without dunder methods, and the bases of the classes by module and name."""
+    found = {}
     for path in root.glob("fastens/**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                own = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
-                own |= {
-                    each.target.id
-                    for each in node.body
-                    if isinstance(each, ast.AnnAssign) and hasattr(each.target, "id")
-                }
-                members[node.name] = own
-                bases[node.name] = {base.id for base in node.bases if isinstance(base, ast.Name)}
-    n_overridden = 0
-    for name, own in members.items():
-        seen, left = set(), list(bases[name])
-        while left:
-            base = left.pop()
-            if base in members and base not in seen:
-                seen.add(base)
-                left += bases[base]
-        n_overridden += sum(any(member in members[base] for base in seen) for member in own if member != "__init__")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        module = ".".join(path.relative_to(root).with_suffix("").parts)
+        imports = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+        known = {(name.asname or name.name): (each.module or "", name.name) for each in imports for name in each.names}
+        kinds = [each for each in tree.body if isinstance(each, ast.ClassDef)]
+        known |= {each.name: (module, each.name) for each in kinds}
+        for kind in kinds:
+            methods = [each for each in kind.body if isinstance(each, ast.FunctionDef) and each.name[:2] != "__"]
+            names = [ast.unparse(base).partition("[")[0] for base in kind.bases]
+            implemented = {each.name for each in methods if not is_abstract(each)}
+            found[module, kind.name] = implemented, [known[name] for name in names if name in known]
+    return found
+
+
+def overridden(root: Path) -> int:
+    """Count pairs of a class and a method that a base class in the package implements too."""
+    known, n_overridden = classes(root), 0
+    for methods, bases in known.values():
+        inherited: set[str] = set()
+        waiting = list(bases)
+        while waiting:
+            others, above = known.get(waiting.pop(), (set(), []))
+            inherited |= others
+            waiting += above
+        n_overridden += len(methods & inherited)
     return n_overridden
 
 
@@ -116,7 +127,7 @@ def main() -> None:
     print(f"lines: {sum(len(path.read_text(encoding='utf-8').splitlines()) for path in product):,}")
     behind = [path for path in product if path.suffix == ".py" and path.parent.name != "cli" and path.stem != "opening"]
     print(f"questions about the kind of table: {sum(len(QUESTION.findall(path.read_text())) for path in behind)}")
-    print(f"overridden members: {overridden(root)}")
+    print(f"overridden methods: {overridden(root)}")
     for name, (n_files, n_functions) in tasks().items():
         print(f"{name}: {n_files} files, {n_functions} functions")
 

@@ -9,17 +9,17 @@ from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from benchmarks.forest_models import FOREST_PEERS, ForestSettings
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target, number_target
 
 N_ROWS = 50_000
 N_FEATURES = 28
 RULES = {
-    "forest": TreeRules(features_per_split=5),
-    "entropy": TreeRules("entropy", features_per_split=5),
-    "extra trees": TreeRules(features_per_split=5, random_thresholds=True),
-    "all features": TreeRules(),
-    "100 leaves": TreeRules(max_leaf_nodes=100),
-    "numbers": TreeRules("squared_error", features_per_split=9),
+    "forest": ForestParameters(features_per_split=5),
+    "entropy": ForestParameters("entropy", features_per_split=5),
+    "extra trees": ForestParameters(features_per_split=5, random_thresholds=True),
+    "all features": ForestParameters(),
+    "100 leaves": ForestParameters(max_leaf_nodes=100),
+    "numbers": ForestParameters("squared_error", features_per_split=9),
 }
 
 

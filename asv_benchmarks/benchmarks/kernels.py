@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from fastens.engine.bins.binning import bundled, learn_binning, without_bundles
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 from fastens.engine.losses.loss_names import REGRESSION, classification_loss, regression_loss
 from fastens.engine.trees.trees import TreeEnsemble
 
@@ -76,7 +76,7 @@ class Trees(Benchmark):
         self.binning = learn_binning(table.X)
         self.gradients = (0.5 - table.y).astype(np.float32)
         self.hessians = np.full(N_ROWS, 0.25, dtype=np.float32)
-        rules = GrowthRules(max_leaf_nodes=n_leaves)
+        rules = GrowthParameters(max_leaf_nodes=n_leaves)
         self.grower = TreeGrower(self.binning.transform(table.X), rules, n_threads=n_threads)
         self.tree = self.grower.grow(self.gradients, self.hessians)
         self.ensemble = TreeEnsemble.from_trees([self.tree] * 100, [0] * 100, np.zeros(1), self.binning)
@@ -109,7 +109,7 @@ class Bundles(Benchmark):
         self.gradients = (level.sum(axis=1) % 7 - rng.normal(3, 1, N_ROWS)).astype(np.float32)
         self.hessians = np.ones(N_ROWS, dtype=np.float32)
         with nullcontext() if bundles else without_bundles():
-            self.grower = TreeGrower(bundled(self.matrix), GrowthRules(), n_threads=n_threads)
+            self.grower = TreeGrower(bundled(self.matrix), GrowthParameters(), n_threads=n_threads)
 
     def time_bundle(self, bundles: bool, n_threads: int) -> None:
         if bundles:

@@ -24,7 +24,7 @@ from fastens.adaboost.weak_learners import (
     tree_values,
     weighted_importances,
 )
-from fastens.base import TrainingData
+from fastens.base import Capabilities, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import (
     GivenValidation,
@@ -34,9 +34,9 @@ from fastens.boosting.fit_arguments import (
     holds_out,
     subset,
 )
-from fastens.boosting.rounds import BoostingRules, OnRound, Rounds
-from fastens.boosting.rules import AUTO, DOCS, SPLITS, STOPS, prepared
-from fastens.engine.grow.growth import GrowthRules
+from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS, prepared
+from fastens.boosting.rounds import BoostingParameters, OnRound, Rounds
+from fastens.engine.grow.growth import GrowthParameters
 from fastens.engine.grow.stumps import head, joined
 from fastens.engine.losses.column_losses import ExponentialLoss
 from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
@@ -185,7 +185,7 @@ class AdaBoostClassifier(AdditiveVotes):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
     # Called after each round with the round index, the maximum number of rounds and the losses.
     _on_round: OnRound | None = field(init=False, default=None)
 
@@ -324,8 +324,8 @@ class AdaBoostClassifier(AdditiveVotes):
 
     # Newton steps --------------------------------------------------
 
-    def _growth_rules(self) -> GrowthRules:
-        return GrowthRules(
+    def _growth_parameters(self) -> GrowthParameters:
+        return GrowthParameters(
             max_leaf_nodes=2**self.max_depth if self.max_depth <= 10 else None,
             max_depth=self.max_depth,
             min_samples_leaf=1,
@@ -337,7 +337,7 @@ class AdaBoostClassifier(AdditiveVotes):
         )
 
     def _start_newton(self, data: TrainingData, validation: TrainingData | None) -> Rounds:
-        rules = BoostingRules(
+        rules = BoostingParameters(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
             n_iter_no_change=self.n_iter_no_change,

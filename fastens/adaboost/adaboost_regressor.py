@@ -26,13 +26,13 @@ from fastens.adaboost.weak_learners import (
     takes_weights,
     weighted_importances,
 )
-from fastens.base import BaseRegressor, TrainingData
+from fastens.base import BaseRegressor, Capabilities, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.responses import number_response
 from fastens.engine.bins.binning import binned, learn_binning
 from fastens.engine.comm import max_floats
 from fastens.engine.elementary import exp, log
-from fastens.engine.forest.forests import TreeRules, number_target
+from fastens.engine.forest.forests import ForestParameters, number_target
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.parts import as_array, in_memory, map_parts
 from fastens.engine.rows.sampling import stream_seeds
@@ -136,7 +136,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     random_state: Any = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
 
     _docs: ClassVar = DOCS
 
@@ -207,7 +207,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         matrix = binned(binning, data.X, n_threads, comm)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight, comm)
-        rules = TreeRules(
+        rules = ForestParameters(
             "squared_error", max_depth=self.max_depth, monotone=monotone_columns(self), **path_rules(self)
         )
         target = number_target(data.y - center, comm=comm)
@@ -253,8 +253,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         return adaboost_needs(self, shape)
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("n_estimators_", "estimator_weights_", "estimator_errors_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("n_estimators_", "estimator_weights_", "estimator_errors_")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return models_to_arrays(self._models) if "_models" in vars(self) else super()._fitted_arrays()

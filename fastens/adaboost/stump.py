@@ -11,7 +11,7 @@ from fastens.adaboost.weak_learners import BinnedRows, RoundWeights, Trees, adab
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.engine.bins.binning import Binning, binned, codes_of, learn_binning
-from fastens.engine.forest.forests import TreeRules, number_target
+from fastens.engine.forest.forests import ForestParameters, number_target
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.threads import resolve_n_jobs
@@ -193,7 +193,9 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         matrix = binned(binning, data.X, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
-        trees = Trees(rows, matrix, number_target(data.y - center), TreeRules("squared_error", max_depth=1), n_threads)
+        trees = Trees(
+            rows, matrix, number_target(data.y - center), ForestParameters("squared_error", max_depth=1), n_threads
+        )
         weights = RoundWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
         tree = trees.grow(weights, None, 0)
         return trees.with_values([tree], [tree.value.astype(np.float64) + center])

@@ -28,20 +28,20 @@ from fastens.adaboost.weak_learners import (
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import binned, codes_of, learn_binning
 from fastens.engine.comm import Comm, sum_ints
-from fastens.engine.forest.forests import TreeRules, class_target
+from fastens.engine.forest.forests import ForestParameters, class_target
 from fastens.engine.grow.stumps import StumpLearner
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.forests.parameters import takes_equals_at_random, tree_rules
+from fastens.forests.parameters import forest_parameters, takes_equals_at_random
 from fastens.forests.tree import DecisionTreeClassifier, Members, single_tree
 from fastens.tree_model.tree_model import monotone_columns, path_rules
 
 # Algorithms whose rounds are votes rather than Newton steps.
 VOTING = ("discrete", "m1", "real")
 
-# Parameters of a decision tree that are not growth rules, so it cannot be grown on shared bins if they are set; and
-# the attributes of the model that growth rules depend on.
+# Parameters of a decision tree that are not parameters of growth, so it cannot be grown on shared bins if they are set;
+# and the attributes of the model that parameters of growth depend on.
 _NOT_OF_GROWTH = (
     "class_weight",
     "ccp_alpha",
@@ -82,7 +82,7 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     n_classes, n_threads, comm = len(model.classes_), resolve_n_jobs(model.n_jobs), data.comm
     # With a single class, stumps without a split are sufficient, whereas other estimators may raise an error.
     has_estimator = model.estimator is not None and n_classes > 1
-    own_rules = _own_rules(model, data) if has_estimator else None
+    own_rules = _own_parameters(model, data) if has_estimator else None
     if has_estimator and own_rules is None:
         check_own_trees(model.estimator, comm)
         estimator = knowing_categories(model.estimator, model._is_categorical)
@@ -93,7 +93,7 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
         max_bins = model.estimator.max_bins if has_estimator else model.max_bins
         binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads, comm)
     validation_codes = None if X_val is None else codes_of(binning, X_val, n_threads)
-    rules = own_rules or TreeRules(
+    rules = own_rules or ForestParameters(
         model.criterion, max_depth=model.max_depth, monotone=monotone_columns(model), **path_rules(model)
     )
     if n_classes == 1 or (own_rules is None and rules.monotone is None and model.max_depth == 1):
@@ -105,8 +105,8 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
 
 
-def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
-    """Return the growth rules of a DecisionTreeClassifier that can be grown on shared bins, or None for others."""
+def _own_parameters(model: Any, data: TrainingData) -> ForestParameters | None:
+    """Return the growth parameters of a DecisionTreeClassifier that can be grown on shared bins, or None for others."""
     if type(model.estimator) is not DecisionTreeClassifier:
         return None
     given, plain = model.estimator.get_params(), DecisionTreeClassifier().get_params()
@@ -116,7 +116,7 @@ def _own_rules(model: Any, data: TrainingData) -> TreeRules | None:
     template._check_parameters()
     vars(template).update({name: vars(model)[name] for name in _COLUMNS if name in vars(model)})
     (n_rows,) = sum_ints(data.comm, len(data.y))
-    return tree_rules(template, n_rows, float(n_rows), in_random_order=takes_equals_at_random(template))
+    return forest_parameters(template, n_rows, float(n_rows), in_random_order=takes_equals_at_random(template))
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:

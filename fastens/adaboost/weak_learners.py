@@ -22,8 +22,8 @@ from fastens.combining.responses import check_kind, label_places, seeded, tags_o
 from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
 from fastens.engine.elementary import exp, log
-from fastens.engine.forest.forests import ForestGrower, Target, Totals, TreeRules, TreeSample
-from fastens.engine.grow.growth import GrowthRules, leaves_within_limits
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, Target, Totals, TreeSample
+from fastens.engine.grow.growth import GrowthParameters, leaves_within_limits
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.rows.sampling import Bootstrap, hash_order, mixed, repeated, stream_seeds
 from fastens.engine.threads import resolve_n_jobs, threads_for
@@ -395,7 +395,7 @@ class VotingRun:
         """Clip the votes of leaves to the monotonic constraints, which smoothing can violate in small leaves."""
         if self.learner.monotone is None:
             return values
-        rules = GrowthRules(monotone=self.learner.monotone)
+        rules = GrowthParameters(monotone=self.learner.monotone)
         half = leaves_within_limits(weak.model, np.ascontiguousarray(values[:, 1]), rules, 1.0)
         return np.stack([-half, half], axis=1)
 
@@ -475,7 +475,9 @@ class Trees:
 
     has_own_classes = False
 
-    def __init__(self, rows: BinnedRows, matrix: AnyMatrix, target: Target, rules: TreeRules, n_threads: int) -> None:
+    def __init__(
+        self, rows: BinnedRows, matrix: AnyMatrix, target: Target, rules: ForestParameters, n_threads: int
+    ) -> None:
         self.rows, self.target = rows, target
         self.columns = rows.columns
         self.monotone = rules.monotone
@@ -513,7 +515,7 @@ class Trees:
         )
 
 
-def _limited(rules: TreeRules, n_rows: int) -> TreeRules:
+def _limited(rules: ForestParameters, n_rows: int) -> ForestParameters:
     """Limit trees that could exceed 16-bit node indices to their best `MAX_LEAVES` leaves."""
     depth = rules.max_depth or n_rows
     if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MAX_LEAVES:

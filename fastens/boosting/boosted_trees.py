@@ -32,9 +32,7 @@ from fastens.boosting.fit_arguments import (
 )
 from fastens.boosting.folds import announcing, fit_folds, fold_rows, watching, within_limit
 from fastens.boosting.memory import boosting_needs
-from fastens.boosting.rounds import Rounds
-from fastens.boosting.row_sampling import out_of_bag_attributes
-from fastens.boosting.rules import (
+from fastens.boosting.parameters import (
     AUTO,
     CALLBACKS,
     DOCS,
@@ -42,14 +40,16 @@ from fastens.boosting.rules import (
     NUMBER_OF_FEATURES,
     SPLITS,
     STOPS,
-    boosting_rules,
+    boosting_parameters,
     draws_splits,
-    growth_rules,
+    growth_parameters,
     prepared,
     row_sampling,
     validate_combinations,
 )
-from fastens.engine.grow.growth import GrowthRules
+from fastens.boosting.rounds import Rounds
+from fastens.boosting.row_sampling import out_of_bag_attributes
+from fastens.engine.grow.growth import GrowthParameters
 from fastens.engine.losses.column_losses import ColumnLosses, LeastSquares
 from fastens.engine.losses.losses import Loss
 from fastens.engine.parts import origin, release
@@ -113,6 +113,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     _docs: ClassVar[Docs] = DOCS
     # Type of the result of `conformalize`; None for estimators without that method.
     _calibration_type: ClassVar[Any] = None
+    # True if the splits may minimise the squared error of the negative gradients.
+    _has_squared_error_splits: ClassVar[bool] = False
     _metrics_rule: ClassVar[Rule] = METRICS
 
     n_estimators_: int = field(init=False)
@@ -224,8 +226,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         return boosting_needs(self, shape)
 
-    def _growth_rules(self) -> GrowthRules:
-        return growth_rules(self)
+    def _growth_parameters(self) -> GrowthParameters:
+        return growth_parameters(self)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -287,7 +289,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
         """Bin the rows and prepare the rounds."""
         self._loss = self._get_loss()
-        rules = boosting_rules(self, self._seed, resolve_n_jobs(self.n_jobs))
+        rules = boosting_parameters(self, self._seed, resolve_n_jobs(self.n_jobs))
         found = prepared(self, training, rules, earlier)
         is_read_again = self._stopping.refit or rules.linear_l2 is not None
         if not is_read_again and (validation is None or origin(validation.X) is not origin(training.X)):

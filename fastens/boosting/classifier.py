@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
-from fastens.base import BaseClassifier
+from fastens.base import BaseClassifier, Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
-from fastens.boosting.rules import CUSTOM, textbook, with_quality
+from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.loss_names import (
@@ -86,7 +86,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     # 24 bits keep weighted sums exact for rows that stand for up to 64 copies.
     _factor_bits = 24
-    _takes_parts = _takes_several_targets = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
+    _takes_several_targets = True
+    _has_squared_error_splits = True
     textbook = classmethod(textbook)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = SetCalibration

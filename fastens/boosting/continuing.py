@@ -233,7 +233,7 @@ class LeafRefit:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
         self.learning_rate = model.learning_rate
         self.weights = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight)
-        self.rules = model._growth_rules().in_units(self.weights.unit)
+        self.rules = model._growth_parameters().in_units(self.weights.unit)
         self.most = np.inf if self.rules.max_delta_step is None else self.rules.max_delta_step
         trees, rows = on_used_columns(self.ensemble, data.X)
         self.leaves = map_parts(trees.apply, rows).astype(np.intp)

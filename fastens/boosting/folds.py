@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fastens.base import TrainingData
 from fastens.boosting.fit_arguments import RowNumbers, check_duplicates, own_split, subset
-from fastens.boosting.rounds import BoostingRules, Rounds, scaled_tree
-from fastens.boosting.rules import Prepared, boosting_rules, less_pruned, prepared
+from fastens.boosting.parameters import Prepared, boosting_parameters, less_pruned, prepared
+from fastens.boosting.rounds import BoostingParameters, Rounds, scaled_tree
 from fastens.engine.bins.bin_values import CodedRows
 from fastens.engine.comm import gathered, is_any
 from fastens.engine.parts import is_coded
@@ -250,7 +250,7 @@ class FoldedFit:
         self._model, self._moment = model, moment
         check_duplicates(model, data)
         self._rows = model._fold_rows(data, model._stopping.folds, model._seed)
-        self._rules = boosting_rules(model, model._seed, resolve_n_jobs(model.n_jobs))
+        self._rules = boosting_parameters(model, model._seed, resolve_n_jobs(model.n_jobs))
         model._loss = model._get_loss()
         self._prepared = coded(prepared(model, data, self._rules), self._rules)
         self.done: list[Rounds] = []
@@ -329,7 +329,7 @@ class FoldedFit:
         return self._start(0, parts)
 
 
-def coded(found: Prepared, rules: BoostingRules) -> Prepared:
+def coded(found: Prepared, rules: BoostingParameters) -> Prepared:
     """Replace feature values by their bin codes if the values are not needed again."""
     X = found.data.X
     if rules.linear_l2 is not None or scipy.sparse.issparse(X) or is_coded(X):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastens.boosting.fit_arguments import holds_out
-from fastens.boosting.rules import MIN_ROWS, row_sampling
+from fastens.boosting.parameters import MIN_ROWS, row_sampling
 from fastens.engine.bins.binned import MAX_COLUMNS, record_stride
 from fastens.engine.bins.binning import BYTE_BINS
 from fastens.engine.grow.near_columns import near_bytes

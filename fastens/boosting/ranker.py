@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
-from fastens.base import TrainingData
+from fastens.base import Capabilities, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import own_split, predicted_to_score
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats
@@ -237,7 +237,7 @@ class GradientBoostingRanker(BoostedTrees):
     True
     """
 
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
     _metrics_rule: ClassVar = METRICS
     # scikit-learn's metadata routing cannot find these names in the signature, which has only ``**queries``.
     __metadata_request__score: ClassVar = {"qid": None, "group": None, "query_weight": None}

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseRegressor
+from fastens.base import BaseRegressor, Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
-from fastens.boosting.rules import CUSTOM, textbook, with_quality
+from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import COVERAGE
 from fastens.engine.losses.loss_names import (
     REGRESSION,
@@ -89,7 +89,9 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     )
     oob_prediction_: Array = field(init=False)
 
-    _takes_parts = _takes_several_targets = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
+    _takes_several_targets = True
+    _has_squared_error_splits = True
     textbook = classmethod(textbook)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = IntervalCalibration

@@ -26,7 +26,7 @@ from fastens.engine.bins.binning import (
     stays_sparse,
 )
 from fastens.engine.comm import first_row, is_any
-from fastens.engine.grow.growth import GrowthRules, RowWeights, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, RowWeights, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, LinearEnsemble, LinearTree, lines_within_limits
 from fastens.engine.parts import as_array
 from fastens.engine.rows.sampling import random_stream
@@ -116,7 +116,7 @@ class OutputTrees:
     n_trees: int  # number of trees per round
     outputs: list[Outputs]  # the raw predictions that each tree of a round has values for
 
-    def __init__(self, problem: Problem, growth: GrowthRules) -> None:
+    def __init__(self, problem: Problem, growth: GrowthParameters) -> None:
         self.problem = problem._replace(matrix=self._arranged(problem, growth))
         # Values are clipped after damping, so growth must allow Newton steps that reach the limit when damped.
         self.most = np.inf if growth.max_delta_step is None else growth.max_delta_step
@@ -127,7 +127,7 @@ class OutputTrees:
         self.outputs = list(range(self.n_trees))
         self.grower = self._new_grower()
 
-    def _arranged(self, problem: Problem, growth: GrowthRules) -> AnyMatrix:
+    def _arranged(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
         """Return the matrix in the layout that is fastest for growing."""
         if isinstance(problem.matrix, SparseMatrix):
             return problem.matrix
@@ -179,7 +179,7 @@ class OutputTrees:
         return tree
 
     def _set_rules(self, number: int, rows: NDArray[np.uint32] | None) -> None:
-        """Set the growth rules of a tree that depend on the losses of its outputs."""
+        """Set the growth parameters of a tree that depend on the losses of its outputs."""
         losses = self._losses_of(number)
         self.grower.noise_units = [loss.noise_unit for loss in losses]
         if self.growth.min_samples_tail > 0:
@@ -226,11 +226,11 @@ class JointOutputTrees(OutputTrees):
 
     grow_apart = False
 
-    def __init__(self, problem: Problem, growth: GrowthRules) -> None:
+    def __init__(self, problem: Problem, growth: GrowthParameters) -> None:
         super().__init__(problem, growth)
         self.n_trees, self.outputs = 1, [slice(None)]
 
-    def _arranged(self, problem: Problem, growth: GrowthRules) -> AnyMatrix:
+    def _arranged(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
         return problem.matrix.with_payloads(problem.loss.n_outputs)
 
     def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
@@ -263,7 +263,7 @@ class LinearModels(OutputTrees):
     # The linear models of all trees share a workspace.
     grow_apart = False
 
-    def __init__(self, problem: Problem, growth: GrowthRules, X: Any, l2: float) -> None:
+    def __init__(self, problem: Problem, growth: GrowthParameters, X: Any, l2: float) -> None:
         super().__init__(problem, growth)
         is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
         l2 *= self.grower.unit
@@ -462,7 +462,7 @@ _NO_CONTEXT = nullcontext()
 
 
 @dataclass(frozen=True)
-class BoostingRules:
+class BoostingParameters:
     """Rules of the boosting rounds other than the growth of trees."""
 
     n_rounds: int  # maximum number of rounds
@@ -492,8 +492,8 @@ class Rounds:
         binning: Binning,
         data: TrainingData,
         loss: Loss,
-        growth: GrowthRules,
-        rules: BoostingRules,
+        growth: GrowthParameters,
+        rules: BoostingParameters,
         *,
         hashes: NDArray[np.uint64] | None = None,  # content hashes of the rows, if rows are sampled
         baseline: Array | None = None,  # raw prediction before the first tree; None for the one with the lowest loss
@@ -547,7 +547,7 @@ class Rounds:
             return self.binning.codes(X, self.rules.n_threads)
         return codes_of(self.binning, X, self.rules.n_threads)
 
-    def _new_leaves(self, data: TrainingData, growth: GrowthRules) -> OutputTrees:
+    def _new_leaves(self, data: TrainingData, growth: GrowthParameters) -> OutputTrees:
         loss, rules = self.loss, self.rules
         matrix = replace(self._binned(data), comm=data.comm)
         constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)

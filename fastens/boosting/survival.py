@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from fastens.base import TrainingData
+from fastens.base import Capabilities, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import drawn_rows, predicted_to_score, with_offset
 from fastens.boosting.folds import fold_rows
@@ -203,7 +203,7 @@ class GradientBoostingSurvival(BoostedTrees):
     (2, 2)
     """
 
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
     # Two targets may be columns of X, named by `y`: events and times, or bounds.
     _learns_names_of_targets = True
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance", CONCORDANCES)

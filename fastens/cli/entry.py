@@ -237,6 +237,6 @@ def _unknown_argument(argument: str, parser: argparse.ArgumentParser) -> str:
     """Return the error for an unknown argument, with suggestions of similar options."""
     name = argument.partition("=")[0]
     known = [option for action in parser._actions for option in action.option_strings]
-    close = difflib.get_close_matches(name, known)
+    close = difflib.get_close_matches(name, known, cutoff=0.75)
     hint = f"did you mean {' or '.join(close)}?" if close else f"see {parser.prog} --help"
     return f"{parser.prog} has no option {name}; {hint}"

@@ -143,7 +143,7 @@ def _with_validation(rows: Rows, task: Task, model: Any, random_state: int) -> t
 
 def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
     """Return the table with the memory limit of --max-memory, fully loaded if the model needs it in memory."""
-    if isinstance(X, Batches) and not model._fits_sources:
+    if isinstance(X, Batches) and not model._capabilities.supports_out_of_core:
         X = pa.concat_tables(X.parts())
     if options.max_memory is None:
         return X

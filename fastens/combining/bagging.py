@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.combining.folds import (
     FittedMember,
     GivenRows,
@@ -197,13 +197,12 @@ class BaseBagging(BaseOneEstimator):
         return self
 
     @property
-    def _fits_sources(self) -> bool:  # type: ignore[override]
+    def _capabilities(self) -> Capabilities:  # type: ignore[override]
         try:
-            return self._kind_of_forest() is not None
+            is_forest = self._kind_of_forest() is not None
         except ValueError:  # an invalid parameter: `fit` reports it, but `dir` must not raise
-            return True
-
-    _takes_parts = _fits_sources
+            is_forest = True
+        return Capabilities(supports_distributed_fit=is_forest, supports_out_of_core=is_forest)
 
     def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
         forest = self._forest_for_trees()

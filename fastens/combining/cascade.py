@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.members import Fits, default_forests, responses_of
 from fastens.combining.responses import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, added, own_request
@@ -48,33 +48,23 @@ estimators_, named_estimators_ : list of lists, Bunch
 class BaseCascade(BaseLevels):
     """Base class of the cascade classifier and regressor."""
 
-    _fits_sources = False
-    _fits_codes = False
-    _reads_parts = False
-    _parameter_rules: ClassVar = {
-        **NAMED_RULES,
-        **LEVEL_RULES,
-        "cv": CV,
-        "max_layers": whole(1),
-        "n_iter_no_change": whole(1),
-        "tol": real(0),
-    }
+    _capabilities = Capabilities(supports_out_of_core=False, supports_binned=False, predicts_row_sources=False)
     _learned: ClassVar[str] = "_fitted_levels"
     _default_cv: ClassVar[int] = 3
     _docs: ClassVar[Docs] = {**DOCS, **CASCADE_DOCS}
     columns = None
     passthrough = True
 
-    estimators: NamedMembers | None = field(default=None, kw_only=False)
-    max_layers: int = 10
-    n_iter_no_change: int = 1
-    tol: float = 0.0
-    inputs_from: str = "last"
-    cv: Any = None
-    refit: bool = False
+    estimators: NamedMembers | None = parameter(NAMED_RULES["estimators"], default=None, kw_only=False)
+    max_layers: int = parameter(whole(1), default=10)
+    n_iter_no_change: int = parameter(whole(1), default=1)
+    tol: float = parameter(real(0), default=0.0)
+    inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
+    cv: Any = parameter(CV, default=None)
+    refit: bool = parameter(LEVEL_RULES["refit"], default=False)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = None
-    n_jobs: int | None = None
+    random_state: Any = parameter(NAMED_RULES["random_state"], default=None)
+    n_jobs: int | None = parameter(NAMED_RULES["n_jobs"], default=None)
 
     n_layers_: int = field(init=False)
     validation_losses_: list[float] = field(init=False)
@@ -159,8 +149,7 @@ class BaseCascade(BaseLevels):
         self._check_fitted()
         return [[model for member in layer for model in member.models] for layer in self._fitted_levels]
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("n_layers_", "validation_losses_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("n_layers_", "validation_losses_")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return self._level_arrays()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from fastens.base import BaseClassifier, BaseRegressor
+from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.folds import (
@@ -131,22 +131,16 @@ estimators_ : list
 class BaseConformal(BaseOneEstimator):
     """Base class of estimators calibrated with conformal scores of held-out rows."""
 
-    _fits_sources = False
-    _reads_parts = False
-    _parameter_rules: ClassVar = {
-        **COMMON_RULES,
-        "estimator": ESTIMATOR | NONE,
-        "calibration_fraction": real(0, 1, open_low=True, open_high=True),
-    }
+    _capabilities = Capabilities(supports_out_of_core=False, predicts_row_sources=False)
     _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
     _learned: ClassVar[str] = "_parts"
 
-    estimator: Any = field(default=None, kw_only=False)
-    cv: Any = None
-    calibration_fraction: float = 0.2
+    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    cv: Any = parameter(COMMON_RULES["cv"], default=None)
+    calibration_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.2)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = None
-    n_jobs: int | None = None
+    random_state: Any = parameter(COMMON_RULES["random_state"], default=None)
+    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 
     # Fit --------------------------------------------------
 
@@ -339,14 +333,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        **BaseConformal._parameter_rules,
-        "method": one_of("auto", "constant", "cqr"),
-        "quantiles": QUANTILES,
-    }
-
-    method: str = "auto"
-    quantiles: Any = (0.05, 0.5, 0.95)
+    method: str = parameter(one_of("auto", "constant", "cqr"), default="auto")
+    quantiles: Any = parameter(QUANTILES, default=(0.05, 0.5, 0.95))
 
     def _template(self) -> Any:
         estimator = requesting(GradientBoostingRegressor(**BOOSTING)) if self.estimator is None else self.estimator
@@ -550,18 +538,10 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        **BaseConformal._parameter_rules,
-        "conformity": one_of(*SET_SCORES),
-        "raps_penalty": real(0),
-        "raps_places": whole(0),
-        "by_class": FLAG,
-    }
-
-    conformity: str = "lac"
-    raps_penalty: float = 0.01
-    raps_places: int = 2
-    by_class: bool = False
+    conformity: str = parameter(one_of(*SET_SCORES), default="lac")
+    raps_penalty: float = parameter(real(0), default=0.01)
+    raps_places: int = parameter(whole(0), default=2)
+    by_class: bool = parameter(FLAG, default=False)
 
     def _template(self) -> Any:
         return requesting(GradientBoostingClassifier(**BOOSTING)) if self.estimator is None else self.estimator

@@ -156,7 +156,9 @@ def needs_of_members(model: Any, shape: TableShape, fits: Fits) -> MemoryNeeds:
     needs = replace(needs, held=max(needs.held, of_further) + beside, given=needs.given + beside)
     needs = replace(needs, learning=needs.learning + beside, kept=kept)
     # Members of models that require tables in memory ignore the memory limit and write nothing to files.
-    return needs if model._fits_sources else replace(needs, held=needs.in_memory, codes=0, disk=0, column=0)
+    if model._capabilities.supports_out_of_core:
+        return needs
+    return replace(needs, held=needs.in_memory, codes=0, disk=0, column=0)
 
 
 def limits_of_members(model: Any, shape: TableShape, fits: Fits, limits: MemoryLimits) -> MemoryLimits:
@@ -171,7 +173,9 @@ def held_beside(model: Any, shape: TableShape, fits: Fits) -> int:
     held = shape.n_rows * (_ROW + _FOLD * fits.n_folds + _RESPONSE * n_responses)
     if shape.n_stored is not None:
         return held + _TAKEN * _TAKEN_VALUE * shape.n_stored
-    return held + (0 if model._fits_sources else _TAKEN * 8 * shape.n_rows * (shape.n_columns + fits.n_columns))
+    if model._capabilities.supports_out_of_core:
+        return held
+    return held + _TAKEN * 8 * shape.n_rows * (shape.n_columns + fits.n_columns)
 
 
 def n_at_once(shape: TableShape, fits: Fits) -> int:

@@ -82,8 +82,7 @@ class _Columns(BaseFastens):
     def _dense(self, X: Any) -> Array:
         return np.concatenate([block for _, block in dense_blocks(X)])
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("is_probability_", "center_", "scale_", "coef_", "intercept_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("is_probability_", "center_", "scale_", "coef_", "intercept_")
 
     def _outputs(self) -> tuple[int, ...]:
         """Return the leading shape of the coefficients; empty if they are a vector."""
@@ -171,8 +170,7 @@ class LogisticStacker(BaseClassifier, _Columns):
             return softmax(raw, axis=1)  # 1 for a single class
         return np.hstack([expit(-raw), expit(raw)])
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "is_of_members_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("is_of_members_",)
 
     def _outputs(self) -> tuple[int, ...]:
         return (1 if len(self.classes_) == 2 else len(self.classes_),)

@@ -237,33 +237,28 @@ def _hash(value: Any) -> str:
 class BaseStacking(TransformerMixin, BaseLevels):
     """Base class of the stacking classifier and regressor."""
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        **LEVEL_RULES,
-        "final_estimator": Rule("an estimator", lambda value: hasattr(value, "fit") and not isinstance(value, type))
-        | one_of(*STACKERS)
-        | NONE,
-        "levels": LEVELS | NONE,
-        "passthrough": FLAG,
-        "warm_start": FLAG,
-        "verbose": VERBOSE,
-    }
     _learned: ClassVar[str] = "final_estimator_"
     _docs: ClassVar[Docs] = {**DOCS, **STACKING_DOCS}
 
-    estimators: NamedMembers | None = field(default=None, kw_only=False)
-    final_estimator: Any = field(default=None, kw_only=False)
-    levels: list[NamedMembers] | None = None
-    cv: Any = None
-    passthrough: bool = False
-    inputs_from: str = "last"
-    refit: bool = False
-    columns: Mapping[str, Any] | None = None
+    estimators: NamedMembers | None = parameter(RULES["estimators"], default=None, kw_only=False)
+    final_estimator: Any = parameter(
+        Rule("an estimator", lambda value: hasattr(value, "fit") and not isinstance(value, type))
+        | one_of(*STACKERS)
+        | NONE,
+        default=None,
+        kw_only=False,
+    )
+    levels: list[NamedMembers] | None = parameter(LEVELS | NONE, default=None)
+    cv: Any = parameter(RULES["cv"], default=None)
+    passthrough: bool = parameter(FLAG, default=False)
+    inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
+    refit: bool = parameter(LEVEL_RULES["refit"], default=False)
+    columns: Mapping[str, Any] | None = parameter(RULES["columns"], default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    warm_start: bool = False
-    verbose: int | bool = False
-    random_state: Any = None
-    n_jobs: int | None = None
+    warm_start: bool = parameter(FLAG, default=False)
+    verbose: int | bool = parameter(VERBOSE, default=False)
+    random_state: Any = parameter(RULES["random_state"], default=None)
+    n_jobs: int | None = parameter(RULES["n_jobs"], default=None)
 
     final_estimator_: Any = field(init=False)
     oof_predictions_: dict[str, Array] = field(init=False)
@@ -481,9 +476,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     True
     """
 
-    _parameter_rules: ClassVar = {**BaseStacking._parameter_rules, "stack_method": one_of("auto", *METHODS)}
-
-    stack_method: str = "auto"
+    stack_method: str = parameter(one_of("auto", *METHODS), default="auto")
     _takes_several_targets = True
 
     def _response_method(self) -> str:

@@ -200,7 +200,7 @@ class BaseWeightedMembers(BaseMembers):
         return Bunch(**{member.name: member.kept for member in self._members})
 
     def _fitted_names(self) -> tuple[str, ...]:
-        return self._of_members
+        return (*self._of_members, *super()._fitted_names())
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return members_to_arrays(self._prefix, self._members)
@@ -217,19 +217,16 @@ class BaseWeightedMembers(BaseMembers):
 class BaseVoting(TransformerMixin, BaseWeightedMembers):
     """Base class of the voting classifier and regressor."""
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "weights": one_of(*LEARNERS)
+    _parameter_rules: ClassVar = {**RULES, "cv": CV}
+
+    weights: Any = parameter(
+        one_of(*LEARNERS)
         | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
         | NONE,
-        "cv": CV,
-        "prefit": FLAG,
-        "verbose": VERBOSE,
-    }
-
-    weights: Any = None
-    prefit: bool = False
-    verbose: int | bool = False
+        default=None,
+    )
+    prefit: bool = parameter(FLAG, default=False)
+    verbose: int | bool = parameter(VERBOSE, default=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -389,16 +386,9 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        **BaseVoting._parameter_rules,
-        "voting": one_of("hard", SOFT),
-        "flatten_transform": FLAG,
-        "class_weights": ANYTHING,
-    }
-
-    voting: str = "hard"
-    class_weights: Any = None
-    flatten_transform: bool = True
+    voting: str = parameter(one_of("hard", SOFT), default="hard")
+    class_weights: Any = parameter(ANYTHING, default=None)
+    flatten_transform: bool = parameter(FLAG, default=True)
 
     def _response_method(self) -> str:
         return "predict_proba" if self.voting == SOFT else "predict"

@@ -27,7 +27,7 @@ from fastens.engine.grow.growth import weight_unit
 from fastens.engine.rows.sampling import repeated
 from fastens.engine.whole import are_copies
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import FLAG, one_of, real
+from fastens.params.rules import FLAG, one_of, parameter, real
 from fastens.rollback import keeps_model
 from fastens.table.labels import check_classes, read_classes
 from fastens.table.parts import drop_zero_weight_rows, take_columns
@@ -102,22 +102,14 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "algorithm": one_of(MAJORITY, HEDGE),
-        "beta": real(0, 1, open_low=True, open_high=True),
-        "weighting": one_of(ONLINE, ERRORS, COVARIANCE),
-        "shrinkage": real(0, 1),
-        "cv": CV,
-        "prefit": FLAG,
-    }
+    _parameter_rules: ClassVar = {**RULES, "cv": CV}
     _of_members: ClassVar[tuple[str, ...]] = ("weights_", "member_mistakes_", "_log_weights")
 
-    algorithm: str = MAJORITY
-    beta: float = 0.5
-    weighting: str = ONLINE
-    shrinkage: float = 0.1
-    prefit: bool = False
+    algorithm: str = parameter(one_of(MAJORITY, HEDGE), default=MAJORITY)
+    beta: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.5)
+    weighting: str = parameter(one_of(ONLINE, ERRORS, COVARIANCE), default=ONLINE)
+    shrinkage: float = parameter(real(0, 1), default=0.1)
+    prefit: bool = parameter(FLAG, default=False)
 
     def _response_method(self) -> str:
         members = [member for level in self._levels() for _, member in level]
@@ -308,8 +300,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     # Saving --------------------------------------------------
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*self._of_members, "n_mistakes_", "n_seen_", "_heaviest")
+    _saved_names: ClassVar[tuple[str, ...]] = ("n_mistakes_", "n_seen_", "_heaviest")
 
 
 def _is_online(model: Any) -> bool:

@@ -122,7 +122,7 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
     These are estimators that need all rows on one machine, invalid parameters, and names of columns that a table does
     not have. The early check raises them once instead of on each rank.
     """
-    if not model._takes_parts:
+    if not model._capabilities.supports_distributed_fit:
         raise ValueError(f"{refuse('X', X, f'{type(model).__name__}.fit')}")
     model._check_parameters()
     model._check_all_read()

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
+from fastens.base import Capabilities
 from fastens.engine.bins.binning import AnyMatrix, binned, learned_and_binned
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
@@ -39,7 +40,7 @@ from fastens.forests.parameters import (
     TreeParameters,
     check_drawing,
     check_same_drawing,
-    tree_rules,
+    forest_parameters,
 )
 from fastens.forests.posterior_averaging import AVERAGING, Averaging
 from fastens.forests.tree import Members, template
@@ -72,7 +73,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     _combination = "mean"
     _takes_several_targets = True
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
     # Positions in `fit` of the rows with a weight above 0; None for all rows. Empty if the bags cannot be drawn again.
     _kept_rows: NDArray[np.intp] | None = field(init=False, default=None)
     _has_random_thresholds: ClassVar[bool] = False
@@ -198,7 +199,7 @@ class BaseForest(TreeParameters, TreeModel):
         here, everyone = data
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
-        rules = tree_rules(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows), in_random_order=True)
+        rules = forest_parameters(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows), in_random_order=True)
         target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators, own)
@@ -510,8 +511,7 @@ class BaseForest(TreeParameters, TreeModel):
     def _n_outputs(self) -> int:
         return self._targets.n_values
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("_n_targets", "_seed")
+    _saved_names: ClassVar[tuple[str, ...]] = ("_n_targets", "_seed")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         found = super()._fitted_arrays()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.elementary import xlogy
-from fastens.engine.forest.forests import TreeRules
+from fastens.engine.forest.forests import ForestParameters
 from fastens.engine.grow.growth import count_of
 from fastens.engine.trees.contributions import parents
 from fastens.engine.trees.trees import TreeEnsemble
@@ -64,7 +64,7 @@ def takes_equals_at_random(tree: Any) -> bool:
     return tree._has_random_thresholds or (tree.random_state is not None and tree.max_features is not None)
 
 
-def tree_rules(model: Any, n_rows: int, total_weight: float, *, in_random_order: bool) -> TreeRules:
+def forest_parameters(model: Any, n_rows: int, total_weight: float, *, in_random_order: bool) -> ForestParameters:
     """Return the growth limits that a model's parameters imply for a number of rows and their total weight.
 
     If `in_random_order` is True, features are drawn even if all of them are evaluated, so that ties between equal
@@ -74,7 +74,7 @@ def tree_rules(model: Any, n_rows: int, total_weight: float, *, in_random_order:
     if signs is not None and model._n_outputs() > 1:
         raise ValueError(f"monotonic_cst must be None with several targets; got {model.monotonic_cst!r}.")
     drawn = features_per_split(model)
-    return TreeRules(
+    return ForestParameters(
         criterion=criterion_of(model),
         max_depth=model.max_depth,
         max_leaf_nodes=model.max_leaf_nodes,

@@ -12,11 +12,11 @@ from scipy.sparse import csr_matrix
 from sklearn.base import OutlierMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
-from fastens.base import BaseFastens
+from fastens.base import BaseFastens, Capabilities
 from fastens.engine.bins.binning import binned, learn_binning
 from fastens.engine.comm import Comm, gathered, is_any, sum_ints
 from fastens.engine.elementary import exp, log
-from fastens.engine.forest.forests import ForestGrower, TreeRules, number_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, number_target
 from fastens.engine.grow.growth import count_of
 from fastens.engine.losses.losses import weighted_quantile, whole_weights
 from fastens.engine.rows.sampling import Bootstrap, Subsample, checked_seed, content_hashes
@@ -71,7 +71,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
 
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
         """Grow the trees; return this rank's rows of nonzero weight and their weights (None if all are 1)."""
@@ -122,7 +122,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         n_features = len(self._column_of)
         return Bags(seed, None, n_features, n_features)
 
-    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
+    def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
         """Return the growth limits for a number of rows and their total weight."""
         raise NotImplementedError
 
@@ -268,8 +268,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def _max_depth(self) -> int:
         return max(1, math.ceil(math.log2(max(self.max_samples_, 2))))
 
-    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
-        return TreeRules(
+    def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
+        return ForestParameters(
             criterion="squared_error", max_depth=self._max_depth(), features_per_split=1, random_thresholds=True
         )
 
@@ -352,8 +352,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         """Return -1 for outliers and 1 for inliers, shape (n_samples,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("offset_", "max_samples_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("offset_", "max_samples_")
 
 
 def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
@@ -478,8 +477,8 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         pairs = zip(tree.tolist(), node.tolist(), strict=True)
         return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
 
-    def _rules(self, n_rows: int, total_weight: float) -> TreeRules:
-        return TreeRules(
+    def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
+        return ForestParameters(
             criterion="squared_error",
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,

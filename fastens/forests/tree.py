@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone, is_classifier
 from sklearn.utils import Bunch
 
-from fastens.base import BaseClassifier, BaseRegressor, TrainingData
+from fastens.base import BaseClassifier, BaseRegressor, Capabilities, TrainingData
 from fastens.cached import cached_property
 from fastens.engine.bins.binning import AnyMatrix, Binning, learned_and_binned
 from fastens.engine.comm import LOCAL, Comm, gathered, max_floats
@@ -32,9 +32,9 @@ from fastens.forests.parameters import (
     NUMBER_CRITERION,
     TREE_CLASS_DOCS,
     TreeParameters,
+    forest_parameters,
     node_impurities,
     takes_equals_at_random,
-    tree_rules,
 )
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
@@ -436,7 +436,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     random_state: Any = parameter(RANDOM_STATE | whole(0, 2**64 - 1), default=None)
 
     _takes_several_targets = True
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True)
     _combination = "mean"
     # If True, growth also returns the number of candidate splits in each node.
     _with_search = False
@@ -483,7 +483,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         weight, own = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
         total = float(n_rows if weight is None else weight.sum())
-        rules = tree_rules(self, n_rows, total, in_random_order=takes_equals_at_random(self))
+        rules = forest_parameters(self, n_rows, total, in_random_order=takes_equals_at_random(self))
         kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
         sample = TreeSample(weight, None, seed)
@@ -536,8 +536,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     def _n_outputs(self) -> int:
         return self._targets.n_values
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("_n_targets",)
+    _saved_names: ClassVar[tuple[str, ...]] = ("_n_targets",)
 
 
 class _PrunedByCost(BaseDecisionTree):

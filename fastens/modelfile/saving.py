@@ -31,6 +31,8 @@ class SavedEstimator:
     """
 
     metadata_: dict[str, Any] | None = None
+    # Names of fitted attributes of this class, numbers and numeric arrays, that are saved unchanged.
+    _saved_names: ClassVar[tuple[str, ...]] = ()
     # Classes by name that a file may hold inside another model.
     _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
 
@@ -120,8 +122,9 @@ class SavedEstimator:
         return dict(self.get_params(deep=False))
 
     def _fitted_names(self) -> tuple[str, ...]:
-        """Return the names of fitted attributes, numbers and numeric arrays, that are saved unchanged."""
-        return ()
+        """Return the names of fitted attributes that are saved unchanged: `_saved_names` of all classes."""
+        listed = [vars(base).get("_saved_names", ()) for base in reversed(type(self).__mro__)]
+        return tuple(name for names in listed for name in names)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         """Return the rest of the fitted state as plain arrays."""

@@ -42,7 +42,7 @@ class ChecksParameters(BaseEstimator):
     _parameters_of_fit: Mapping[str, Any] = MappingProxyType({})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Complete the docstrings of methods, and add hints to errors about unknown arguments."""
+        """Complete the docstrings of methods, and add hints to errors about unknown arguments of a constructor."""
         super().__init_subclass__(**kwargs)
         ours = [base for base in cls.__mro__ if base.__module__.startswith("fastens.")]
         documented = [base for base in ours if base is cls or not issubclass(base, ChecksParameters)]
@@ -50,9 +50,8 @@ class ChecksParameters(BaseEstimator):
             method = getattr(value, "fn", value)  # scikit-learn's `available_if` wraps the method in a descriptor
             if isfunction(method):
                 complete_method(method)
-        for name in ("__init__", "fit"):
-            if name in vars(cls):
-                setattr(cls, name, _knowing_names(vars(cls)[name]))
+        if "__init__" in vars(cls):
+            cls.__init__ = _knowing_names(cls.__init__)  # type: ignore[method-assign]
 
     if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept every attribute name
 
@@ -272,7 +271,7 @@ def _hint(kind: type, name: str) -> str:
 
 
 def _knowing_names(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a constructor or `fit` so that its TypeError for an unknown argument has a hint."""
+    """Wrap a constructor so that its TypeError for an unknown argument has a hint."""
     parameters = signature(method).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
         return method

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 
-# Names in LightGBM, XGBoost, CatBoost and scikit-learn, and names of options, with the fastens parameters that replace
-# them. Hints name only the replacements that the estimator has.
+# Names in LightGBM, XGBoost, CatBoost and scikit-learn with the fastens parameters that replace them. Hints name only
+# the replacements that the estimator has. Option records add the names of their fields.
 _OURS: dict[str, tuple[str, ...]] = {
     (
         "n_rounds num_rounds num_round num_boost_round num_iterations num_iteration n_iter max_iter iterations "
@@ -21,15 +21,8 @@ _OURS: dict[str, tuple[str, ...]] = {
     "min_child_samples min_data_in_leaf min_data min_data_per_leaf min_samples_split min_node_size nodesize": (
         "min_samples_leaf",
     ),
-    "min_sum_hessian_in_leaf min_sum_hessian min_child_weight": ("growth=Growth(min_child_weight=...)",),
-    "min_weight_fraction_leaf min_weight_leaf": ("growth=Growth(min_weight_leaf=...)",),
     "reg_lambda lambda lambda_l2 l2_leaf_reg l2": ("l2_regularization",),
-    "gamma min_split_loss min_split_gain min_impurity_decrease min_impurity_split min_gain_to_split": (
-        "growth=Growth(min_gain_to_split=...)",
-        "min_impurity_decrease",
-    ),
-    "path_smooth path_smoothing": ("growth=Growth(path_smooth=...)",),
-    "max_delta_step max_leaf_output poisson_max_delta_step": ("growth=Growth(max_delta_step=...)",),
+    "gamma min_split_loss min_split_gain min_impurity_split min_gain_to_split": ("min_impurity_decrease",),
     "ccp_alpha": ("split_penalty",),
     (
         "subsample bagging_fraction subsample_freq bagging_freq bagging_temperature max_samples sample_fraction "
@@ -39,24 +32,13 @@ _OURS: dict[str, tuple[str, ...]] = {
     "feature_contri ignored_features": ("feature_weights",),
     "colsample_bytree feature_fraction rsm colsample": ("max_features_per_tree",),
     "colsample_bynode colsample_bylevel feature_fraction_bynode mtry": ("max_features",),
-    "extra_trees": ("growth=Growth(rows_per_threshold=...)",),
     "max_bin border_count n_bins nbins min_data_in_bin subsample_for_bin": ("max_bins",),
     "objective loss_function application": ("loss", "algorithm", "criterion"),
     "loss": ("algorithm", "criterion"),
     "scoring_method": ("criterion",),
-    "criterion split_evaluator split_criterion score_function splitrule": (
-        "growth=Growth(split_criterion=...)",
-        "criterion",
-    ),
+    "criterion split_evaluator split_criterion score_function splitrule": ("criterion",),
     "boosting_type booster": ("boosting",),
     "data_sample_strategy bootstrap_type sampling_method": ("sampling",),
-    "drop_rate rate_drop dropout_rate": ("boosting=Dart(rate_drop=...)",),
-    "skip_drop": ("boosting=Dart(skip_drop=...)",),
-    "max_drop": ("boosting=Dart(max_drop=...)",),
-    "dart_normalize normalize_type": ("boosting=Dart(normalize=...)",),
-    "top_rate": ("sampling=Goss(top_rate=...)",),
-    "other_rate": ("sampling=Goss(other_rate=...)",),
-    "mvs_lambda mvs_reg": ("sampling=Mvs(regularization=...)",),
     "seed random_seed feature_fraction_seed bagging_seed data_random_seed data_seed drop_seed": ("random_state",),
     "nthread nthreads n_threads num_threads num_thread thread_count": ("n_jobs",),
     "monotone_constraints monotonic_constraints": ("monotonic_cst",),
@@ -69,32 +51,13 @@ _OURS: dict[str, tuple[str, ...]] = {
     "early_stopping_tolerance early_stopping_min_delta min_delta": ("tol",),
     "use_best_model": ("early_stopping",),
     "metric metrics custom_metric custom_loss feval scoring eval_metrics": ("eval_metric",),
-    "refit": ("early_stopping=EarlyStopping(refit=...)",),
-    "validation": ("early_stopping=EarlyStopping(validation=...)",),
     "checkpoint_path checkpoint_every save_snapshot snapshot_file snapshot_interval snapshot_freq": (
         "callbacks=[Checkpoint(path, every=...)]",
     ),
-    "huber_slope": ("loss=HuberLoss(alpha=...)",),
-    "alpha": ("quantile", "loss=HuberLoss(alpha=...)"),
+    "alpha": ("quantile",),
     "quantile_alpha quantile_level": ("quantile",),
-    "tweedie_variance_power tweedie_power variance_power power": ("loss=TweedieLoss(variance_power=...)",),
-    "lambdarank_truncation_level truncation_level max_position lambdarank_num_pair_per_sample": (
-        "loss=LambdaRankLoss(truncation_level=...)",
-    ),
-    "label_gain": ("loss=LambdaRankLoss(label_gain=...)",),
-    "lambdarank_norm lambdarank_normalization normalize": ("loss=LambdaRankLoss(normalize=...)",),
-    "aft_loss_distribution distribution": ("loss=AFTLoss(distribution=...)",),
-    "aft_loss_distribution_scale scale": ("loss=AFTLoss(scale=...)",),
     "linear_tree": ("linear_leaves",),
-    "linear_lambda linear_l2": ("linear_leaves=LinearLeaves(l2=...)",),
     "categorical_feature cat_features enable_categorical categorical_columns feature_types": ("categorical_features",),
-    "categorical_encoding simple_ctr combinations_ctr max_ctr_complexity": ("categories=Categories(encoding=...)",),
-    "categorical_missing": ("categories=Categories(missing=...)",),
-    "cat_l2 category_l2": ("categories=Categories(l2=...)",),
-    "cat_smooth category_smoothing": ("categories=Categories(smoothing=...)",),
-    "max_cat_threshold max_categories_per_split": ("categories=Categories(max_per_split=...)",),
-    "max_cat_to_onehot one_hot_max_size": ("categories=Categories(one_hot_max_size=...)",),
-    "min_data_per_group min_samples_category": ("categories=Categories(min_samples=...)",),
     "base_score init init_model_score base_margin init_scores baseline offset offset_column": ("init_score",),
     "exposure": ("init_score=np.log(exposure)",),
     "base_margin_eval_set eval_init_score": ("init_score_val",),
@@ -130,6 +93,13 @@ _OURS: dict[str, tuple[str, ...]] = {
     "weight weights weights_col weights_column": ("sample_weight",),
 }
 OURS = {theirs: ours for names, ours in _OURS.items() for theirs in names.split()}
+
+
+def add_option(ours: str, names: list[str]) -> None:
+    """Add the names, here and in other libraries, of a field of an option record, such as "growth=Growth(...)"."""
+    for name in names:
+        OURS[name] = (*OURS.get(name, ()), ours)
+
 
 # Parameters without a counterpart in fastens.
 _ABSENT = {

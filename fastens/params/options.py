@@ -9,7 +9,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, ClassVar, dataclass_transform
 
-from fastens.params.foreign_names import hint, option_hint
+from fastens.params.foreign_names import add_option, hint, option_hint
 from fastens.params.rules import (
     FLAG,
     NONE,
@@ -53,17 +53,20 @@ def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
 class Options:
     """A record of options that is the value of a single parameter of an estimator.
 
-    Subclasses are frozen dataclasses whose fields are declared with `parameter`.
+    Subclasses are frozen dataclasses whose fields are declared with `parameter`. Errors about unknown parameters name
+    the field for its name and its names in other libraries; `of` is the parameter of the estimator.
     """
 
     # All subclasses by name: the record types that a saved model may contain.
     kinds: ClassVar[dict[str, type[Options]]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, of: str, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, repr=False)(cls)
         with_hints(cls, "fastens.boosting.regressor", "GradientBoostingRegressor")
         Options.kinds[cls.__name__] = cls
+        for each in fields(cls):
+            add_option(f"{of}={cls.__name__}({each.name}=...)", [each.name, *each.metadata["elsewhere"].split()])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name, as scikit-learn's `clone` and `get_params` expect.
@@ -100,7 +103,7 @@ class Options:
 # Boosting rounds --------------------------------------------------
 
 
-class Dart(Options):
+class Dart(Options, of="boosting"):
     """DART: dropout of earlier trees in each boosting round (Rashmi & Gilad-Bachrach 2015).
 
     Parameters
@@ -122,13 +125,13 @@ class Dart(Options):
     0.2
     """
 
-    rate_drop: float = parameter(real(0, 1), default=0.1)
+    rate_drop: float = parameter(real(0, 1), default=0.1, elsewhere="drop_rate dropout_rate")
     skip_drop: float = parameter(real(0, 1), default=0.5)
     max_drop: int | None = parameter(whole(1) | NONE, default=50)
-    normalize: str = parameter(one_of("tree", "forest"), default="tree")
+    normalize: str = parameter(one_of("tree", "forest"), default="tree", elsewhere="dart_normalize normalize_type")
 
 
-class Goss(Options):
+class Goss(Options, of="sampling"):
     """Gradient-based one-side sampling: all rows with large gradients and a sample of the others (Ke et al. 2017).
 
     The sampled rows with small gradients are weighted up to represent the rows that were not drawn.
@@ -159,7 +162,7 @@ class Goss(Options):
             )
 
 
-class Mvs(Options):
+class Mvs(Options, of="sampling"):
     """Minimal variance sampling, whose sampling probabilities grow with the gradients (Ibragimov & Gusev 2019).
 
     Sampled rows are weighted by the inverse of their probability. `subsample` is the expected fraction of rows drawn
@@ -177,10 +180,10 @@ class Mvs(Options):
     >>> model = GradientBoostingRegressor(sampling=Mvs(regularization=1.0), subsample=0.5)
     """
 
-    regularization: float | None = parameter(real(0) | NONE, default=None)
+    regularization: float | None = parameter(real(0) | NONE, default=None, elsewhere="mvs_lambda mvs_reg")
 
 
-class EarlyStopping(Options):
+class EarlyStopping(Options, of="early_stopping"):
     """Early stopping on held-out rows or on the `X_val` passed to `fit`.
 
     Parameters
@@ -223,7 +226,7 @@ class EarlyStopping(Options):
 # Tree growth --------------------------------------------------
 
 
-class Growth(Options):
+class Growth(Options, of="growth"):
     """Rarely needed settings for growing the trees of boosting.
 
     Parameters
@@ -258,16 +261,26 @@ class Growth(Options):
     >>> model = GradientBoostingClassifier(growth=Growth(min_child_weight=1.0))
     """
 
-    split_criterion: str = parameter(one_of("newton", "squared_error"), default="newton")
-    min_child_weight: float = parameter(real(0), default=1e-3)
-    min_weight_leaf: float = parameter(real(0), default=0.0)
-    min_gain_to_split: float = parameter(real(0), default=0.0)
-    rows_per_threshold: int | str | None = parameter(whole(1) | one_of("auto", None), default="auto")
-    path_smooth: float = parameter(real(0), default=0.0)
-    max_delta_step: float | None = parameter(real(0, open_low=True) | NONE, default=None)
+    split_criterion: str = parameter(
+        one_of("newton", "squared_error"),
+        default="newton",
+        elsewhere="criterion split_evaluator score_function splitrule",
+    )
+    min_child_weight: float = parameter(real(0), default=1e-3, elsewhere="min_sum_hessian_in_leaf min_sum_hessian")
+    min_weight_leaf: float = parameter(real(0), default=0.0, elsewhere="min_weight_fraction_leaf")
+    min_gain_to_split: float = parameter(
+        real(0), default=0.0, elsewhere="gamma min_split_loss min_split_gain min_impurity_decrease min_impurity_split"
+    )
+    rows_per_threshold: int | str | None = parameter(
+        whole(1) | one_of("auto", None), default="auto", elsewhere="extra_trees"
+    )
+    path_smooth: float = parameter(real(0), default=0.0, elsewhere="path_smoothing")
+    max_delta_step: float | None = parameter(
+        real(0, open_low=True) | NONE, default=None, elsewhere="max_leaf_output poisson_max_delta_step"
+    )
 
 
-class LinearLeaves(Options):
+class LinearLeaves(Options, of="linear_leaves"):
     """Linear models in the leaves, fitted to the numeric features on the path of each leaf (Shi, Li & Li 2019).
 
     A row with a missing or infinite value in one of these features gets the constant value of the leaf. Therefore
@@ -286,10 +299,10 @@ class LinearLeaves(Options):
     >>> model = GradientBoostingRegressor(linear_leaves=LinearLeaves(l2=1.0))
     """
 
-    l2: float = parameter(real(0), default=10.0)
+    l2: float = parameter(real(0), default=10.0, elsewhere="linear_lambda linear_l2")
 
 
-class Categories(Options):
+class Categories(Options, of="categories"):
     """Handling of categorical columns. Single trees, forests and AdaBoost support only the first three options.
 
     Parameters
@@ -332,20 +345,28 @@ class Categories(Options):
     >>> model = GradientBoostingRegressor(categories=Categories(encoding="partition", smoothing=1.0))
     """
 
-    encoding: str = parameter(one_of("auto", "partition", "target", "ordered"), default="auto")
-    missing: str = parameter(one_of("missing", "category"), default="missing")
+    encoding: str = parameter(
+        one_of("auto", "partition", "target", "ordered"),
+        default="auto",
+        elsewhere="categorical_encoding simple_ctr combinations_ctr max_ctr_complexity",
+    )
+    missing: str = parameter(one_of("missing", "category"), default="missing", elsewhere="categorical_missing")
     unseen: str = parameter(one_of("average", "missing", "error"), default="average")
-    one_hot_max_size: int = parameter(whole(0, 255), default=2)
-    min_samples: int | None = parameter(whole(1) | NONE, default=None)
-    max_per_split: int | None = parameter(whole(1) | NONE, default=None)
-    smoothing: float = parameter(real(0), default=5.0)
-    l2: float = parameter(real(0), default=3.0)
+    one_hot_max_size: int = parameter(whole(0, 255), default=2, elsewhere="max_cat_to_onehot")
+    min_samples: int | None = parameter(
+        whole(1) | NONE, default=None, elsewhere="min_data_per_group min_samples_category"
+    )
+    max_per_split: int | None = parameter(
+        whole(1) | NONE, default=None, elsewhere="max_cat_threshold max_categories_per_split"
+    )
+    smoothing: float = parameter(real(0), default=5.0, elsewhere="cat_smooth category_smoothing")
+    l2: float = parameter(real(0), default=3.0, elsewhere="cat_l2 category_l2")
 
 
 # Tree predictions --------------------------------------------------
 
 
-class PosteriorAverage(Options):
+class PosteriorAverage(Options, of="averaging"):
     """Posterior-weighted average over all prunings of each tree of a forest.
 
     Parameters
@@ -386,7 +407,7 @@ class PosteriorAverage(Options):
 # Losses with options --------------------------------------------------
 
 
-class HuberLoss(Options):
+class HuberLoss(Options, of="loss"):
     """Huber loss: squared error for small residuals and absolute error for large ones (Huber 1964).
 
     Parameters
@@ -400,10 +421,10 @@ class HuberLoss(Options):
     >>> model = GradientBoostingRegressor(HuberLoss(alpha=0.8))
     """
 
-    alpha: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.9)
+    alpha: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.9, elsewhere="huber_slope")
 
 
-class TweedieLoss(Options):
+class TweedieLoss(Options, of="loss"):
     """Tweedie deviance with a log link, for non-negative targets with many zeros.
 
     Parameters
@@ -417,10 +438,12 @@ class TweedieLoss(Options):
     >>> model = GradientBoostingRegressor(TweedieLoss(variance_power=1.2))
     """
 
-    variance_power: float = parameter(real(1, 2, open_low=True, open_high=True), default=1.5)
+    variance_power: float = parameter(
+        real(1, 2, open_low=True, open_high=True), default=1.5, elsewhere="tweedie_variance_power tweedie_power power"
+    )
 
 
-class LambdaRankLoss(Options):
+class LambdaRankLoss(Options, of="loss"):
     """LambdaMART loss, which weights each pair of documents by its change of NDCG (Burges 2010).
 
     Parameters
@@ -440,12 +463,14 @@ class LambdaRankLoss(Options):
     >>> model = GradientBoostingRanker(LambdaRankLoss(label_gain="linear"))
     """
 
-    truncation_level: int = parameter(whole(1), default=30)
+    truncation_level: int = parameter(
+        whole(1), default=30, elsewhere="lambdarank_truncation_level max_position lambdarank_num_pair_per_sample"
+    )
     label_gain: str = parameter(one_of("exponential", "linear"), default="exponential")
-    normalize: bool = parameter(FLAG, default=True)
+    normalize: bool = parameter(FLAG, default=True, elsewhere="lambdarank_norm lambdarank_normalization")
 
 
-class AFTLoss(Options):
+class AFTLoss(Options, of="loss"):
     """Accelerated failure time loss: log(time) = prediction + scale * error (Barnwal, Cho & Hocking 2020).
 
     Parameters
@@ -461,8 +486,10 @@ class AFTLoss(Options):
     >>> model = GradientBoostingSurvival(AFTLoss("logistic", scale=0.5))
     """
 
-    distribution: str = parameter(one_of("normal", "logistic", "extreme"), default="normal")
-    scale: float = parameter(real(0, open_low=True), default=1.0)
+    distribution: str = parameter(
+        one_of("normal", "logistic", "extreme"), default="normal", elsewhere="aft_loss_distribution"
+    )
+    scale: float = parameter(real(0, open_low=True), default=1.0, elsewhere="aft_loss_distribution_scale")
 
 
 # The records that plain values of parameters are shorthand for.

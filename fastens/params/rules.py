@@ -105,13 +105,18 @@ class Need:
     met: Callable[[Any], bool]
 
 
-def parameter(rule: Rule, *, default: Any, needs: tuple[Need, ...] = (), kw_only: Any = MISSING) -> Any:
-    """Declare a parameter as a dataclass field with its rule."""
-    return field(default=default, kw_only=kw_only, metadata={"rule": rule, "needs": needs})
+def parameter(
+    rule: Rule, *, default: Any = MISSING, needs: tuple[Need, ...] = (), elsewhere: str = "", kw_only: Any = MISSING
+) -> Any:
+    """Declare a parameter as a dataclass field with its rule.
+
+    `elsewhere` has the names of an option in other libraries, separated by spaces.
+    """
+    return field(default=default, kw_only=kw_only, metadata={"rule": rule, "needs": needs, "elsewhere": elsewhere})
 
 
 def declared(kind: Any, what: str) -> dict[str, Any]:
-    """Return the "rule" or the "needs" of all fields of a class that have one."""
+    """Return the "rule", the "needs" or the names "elsewhere" of all fields of a class that have one."""
     return {each.name: each.metadata[what] for each in fields(kind) if each.metadata.get(what)}
 
 

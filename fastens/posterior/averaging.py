@@ -257,10 +257,10 @@ def split_probability(prior: Any, tree: Tree, cost: SearchCost) -> Array | float
     --------
     >>> import numpy as np
     >>> from fastens.engine.bins.binning import learn_binning
-    >>> from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target
     >>> from fastens.posterior.averaging import TableSearch, split_probability, thresholds_of_features
     >>> X = np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
-    >>> grower = ForestGrower(learn_binning(X).transform(X), class_target([0, 0, 1, 1, 1], [2]), TreeRules())
+    >>> grower = ForestGrower(learn_binning(X).transform(X), class_target([0, 0, 1, 1, 1], [2]), ForestParameters())
     >>> [tree] = grower.grow([TreeSample(None, None, 0)])
     >>> cost = TableSearch(thresholds_of_features(np.array([6])), None, random_thresholds=False)
     >>> float(split_probability("strict", tree, cost)[0])

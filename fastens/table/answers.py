@@ -91,7 +91,7 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
     if cluster_of(X):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return call_on_cluster(method, self, X, {name: given[name] for name in [*given][2:]})
-    if is_stream(X) or (not self._reads_parts and (self._is_source(X) or _is_parted(X))):
+    if is_stream(X) or (not self._capabilities.predicts_row_sources and (self._is_source(X) or _is_parted(X))):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return _answer_in_parts(method, **given)
     return method(self, X, *args, **kwargs)

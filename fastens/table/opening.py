@@ -20,7 +20,14 @@ from fastens.table.labels import columns_of_labels
 from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import FitNeeds, MemoryLimits, TableParts, TableSource
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
-from fastens.table.spread import cluster_of, refuse
+from fastens.table.spread import (
+    call_on_cluster,
+    check_in_memory_only,
+    cluster_of,
+    other_arguments,
+    refuse,
+    tables_among,
+)
 from fastens.table.tables import Table, is_frame, table_from_array, table_from_frame
 
 # Parameters that may name a column, by the parameter of their table.
@@ -194,30 +201,50 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a method so that its targets, weights and queries may be names of columns of its table.
 
     The method receives the table without these columns. Streams, which can be read only once, are opened once for the
-    whole call. For `fit`, all tables that are read in parts are opened, and a BinnedTable supplies its own targets and
-    weights. A `fit` that fails restores the estimator; this is done here because each additional stack frame between
-    `fit` and the kernels costs time.
+    whole call. `fit` and `score` accept tables of a cluster as X. For `fit`, all tables that are read in parts are
+    opened, and a BinnedTable supplies its own targets and weights. A `fit` that fails restores the estimator. All of
+    this is one function, the only stack frame that a traceback shows between the caller and `fit`.
     """
     parameters = signature(method).parameters
     takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
-    if "X" not in parameters or parameters.keys().isdisjoint(_NAMED["X"]):
-        return method
+    has_names = "X" in parameters and not parameters.keys().isdisjoint(_NAMED["X"])
     own = [name for name in ("y", "sample_weight") if name in parameters or takes_more]
-    fits = method.__name__ == "fit"
+    fits, checks = method.__name__ == "fit", method.__name__ in ("fit", "score")
+    on_clusters = checks and list(parameters)[1:2] == ["X"]
+    others = tables_among(list(parameters)) if checks else []
+    others = [] if on_clusters and len(others) == 1 else others
+    if not (has_names or checks):
+        return method
+
+    def check(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Check the arguments, and return X if it is a table of a cluster."""
+        if not takes_more and not parameters.keys() >= kwargs.keys():
+            self._check_names(method, kwargs)
+        X = kwargs["X"] if "X" in kwargs else args[0] if args else None
+        if on_clusters and cluster_of(X):
+            return X
+        check_in_memory_only(method, others, (self, *args), kwargs)
+        return None
+
+    def opened(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = {**dict(zip(order, args, strict=False)), **kwargs}
+        if not _open_tables(self, given, own if fits else None):
+            return args, kwargs
+        if getattr(self, "_takes_several_targets", False):
+            given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
+        return (*(given.pop(name) for name in order[: len(args)]), *args[len(order) :]), given
 
     @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(order, args, strict=False)), **kwargs}
-        if _open_tables(self, given, own if fits else None):
-            if getattr(self, "_takes_several_targets", False):
-                given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
-            args = (*(given.pop(name) for name in order[: len(args)]), *args[len(order) :])
-            kwargs = given
-        with kept(self, fits=True) if fits else nullcontext():
+    def enter(self: Any, *args: Any, **kwargs: Any) -> Any:
+        X = check(self, args, kwargs) if checks else None
+        if X is not None:
+            return call_on_cluster(method, self, X, other_arguments(method, self, args, kwargs))
+        args, kwargs = opened(self, args, kwargs) if has_names else (args, kwargs)
+        with kept(self, fits=True) if fits and has_names else nullcontext():
             return method(self, *args, **kwargs)
 
-    return call
+    return enter
 
 
 def _open_tables(model: Any, given: dict[str, Any], own: list[str] | None) -> bool:
@@ -238,7 +265,7 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
     """
     X: Any = given.get("X")
     if is_coded(X):
-        if not model._fits_codes:
+        if not model._capabilities.supports_binned:
             raise ValueError(
                 f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, which reads tables in "
                 "another way."
@@ -250,10 +277,10 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
             given["y"] = _with_names(given["y"], names)
         return True, None
     if not model._is_source(X):
-        if not (model._fits_sources or model._reads_parts):
+        if not (model._capabilities.supports_out_of_core or model._capabilities.predicts_row_sources):
             check_in_memory(model, X)  # a member of an ensemble may get rows of a TableSource
         return False, None
-    if not model._fits_sources:
+    if not model._capabilities.supports_out_of_core:
         if isinstance(X, TableSource) and not is_source(X.table):
             given["X"], limits = X.in_memory()
             return True, limits

@@ -81,26 +81,7 @@ def refuse(name: str, X: Any, owner: str) -> TypeError:
     return TypeError(f"{name} must be a table in memory for {owner}; got {got}. {remedy}")
 
 
-def on_clusters(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate `fit` or `score` to accept X from a cluster; if X is in memory, other tables must be in memory too."""
-    names = [*signature(method).parameters]
-    tables = _tables_among(names)
-    if names[1:2] != ["X"]:
-        return in_memory_only(method)
-
-    @wraps(method)
-    def on_any(self: Any, *args: Any, **kwargs: Any) -> Any:
-        X = kwargs["X"] if "X" in kwargs else args[0] if args else None
-        if cluster_of(X) is not None:
-            return call_on_cluster(method, self, X, _other_arguments(method, self, args, kwargs))
-        if len(tables) > 1:
-            _check_in_memory(method, tables, (self, *args), kwargs)
-        return method(self, *args, **kwargs)
-
-    return on_any
-
-
-def _other_arguments(
+def other_arguments(
     method: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     """Return all arguments except X by name; raise TypeError with a hint for unknown names."""
@@ -112,13 +93,13 @@ def _other_arguments(
 
 def in_memory_only(function: Function) -> Function:
     """Decorate a public function to reject tables of a cluster; return it unchanged if it does not take tables."""
-    tables = _tables_among([*signature(function).parameters])
+    tables = tables_among([*signature(function).parameters])
     if not tables:
         return function
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        _check_in_memory(function, tables, args, kwargs)
+        check_in_memory_only(function, tables, args, kwargs)
         return function(*args, **kwargs)
 
     return cast("Function", call)
@@ -140,14 +121,15 @@ def refuse_clusters(cls: type, answered: Collection[str]) -> None:
                 method.fn = in_memory_only(function)
 
 
-def _tables_among(names: list[str]) -> list[tuple[int, str]]:
+def tables_among(names: list[str]) -> list[tuple[int, str]]:
     """Return the positions and names of the parameters that take tables."""
     return [(place, name) for place, name in enumerate(names) if name in _TABLES]
 
 
-def _check_in_memory(
+def check_in_memory_only(
     function: Callable[..., Any], tables: list[tuple[int, str]], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
+    """Raise TypeError if one of the arguments that take tables is a table of a cluster."""
     for place, name in tables:
         given = args[place] if place < len(args) else kwargs.get(name)
         if given is not None and cluster_of(given) is not None:

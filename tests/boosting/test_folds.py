@@ -26,7 +26,7 @@ from fastens import (
     GradientBoostingSurvival,
     Growth,
 )
-from fastens.boosting.rules import LESS_PRUNED, N_FOLDS, QUALITIES
+from fastens.boosting.parameters import LESS_PRUNED, N_FOLDS, QUALITIES
 from fastens.boosting.survival import _breslow
 
 RNG = np.random.default_rng(0)

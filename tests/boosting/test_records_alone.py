@@ -8,7 +8,7 @@ import pytest
 
 import fastens as fe
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 from fastens.engine.grow.near_columns import NearColumns
 from fastens.params.options import Categories
 
@@ -66,7 +66,7 @@ def test_columns_are_those_of_the_features_that_divide_most_rows():
     assert not matrix.has_columns
     np.testing.assert_array_equal(matrix.columns, binning.codes(np.tile(X, (1, 4))))
     near = NearColumns(matrix)
-    grower = TreeGrower(matrix, GrowthRules(max_leaf_nodes=8))
+    grower = TreeGrower(matrix, GrowthParameters(max_leaf_nodes=8))
     ones = np.ones(len(X), dtype=np.float32)
 
     def held(signal):

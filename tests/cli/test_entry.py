@@ -78,7 +78,7 @@ def test_a_mistake(tmp_path):
             ("train", "table.csv", "--target", "price", "--task", "classification", "--n-estimators", "x"),
             "--n-estimators",
         ),
-        (("train", "table.csv", "--target", "price", "--n-estimators", "0"), "n_estimators"),
+        (("train", "table.csv", "--target", "price", "--n-estimators", "0"), "--n-estimators: must be"),
         (("train", "table.csv", "--target", "price", "--loss", "squares"), "loss"),
         (("train", "table.csv", "--target", "price", "--class-weight", "balanced"), "--class-weight does not apply"),
         (
@@ -208,13 +208,13 @@ def test_defaults_that_differ_by_task_name_the_task(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--max-depth", "deep"), "argument --max-depth: must be a whole number or none; got 'deep'"),
-        (("--min-samples-leaf", "few"), "argument --min-samples-leaf: must be a count or a share; got 'few'"),
+        (("--max-depth", "deep"), "argument --max-depth: must be a whole number of at least 1 or none or"),
+        (("--min-samples-leaf", "few"), "or a number greater than 0 and less than 1; got 'few' (see fastens train"),
         (("--ngrams", "1-x"), "argument --ngrams: must be two whole numbers, as 1-2; got '1-x'"),
     ],
 )
 def test_values_of_no_number_name_the_rule(run, given, message):
-    assert run("train", "table.csv", "--target", "y", *given).err == f"fastens: {message} (see fastens train --help)\n"
+    assert message in run("train", "table.csv", "--target", "y", *given).err
 
 
 def test_rows_per_threshold_may_be_their_default(run):

@@ -8,18 +8,20 @@ import pyarrow.csv
 import pytest
 
 import fastens
-from fastens import Categories, Dart, EarlyStopping, Growth
+from fastens import AFTLoss, Categories, Dart, EarlyStopping, Growth, LambdaRankLoss
 from fastens.cli.models.models import (
     ELSEWHERE,
     FAMILIES,
-    PARAMETERS,
     TEXT,
-    _signature,
+    Parameter,
+    declarations,
     directions,
     estimator_class,
     families,
+    parameter_groups,
 )
 from fastens.cli.table.target import CLASSIFICATION
+from fastens.params.options import SHORT_FORMS
 from reference.cli_kinds import BOTH, OF_COLUMNS, quick
 from reference.report_pages import page
 
@@ -93,10 +95,40 @@ def test_every_public_estimator_is_a_kind_or_says_what_to_do(run, houses, write_
 
 def test_every_option_is_a_parameter_of_some_model():
     classes = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
-    known = {name for kind in classes for name in _signature(kind)}
-    assert [parameter.name for parameter in PARAMETERS if parameter.name not in known] == []
-    options = [parameter.option for parameter in PARAMETERS]
+    known = {name for kind in classes for name in declarations(kind)}
+    parameters = [parameter for group in parameter_groups().values() for parameter in group]
+    assert [parameter.name for parameter in parameters if parameter.name not in known] == []
+    options = [parameter.option for parameter in parameters]
     assert len(set(options)) == len(options)
+
+
+def test_every_option_of_a_record_is_an_option_of_the_command_line():
+    """Except those that only Python can express, and records of models that the commands do not train."""
+    names = {parameter.name for group in parameter_groups().values() for parameter in group}
+    for name, records in SHORT_FORMS.items():
+        for record in {type(record): record for record in records.values()}.values():
+            if not isinstance(record, LambdaRankLoss | AFTLoss):
+                missing = {option for option in record.get_params() if f"{name}.{option}" not in names}
+                assert missing <= {"validation"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("n_jobs", "-1", -1),
+        ("max_features", "0.5", 0.5),
+        ("max_features", "3", 3),
+        ("max_features", "sqrt", "sqrt"),
+        ("max_depth", "none", None),
+        ("smoothing", "none", "none"),
+        ("bootstrap", "no", False),
+        ("bootstrap", "balanced", "balanced"),
+        ("growth.max_delta_step", "1e-1", 0.1),
+    ],
+)
+def test_values_are_read_by_the_rules_of_the_parameter(name, text, value):
+    read = Parameter(name).parse(text)
+    assert (read, type(read)) == (value, type(value))
 
 
 @pytest.mark.slow

@@ -129,7 +129,8 @@ def test_fits_need_a_cluster_or_say_that_they_need_all_rows(name):
     table = dd.from_pandas(pd.DataFrame(X).add_prefix("x"), npartitions=3, sort=False)
     model = quick(name)
     takes = inspect.signature(model.fit).parameters
-    reason = "make a distributed.Client first" if model._takes_parts else f"X must be a table in memory for {name}"
+    is_distributed = model._capabilities.supports_distributed_fit
+    reason = "make a distributed.Client first" if is_distributed else f"X must be a table in memory for {name}"
     for method in ("fit", "fit_predict", "fit_transform", "partial_fit"):
         if hasattr(model, method):
             refusal = f"X must be a table in memory for {name}.partial_fit" if method == "partial_fit" else reason

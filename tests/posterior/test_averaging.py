@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target, number_target
 from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.posterior.averaging import (
     PruningPrior,
@@ -32,7 +32,7 @@ def grown(target, rng, weight=None, **rules):
     grower = ForestGrower(
         learn_binning(X).transform(X),
         target,
-        TreeRules(**rules),
+        ForestParameters(**rules),
         kind=MeasuredTree if target.n_classes is None else Tree,
     )
     return X, grower.grow([TreeSample(weight, None, 0)])[0]

@@ -10,7 +10,7 @@ from sklearn import tree as sklearn_tree
 from sklearn.base import is_classifier
 
 import fastens
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 from properties.choices import Choices
 from properties.parameters import TABLES, quick_parameters, values_for, wrong_values_for
 from properties.tables import FORMS, LABELS, NUMBERS, OTHERS, TARGETS, WEIGHTS
@@ -71,7 +71,7 @@ def check_twin(choices: Choices, folder: Path) -> None:
     gradients = (scale * rng.choice([rng.normal(size=n_rows), rng.integers(-2, 3, n_rows)])).astype(np.float32)
     hessians = rng.uniform(0.1, 1.1, n_rows).astype(np.float32)
     weights = choices.of((None, rng.integers(1, 4, n_rows) * 1.0, rng.integers(1, 2000, n_rows) * 1.0))
-    rules = GrowthRules(
+    rules = GrowthParameters(
         max_leaf_nodes=2, min_samples_leaf=choices.of((1, 5)), l2_regularization=choices.of((0.0, 0.5, 1e6))
     )
     tree = TreeGrower(matrix, rules, weights).grow(gradients, hessians)

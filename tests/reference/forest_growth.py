@@ -11,7 +11,7 @@ from scipy.special import entr, xlogy
 
 
 class NaiveForest:
-    """The specification of the kernels; `codes` is (n_features, n_rows), `rules` are TreeRules."""
+    """The specification of the kernels; `codes` is (n_features, n_rows), `rules` are ForestParameters."""
 
     def __init__(self, matrix, target, rules, weight=None):
         self.codes = matrix.columns.astype(np.int64)

@@ -78,7 +78,7 @@ def pruned(nodes, price):
 
 
 class NaiveGrower:
-    """Best-first growth; `rules` are GrowthRules; `codes` is (n_features, n_rows)."""
+    """Best-first growth; `rules` are GrowthParameters; `codes` is (n_features, n_rows)."""
 
     def __init__(self, codes, n_codes, is_categorical, rules):
         self.codes, self.n_codes, self.is_categorical, self.rules = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import type_of_target
 
+from fastens.base import Capabilities
 from fastens.bayes.concepts.conjunctions import (
     ANY,
     NOTHING,
@@ -40,7 +40,7 @@ from fastens.inspection.plotting import shortened
 from fastens.modelfile.saving import SavedEstimator
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING as ANY_VALUE
-from fastens.params.rules import one_of, real, whole
+from fastens.params.rules import one_of, parameter, real, whole
 from fastens.rollback import keeps_model
 from fastens.table.columns.numbers import unmasked
 from fastens.table.labels import check_classes, read_classes
@@ -210,25 +210,17 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     array([0.667, 0.333])
     """
 
-    _fits_sources = False
-    _parameter_rules: ClassVar = {
-        "prior": one_of("uniform", "length"),
-        "noise": real(0, 0.5, open_high=True),
-        "on_collapse": one_of("set-aside", "raise", "noise", "max-consistent"),
-        "positive": ANY_VALUE,
-        "categories": ANY_VALUE,
-        "max_boundary": whole(1),
-    }
+    _capabilities = Capabilities(supports_out_of_core=False, supports_binned=False, predicts_row_sources=False)
     _modes = ("bayes", "map", "ml", "gibbs")
     _poor_score = True
     _fewest_classes = 2  # a single class does not determine the concept
 
-    prior: str = field(default="uniform", kw_only=False)
-    noise: float = 0.0
-    on_collapse: str = "set-aside"
-    positive: Any = None
-    categories: Sequence[Sequence[Any]] | None = None
-    max_boundary: int = 10_000
+    prior: str = parameter(one_of("uniform", "length"), default="uniform", kw_only=False)
+    noise: float = parameter(real(0, 0.5, open_high=True), default=0.0)
+    on_collapse: str = parameter(one_of("set-aside", "raise", "noise", "max-consistent"), default="set-aside")
+    positive: Any = parameter(ANY_VALUE, default=None)
+    categories: Sequence[Sequence[Any]] | None = parameter(ANY_VALUE, default=None)
+    max_boundary: int = parameter(whole(1), default=10_000)
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:

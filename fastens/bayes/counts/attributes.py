@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.base import BaseClassifier
+from fastens.base import BaseClassifier, Capabilities
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode, encode_all, family_counts
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.comm import LOCAL, Comm
@@ -207,8 +207,7 @@ MISSING = -1  # also for unseen values: they satisfy no constraint on the attrib
 class CategoricalInput(BaseClassifier):
     """Base class of classifiers that treat all columns as categorical; values become positions, or NaN."""
 
-    _fits_codes = False
-    _reads_parts = False
+    _capabilities = Capabilities(supports_binned=False, predicts_row_sources=False)
     categorical_features: Any = "all"  # not a parameter
 
     def __sklearn_tags__(self) -> Any:

@@ -17,7 +17,7 @@ from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, real, whole
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
 
 Array = NDArray[np.float64]
 
@@ -177,22 +177,16 @@ chosen_index_ : int
 class BaseCombination(BaseClassifier, BaseWeightedMembers):
     """Base class of combinations: fits the members and computes their held-out likelihoods and posterior."""
 
-    _parameter_rules: ClassVar = {
-        **RULES,
-        "prior": ANYTHING,
-        "noise": real(0, 1, open_high=True) | _BETA | NONE,
-        "temperature": real(0, open_low=True),
-        "refit": FLAG,
-    }
+    _parameter_rules: ClassVar = RULES
     _docs: ClassVar[Docs] = {**DOCS, **COMBINATION_DOCS}
     _prefix: ClassVar[str] = "members."
     _of_members: ClassVar[tuple[str, ...]] = ("prior_", "log_likelihoods_", "posterior_")
     _learned: ClassVar[str] = "posterior_"
 
-    prior: ArrayLike | None = None
-    noise: float | tuple[float, float] | None = None
-    temperature: float = 1.0
-    refit: bool = True
+    prior: ArrayLike | None = parameter(ANYTHING, default=None)
+    noise: float | tuple[float, float] | None = parameter(real(0, 1, open_high=True) | _BETA | NONE, default=None)
+    temperature: float = parameter(real(0, open_low=True), default=1.0)
+    refit: bool = parameter(FLAG, default=True)
 
     prior_: Array = field(init=False)
     noise_: Array = field(init=False)
@@ -295,8 +289,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
 
     # Saving --------------------------------------------------
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "noise_", "log_evidence_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("noise_", "log_evidence_")
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
@@ -375,15 +368,10 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     True
     """
 
-    _parameter_rules: ClassVar = {
-        **BaseCombination._parameter_rules,
-        "method": one_of("bma", "pool", "pseudo-bma+"),
-        "concentration": real(0, open_low=True),
-    }
     _of_members: ClassVar[tuple[str, ...]] = (*BaseCombination._of_members, "weights_")
 
-    method: str = "bma"
-    concentration: float = 1.0
+    method: str = parameter(one_of("bma", "pool", "pseudo-bma+"), default="bma")
+    concentration: float = parameter(real(0, open_low=True), default=1.0)
 
     def _weigh(self, evidence: Evidence, prior: Array) -> None:
         super()._weigh(evidence, prior)
@@ -445,8 +433,7 @@ class _OneMemberClassifier(BaseCombination):
         rows = self._check_table(X)
         return self._proba_of(self.chosen_index_, rows)
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "chosen_index_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("chosen_index_",)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
@@ -555,8 +542,7 @@ class GibbsClassifier(_OneMemberClassifier):
             votes[np.arange(len(votes)), self._proba_of(int(index), rows).argmax(axis=1)] += n
         return self.classes_[votes.argmax(axis=1)]
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "drawn_indices_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("drawn_indices_",)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)

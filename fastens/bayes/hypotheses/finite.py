@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
 from fastens.inspection.plotting import axes, plain, shortened, whole_ticks
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, one_of, whole
+from fastens.params.rules import ANYTHING, one_of, parameter, whole
 from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
 from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
@@ -92,17 +92,10 @@ class FiniteHypothesisLearner(BaseFastens):
     array([0., 1.])
     """
 
-    _parameter_rules: ClassVar = {
-        "likelihoods": ANYTHING,
-        "prior": ANYTHING,
-        "outcomes": ANYTHING,
-        "hypotheses": ANYTHING,
-    }
-
-    likelihoods: ArrayLike = field(kw_only=False)
-    prior: ArrayLike | None = field(default=None, kw_only=False)
-    outcomes: Sequence[Any] | None = None
-    hypotheses: Sequence[str] | None = None
+    likelihoods: ArrayLike = parameter(ANYTHING, kw_only=False)
+    prior: ArrayLike | None = parameter(ANYTHING, default=None, kw_only=False)
+    outcomes: Sequence[Any] | None = parameter(ANYTHING, default=None)
+    hypotheses: Sequence[str] | None = parameter(ANYTHING, default=None)
     random_state: Any = None
 
     classes_: NDArray[Any] = field(init=False)

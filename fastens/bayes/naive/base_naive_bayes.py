@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier, TrainingData
+from fastens.base import BaseClassifier, Capabilities, TrainingData
 from fastens.bayes.counts.attributes import declared_values
 from fastens.bayes.counts.counting import naive_bayes_needs
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
@@ -22,7 +22,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.modelfile.saving import SavedEstimator
 from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, entries
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, real
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
 from fastens.rollback import keeps_model
 from fastens.table.columns.numbers import has_large_numbers
 from fastens.table.encoder import InputEncoder, Reading
@@ -103,15 +103,13 @@ feature_names_in_ : array of shape (n_features_in_,)
 class SmoothingParameters:
     """Mixin with the parameters of smoothing and of the class priors."""
 
-    _parameter_rules: ClassVar[Mapping[str, Rule]] = {**COMMON_RULES, **SMOOTHING_RULES}
-
-    alpha: Any = 1.0
-    fit_prior: bool = True
-    class_prior: Any = None
-    smoothing: str = "laplace"
-    m: float = 1.0
-    ess: float = 1.0
-    n_jobs: int | None = None
+    alpha: Any = parameter(SMOOTHING_RULES["alpha"], default=1.0)
+    fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
+    class_prior: Any = parameter(COMMON_RULES["class_prior"], default=None)
+    smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
+    m: float = parameter(SMOOTHING_RULES["m"], default=1.0)
+    ess: float = parameter(SMOOTHING_RULES["ess"], default=1.0)
+    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 
 
 def check_alpha(alpha: Any, n_features: int) -> Any:
@@ -139,9 +137,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     """Base class of the naive Bayes classifiers; subclasses create the likelihoods of their columns."""
 
     _docs: ClassVar[Docs] = DOCS
-    _takes_parts = True
-    _fits_codes = False
-    _reads_parts = False
+    _capabilities = Capabilities(supports_distributed_fit=True, supports_binned=False, predicts_row_sources=False)
     categorical_features: Any = None
     # True if integers are categories, which must not be rounded to floats.
     _keeps_integers: bool = False
@@ -448,8 +444,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._likelihoods = likelihoods
         self.classes_, self._encoder = classes, encoder
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("class_count_", "class_log_prior_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("class_count_", "class_log_prior_")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return {

@@ -35,7 +35,7 @@ from fastens.bayes.naive.likelihoods import (
 )
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import NONE, Rule, one_of, real, whole
+from fastens.params.rules import NONE, Rule, one_of, parameter, real, whole
 from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import open_table
@@ -142,20 +142,16 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     ['out', 'out']
     """
 
-    _parameter_rules: ClassVar = {
-        **SmoothingParameters._parameter_rules,
-        "min_categories": NONE
-        | whole(1, MAX_CATEGORIES)
-        | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
-        "unseen": UNSEEN,
-        "feature_prior": FEATURE_PRIOR,
-    }
-
     _poor_score = True
 
-    min_categories: Any = None
-    unseen: str = "ignore"
-    feature_prior: float | None = None
+    min_categories: Any = parameter(
+        NONE
+        | whole(1, MAX_CATEGORIES)
+        | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
+        default=None,
+    )
+    unseen: str = parameter(UNSEEN, default="ignore")
+    feature_prior: float | None = parameter(FEATURE_PRIOR, default=None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -292,20 +288,11 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     (['gaussian', 'categorical'], ['a', 'a', 'b', 'b'])
     """
 
-    _parameter_rules: ClassVar = {
-        **SmoothingParameters._parameter_rules,
-        "kinds": one_of("from_dtype") | KINDS_OF_COLUMNS,
-        "binarize": FINITE | NONE,
-        "var_smoothing": real(0),
-        "unseen": UNSEEN,
-        "feature_prior": FEATURE_PRIOR,
-    }
-
-    kinds: Any = "from_dtype"
-    binarize: float | None = 0.0
-    var_smoothing: float = 1e-9
-    unseen: str = "ignore"
-    feature_prior: float | None = None
+    kinds: Any = parameter(one_of("from_dtype") | KINDS_OF_COLUMNS, default="from_dtype")
+    binarize: float | None = parameter(FINITE | NONE, default=0.0)
+    var_smoothing: float = parameter(real(0), default=1e-9)
+    unseen: str = parameter(UNSEEN, default="ignore")
+    feature_prior: float | None = parameter(FEATURE_PRIOR, default=None)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -374,8 +361,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         if not np.array_equal(self.kinds_, other.kinds_):
             raise ValueError(f"other must have columns of the same kinds, {self.kinds_.tolist()}.")
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "kinds_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("kinds_",)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         if self.kinds_.shape != (self.n_features_in_,) or not set(self.kinds_.tolist()) <= set(KINDS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from fastens.bayes.naive.likelihoods import (
 )
 from fastens.engine.elementary import exp
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, real
+from fastens.params.rules import ANYTHING, FLAG, NONE, parameter, real
 
 
 @with_parameters
@@ -63,11 +63,9 @@ class GaussianNB(PosteriorNaiveBayes):
     0.96
     """
 
-    _parameter_rules: ClassVar = {"priors": PRIOR, "var_smoothing": real(0), "n_jobs": ANYTHING}
-
-    priors: Any = None
-    var_smoothing: float = 1e-9
-    n_jobs: int | None = None
+    priors: Any = parameter(PRIOR, default=None)
+    var_smoothing: float = parameter(real(0), default=1e-9)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _given_prior(self) -> tuple[bool, Any]:
         return True, self.priors
@@ -117,10 +115,9 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     ['a', 'b']
     """
 
-    _parameter_rules: ClassVar = {**SmoothingParameters._parameter_rules, "binarize": FINITE | NONE}
     _poor_score = True
 
-    binarize: float | None = 0.0
+    binarize: float | None = parameter(FINITE | NONE, default=0.0)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         return [BernoulliLikelihood(smoothing_of(self), threshold=self.binarize)]
@@ -221,13 +218,11 @@ class ComplementNB(_EventNaiveBayes):
     ['a', 'b']
     """
 
-    _parameter_rules: ClassVar = {**COMMON_RULES, "alpha": SMOOTHING_RULES["alpha"], "norm": FLAG}
-
-    alpha: Any = 1.0
-    fit_prior: bool = True
-    class_prior: Any = None
-    norm: bool = False
-    n_jobs: int | None = None
+    alpha: Any = parameter(SMOOTHING_RULES["alpha"], default=1.0)
+    fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
+    class_prior: Any = parameter(COMMON_RULES["class_prior"], default=None)
+    norm: bool = parameter(FLAG, default=False)
+    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         smoothing = Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_))

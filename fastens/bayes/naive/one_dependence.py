@@ -619,16 +619,12 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     [-1, 0]
     """
 
-    _parameter_rules: ClassVar = {
-        **SmoothingParameters._parameter_rules,
-        **PAIR_RULES,
-        "root": NONE | whole(0) | instance(str, "the name of a column"),
-    }
+    _parameter_rules: ClassVar = PAIR_RULES
 
-    max_bins: int = 8
-    categorical_features: Any = "from_dtype"
-    unseen: str = "ignore"
-    root: int | str | None = None
+    max_bins: int = parameter(PAIR_RULES["max_bins"], default=8)
+    categorical_features: Any = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
+    unseen: str = parameter(PAIR_RULES["unseen"], default="ignore")
+    root: int | str | None = parameter(NONE | whole(0) | instance(str, "the name of a column"), default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
@@ -707,19 +703,17 @@ class AODEClassifier(_PairModel):
     ['same', 'other']
     """
 
-    _parameter_rules: ClassVar = {**PAIR_RULES, "order": whole(1, 2), "min_count": real(0)}
-
-    order: int = 1
-    min_count: float = 1.0
-    alpha: Any = 1.0
-    smoothing: str = "laplace"
-    m: float = 1.0
-    ess: float = 1.0
-    max_bins: int = 8
-    categorical_features: Any = "from_dtype"
-    unseen: str = "ignore"
+    order: int = parameter(whole(1, 2), default=1)
+    min_count: float = parameter(real(0), default=1.0)
+    alpha: Any = parameter(PAIR_RULES["alpha"], default=1.0)
+    smoothing: str = parameter(PAIR_RULES["smoothing"], default="laplace")
+    m: float = parameter(PAIR_RULES["m"], default=1.0)
+    ess: float = parameter(PAIR_RULES["ess"], default=1.0)
+    max_bins: int = parameter(PAIR_RULES["max_bins"], default=8)
+    categorical_features: Any = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
+    unseen: str = parameter(PAIR_RULES["unseen"], default="ignore")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    n_jobs: int | None = None
+    n_jobs: int | None = parameter(PAIR_RULES["n_jobs"], default=None)
 
     def _given_prior(self) -> tuple[bool, Any]:
         return True, None

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
-from fastens.base import BaseClassifier
+from fastens.base import BaseClassifier, Capabilities
 from fastens.bayes.counts.counting import TEXTS_AT_ONCE, texts_needs
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.base_naive_bayes import DOCS
@@ -31,7 +31,7 @@ from fastens.engine.whole import are_copies
 from fastens.modelfile.saving import SavedEstimator
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, real, whole
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, parameter, real, whole
 from fastens.table.columns.factorize import is_missing
 from fastens.table.parts import take_rows
 from fastens.table.source import FitNeeds, MemoryNeeds, TableParts, TableShape
@@ -413,38 +413,22 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     ['at', 'lunch']
     """
 
-    _parameter_rules: ClassVar = {
-        "model": one_of(*MODELS),
-        "features": one_of("binary", "count"),
-        "lowercase": FLAG,
-        "stop_words": one_of("english") | NONE | Rule("a list of words", _are_words),
-        "stemmer": NONE | instance(str, "the name of a language"),
-        "ngram_range": Rule("a pair of whole numbers from 1, the smaller first", _is_range),
-        "min_df": whole(1) | real(0, 1),
-        "max_df": whole(1) | real(0, 1),
-        "max_features": whole(1) | NONE,
-        "smoothing": SMOOTHING_RULES["smoothing"],
-        "alpha": real(0),
-        "fit_prior": FLAG,
-        "n_jobs": ANYTHING,
-    }
     _docs: ClassVar[Docs] = DOCS
-    _reads_parts = False
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True, predicts_row_sources=False)
 
-    model: str = "multinomial"
-    features: str = "binary"
-    lowercase: bool = True
-    stop_words: Any = None
-    stemmer: str | None = None
-    ngram_range: Any = (1, 1)
-    min_df: float = 1
-    max_df: float = 1.0
-    max_features: int | None = None
-    smoothing: str = "laplace"
-    alpha: float = 1.0
-    fit_prior: bool = True
-    n_jobs: int | None = None
+    model: str = parameter(one_of(*MODELS), default="multinomial")
+    features: str = parameter(one_of("binary", "count"), default="binary")
+    lowercase: bool = parameter(FLAG, default=True)
+    stop_words: Any = parameter(one_of("english") | NONE | Rule("a list of words", _are_words), default=None)
+    stemmer: str | None = parameter(NONE | instance(str, "the name of a language"), default=None)
+    ngram_range: Any = parameter(Rule("a pair of whole numbers from 1, the smaller first", _is_range), default=(1, 1))
+    min_df: float = parameter(whole(1) | real(0, 1), default=1)
+    max_df: float = parameter(whole(1) | real(0, 1), default=1.0)
+    max_features: int | None = parameter(whole(1) | NONE, default=None)
+    smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
+    alpha: float = parameter(real(0), default=1.0)
+    fit_prior: bool = parameter(FLAG, default=True)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import field
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.base import Capabilities
 from fastens.bayes.counts.attributes import (
     CodedInput,
     Values,
@@ -453,50 +453,33 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     """
 
     _may_lack_classes = True
-    _parameter_rules: ClassVar = {
-        **SMOOTHING_RULES,
-        "alpha": real(0),
-        "structure": one_of(*LEARNED) | GIVEN,
-        "criterion": one_of(*SCORES),
-        "max_parents": whole(1),
-        "min_information": real(0),
-        "tabu": whole(0),
-        "missing": one_of(*OPTIMISERS),
-        "start": START,
-        "learning_rate": real(0, 1, open_low=True) | NONE,
-        "max_iter": whole(1),
-        "tol": real(0),
-        "hidden": HIDDEN,
-        "states": NONE | instance(Mapping, "a dict of lists of values by column"),
-        "max_bins": MANY | NONE,
-        "class_name": instance(str, "a string"),
-        "n_jobs": ANYTHING,
-    }
     _poor_score = True
     _compares_weights = True
-    _takes_parts = True
+    _capabilities = Capabilities(supports_distributed_fit=True, supports_binned=False, predicts_row_sources=False)
 
-    structure: Any = field(default="hill-climb", kw_only=False)
-    criterion: str = "bic"
-    max_parents: int = 3
-    min_information: float = 0.03
-    tabu: int = 0
-    smoothing: str = "laplace"
-    alpha: float = 1.0
-    m: float = 1.0
-    ess: float = 1.0
-    missing: str = "em"
-    start: Any = "counts"
-    learning_rate: float | None = None
-    max_iter: int = 200
-    tol: float = 1e-6
-    hidden: Mapping[str, int] | None = None
-    states: Mapping[str, Any] | None = None
-    max_bins: int | None = None
-    class_name: str = "class"
+    structure: Any = parameter(one_of(*LEARNED) | GIVEN, default="hill-climb", kw_only=False)
+    criterion: str = parameter(one_of(*SCORES), default="bic")
+    max_parents: int = parameter(whole(1), default=3)
+    min_information: float = parameter(real(0), default=0.03)
+    tabu: int = parameter(whole(0), default=0)
+    smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
+    alpha: float = parameter(real(0), default=1.0)
+    m: float = parameter(SMOOTHING_RULES["m"], default=1.0)
+    ess: float = parameter(SMOOTHING_RULES["ess"], default=1.0)
+    missing: str = parameter(one_of(*OPTIMISERS), default="em")
+    start: Any = parameter(START, default="counts")
+    learning_rate: float | None = parameter(real(0, 1, open_low=True) | NONE, default=None)
+    max_iter: int = parameter(whole(1), default=200)
+    tol: float = parameter(real(0), default=1e-6)
+    hidden: Mapping[str, int] | None = parameter(HIDDEN, default=None)
+    states: Mapping[str, Any] | None = parameter(
+        NONE | instance(Mapping, "a dict of lists of values by column"), default=None
+    )
+    max_bins: int | None = parameter(MANY | NONE, default=None)
+    class_name: str = parameter(instance(str, "a string"), default="class")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: Any = None
-    n_jobs: int | None = None
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -371,8 +371,7 @@ class NetworkFiles:
 
     # Saving --------------------------------------------------
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("history_", "n_iter_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("history_", "n_iter_")
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         parents = self._network.parents

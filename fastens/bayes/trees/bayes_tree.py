@@ -333,8 +333,7 @@ class BaseBayesTree(BaseDecisionTree):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_prunings"}
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "_n_thresholds")
+    _saved_names: ClassVar[tuple[str, ...]] = ("_n_thresholds",)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return super()._fitted_arrays() | {"node_statistics": self._node_statistics, "n_splits": self._n_splits}
@@ -522,8 +521,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         levels = interval_levels(coverage)
         return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "_class_shares", "_prior_rows")
+    _saved_names: ClassVar[tuple[str, ...]] = ("_class_shares", "_prior_rows")
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         shares = self._class_shares
@@ -675,8 +673,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         """
         return self._quantiles(X, interval_levels(coverage), 0)
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*super()._fitted_names(), "_location", "_variance")
+    _saved_names: ClassVar[tuple[str, ...]] = ("_location", "_variance")
 
     def _restored(self) -> None:
         if not np.shape(self._location) == np.shape(self._variance) == (self._ensemble.n_outputs,):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.base import BaseClassifier
+from fastens.base import BaseClassifier, Capabilities
 from fastens.bayes.counts.counting import MAX_QUESTIONS, CountCube, tree_average_needs
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from fastens.bayes.posterior import PosteriorMixin, generator
@@ -435,9 +435,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     (244, [1, 0])
     """
 
-    _takes_parts = True
-    _fits_codes = False
-    _reads_parts = False
+    _capabilities = Capabilities(supports_distributed_fit=True, supports_binned=False, predicts_row_sources=False)
     max_questions: int = parameter(whole(1, MAX_TREE_QUESTIONS), default=10, kw_only=False)
     n_thresholds: int = parameter(whole(1), default=16)
     split_prior: float | tuple[float, float] = parameter(PROBABILITY | DECLINE, default=0.5)

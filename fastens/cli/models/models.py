@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import Any, NamedTuple
 
 import fastens
-from fastens.boosting.rules import QUALITIES
+from fastens.boosting.parameters import QUALITIES
 from fastens.cli.table.columns import CommandError, first_line
 from fastens.cli.table.target import CLASSIFICATION
+from fastens.params.docstrings import entries
 from fastens.params.options import SHORT_FORMS
-from fastens.params.rules import ANYTHING, Rule
+from fastens.params.rules import ANYTHING, Rule, declared
 from fastens.table.training_data import AUTO
 
 DEFAULT = "boosting"
@@ -161,39 +162,6 @@ _PLACE = "parameter "
 _DIRECTION = re.compile(r"(.+?):\s*([+-]?1|0)\s*(?:,|$)", re.DOTALL)
 
 
-@contextmanager
-def _rule(words: str, text: str) -> Iterator[None]:
-    """Return the error for an invalid value of an option."""
-    try:
-        yield
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be {words}; got {text!r}") from error
-
-
-def whole_or_none(text: str) -> int | None:
-    """Parse an integer, or None from "none"."""
-    with _rule("a whole number or none", text):
-        return None if text.lower() == "none" else int(text)
-
-
-def count_or_share(text: str) -> int | float:
-    """Parse a count from an integer, or a fraction from a number with a decimal point."""
-    with _rule("a count or a share", text):
-        return int(text) if text.isdecimal() else float(text)
-
-
-def amount(text: str) -> int | float | str | None:
-    """Parse a count, a fraction, None from "none", or a word such as "sqrt"."""
-    if text.lower() == "none":
-        return None
-    return text if text[:1].isalpha() else count_or_share(text)
-
-
-def switch_or_word(text: str) -> bool | str:
-    """Parse True from "yes", False from "no", or another word."""
-    return {"yes": True, "no": False}.get(text.lower(), text)
-
-
 def names(text: str) -> list[str]:
     """Parse names separated by commas."""
     return [name.strip() for name in text.split(",")]
@@ -215,144 +183,144 @@ def directions(text: str) -> dict[str, int]:
 def word_range(text: str) -> tuple[int, int]:
     """Parse the minimum and maximum number of words, as in "1-2"; a single number is both."""
     first, _, last = text.partition("-")
-    with _rule("two whole numbers, as 1-2", text):
+    try:
         return int(first), int(last or first)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be two whole numbers, as 1-2; got {text!r}") from error
 
 
-@dataclass(frozen=True)
+class Declared(NamedTuple):
+    """What a class declares about a parameter: its default, its rule and the first sentence of its description."""
+
+    default: Any
+    rule: Rule
+    text: str
+
+
+@cache
+def declarations(estimator: Callable[..., Any]) -> dict[str, Declared]:
+    """Return the parameters of an estimator by name, with the fields of its option records as "categories.encoding"."""
+    kind: Any = estimator.func if isinstance(estimator, partial) else estimator
+    rules, texts = getattr(kind, "_parameter_rules", {}), _first_sentences(kind)
+    found = {
+        name: Declared(each.default, rules.get(name, ANYTHING), texts.get(name, ""))
+        for name, each in inspect.signature(estimator).parameters.items()
+    }
+    for name, (_, rule, _) in list(found.items()):
+        for record in filter(rule.holds, SHORT_FORMS.get(name, {}).values()):
+            of_options, texts = declared(record, "rule"), _first_sentences(type(record))
+            for option, default in record.get_params().items():
+                found[f"{name}.{option}"] = Declared(default, of_options[option], texts.get(option, ""))
+    return found
+
+
+def _first_sentences(kind: type) -> dict[str, str]:
+    """Return the first sentences of the entries of a docstring."""
+    found: dict[str, str] = {}
+    for listed, (_, text) in entries(inspect.cleandoc(kind.__doc__ or "")).items():
+        sentence = _SENTENCE_END.split(" ".join(text.split()))[0].rstrip(".")
+        found |= dict.fromkeys(listed.split(", "), sentence)
+    return found
+
+
 class Parameter:
-    """A parameter of estimators that is available as an option, with the estimators' defaults.
+    """A parameter as an option, with the rules, defaults and descriptions that the classes of the families declare.
 
-    A parameter without `parse` is a switch. The option has the name of the parameter unless another name is given. A
-    name with a dot belongs to a field of an options class, such as "categories.encoding".
+    Parameters
+    ----------
+    name : str
+        Name of the parameter. A name with a dot belongs to a field of an option record, such as "categories.encoding".
     """
 
-    name: str
-    parse: Callable[[str], Any] | None
-    metavar: str
-    help: str
-    option_name: str = ""
+    def __init__(self, name: str) -> None:
+        self.name = name
+        option, self._special, self._metavar = _NOTATIONS.get(name, ("", None, ""))
+        self.option = "--" + (option or name.replace("_", "-"))
 
-    @property
-    def option(self) -> str:
-        """The name of the option on the command line."""
-        return "--" + (self.option_name or self.name.replace("_", "-"))
+    @cached_property
+    def declared(self) -> list[Declared]:
+        """The declarations of the parameter, by the classes of all families."""
+        kinds = [each for family in FAMILIES.values() for each in (family.classifier, family.regressor) if each]
+        return [known[self.name] for known in map(declarations, kinds) if self.name in known]
+
+    def parse(self, text: str) -> Any:
+        """Return the first reading of a text, as a number, a word of Python or itself, that is valid for a family."""
+        if self._special is not None:
+            return self._special(text)
+        for value in _readings(text):
+            if any(rule.holds(value) for _, rule, _ in self.declared):
+                return value
+        words = " or ".join(dict.fromkeys(rule.text for _, rule, _ in self.declared))
+        words = words.replace("True or False", "yes or no").replace("None", "none")
+        raise argparse.ArgumentTypeError(f"must be {words}; got {text!r}")
+
+    def add_to(self, group: argparse._ArgumentGroup) -> None:
+        """Add the option to a group of `fastens train --help`."""
+        default, rule, text = self.declared[0]
+        text = text if text[1:2].isupper() else text[:1].lower() + text[1:]
+        if isinstance(default, str) and rule is not ANYTHING:
+            text += ": " + _RECORD_NAME.sub("", rule.text)
+        metavar = self._metavar or {float: "NUMBER", int: "N", str: "KIND"}.get(type(default), "VALUE")
+        form: dict[str, Any] = {"type": self.parse, "metavar": metavar}
+        if metavar is SWITCH or (isinstance(default, bool) and not self._metavar):
+            form = {"action": argparse.BooleanOptionalAction}
+        shown = f"{text} (default: {_shown_defaults(self.name)})".replace("%", "%%")
+        group.add_argument(self.option, dest=_PLACE + self.name, help=shown, default=argparse.SUPPRESS, **form)
 
 
-# The parameters by subject, in the order of `fastens train --help`.
-GROUPS = {
-    "size of the model": (
-        Parameter("n_estimators", int, "N", "rounds of boosting, trees of a forest, members of a bag"),
-        Parameter("learning_rate", float, "RATE", "how much each round adds"),
-        Parameter("max_leaf_nodes", whole_or_none, "N", "most leaves of a tree, or none"),
-        Parameter("max_depth", whole_or_none, "N", "most levels of a tree, or none"),
-        Parameter("min_samples_split", count_or_share, "N", "fewest rows of a node to split: a count or a share"),
-        Parameter("min_samples_leaf", count_or_share, "N", "fewest rows in a leaf; for trees and forests also a share"),
-        Parameter("growth.min_child_weight", float, "W", "of boosting: smallest sum of hessians in a leaf"),
-        Parameter("growth.min_gain_to_split", float, "GAIN", "of boosting: smallest gain worth a split"),
-        Parameter("split_penalty", float, "PENALTY", "what a split has to gain to stay, in units of the noise"),
-        Parameter("min_impurity_decrease", float, "GAIN", "smallest decrease of impurity worth a split"),
-        Parameter("l2_regularization", float, "L2", "shrinks the values of leaves"),
-        Parameter("growth.path_smooth", float, "ROWS", "pulls the value of a leaf towards those above it"),
-        Parameter("ccp_alpha", float, "ALPHA", "cut back branches that gain less than this for each leaf"),
-    ),
-    "how trees are grown": (
-        Parameter("max_bins", int, "N", "bins of a column"),
-        Parameter("max_features", amount, "M", "columns tried at each split: a count, a share; sqrt, log2 or none"),
-        Parameter("max_features_per_tree", amount, "M", "columns drawn for each tree, as --max-features"),
-        Parameter(
-            "criterion",
-            str,
-            "NAME",
-            "what splits lower: gini, entropy, squared_error, absolute_error, poisson; what networks raise: bic, aic, "
-            "bdeu, k2",
-        ),
-        Parameter("growth.rows_per_threshold", amount, "N", "rows for each threshold drawn, auto, or none: all"),
-        Parameter("splitter", str, "KIND", "thresholds of a tree: best or random"),
-        Parameter("growth.split_criterion", str, "NAME", "gain of boosting: newton or squared_error"),
-        Parameter("subsample", float, "SHARE", "share of the rows each round sees"),
-        Parameter("bootstrap", switch_or_word, "KIND", "draw rows for each tree: yes, no, stratified or balanced"),
-        Parameter("max_samples", amount, "N", "rows drawn for each tree or member: a count or a share"),
-        Parameter("oob_score", None, "", "score each row by the trees that did not see it"),
-        Parameter("boosting", str, "KIND", "of boosting: gbdt, or dart, which leaves trees out in each round"),
-        Parameter("boosting.rate_drop", float, "P", "with --boosting dart: the chance of a round to be left out"),
-        Parameter("boosting.skip_drop", float, "P", "with --boosting dart: the chance to leave out none"),
-        Parameter("sampling", str, "KIND", "rows of boosting: uniform, goss or mvs; of bagging: rows or weights"),
-        Parameter("linear_leaves", None, "", "leaves of boosting are linear models of the columns on their paths"),
-        Parameter("linear_leaves.l2", float, "L2", "shrinks the slopes of --linear-leaves"),
-        Parameter("averaging", str, "posterior", "average the trees of a forest over their prunings"),
-        Parameter("categories.missing", str, "KIND", "a missing category is missing, or a category"),
-        Parameter("categories.unseen", str, "KIND", "of categories not in training: average, missing or error"),
-        Parameter("categories.encoding", str, "KIND", "of categories: auto, partition, target or ordered"),
-        Parameter(
-            "monotonic_cst",
-            directions,
-            "COL:+1,COL:-1",
-            "columns with which predictions never fall (+1) or rise (-1)",
-            "monotonic",
-        ),
-        Parameter("interaction_cst", str, "KIND", "no_interactions or pairwise: columns on one path", "interactions"),
-    ),
-    "what is learned, and when to stop": (
-        Parameter(
-            "loss",
-            str,
-            "NAME",
-            "what is minimised; for regression also absolute_error, quantile, huber, poisson, gamma, tweedie; of "
-            "AdaBoost: linear, square, exponential",
-        ),
-        Parameter("quantile", float, "Q", "the quantile predicted with --loss quantile"),
-        Parameter("loss.variance_power", float, "P", "with --loss tweedie: between 1 (Poisson) and 2 (gamma)"),
-        Parameter("loss.alpha", float, "A", "with --loss huber: the quantile beyond which errors count linearly"),
-        Parameter("alpha", float, "A", "of naive Bayes and trees averaged over their prunings: pseudo-count"),
-        Parameter("class_weight", str, "balanced", "weight classes so that all count the same"),
-        Parameter("early_stopping", None, "", "stop when the loss on validation rows no longer falls"),
-        Parameter("validation_fraction", float, "SHARE", "share of the training rows watched for early stopping"),
-        Parameter("early_stopping.refit", None, "", "after boosting stopped early, fit once more on all rows"),
-        Parameter("eval_metric", str, "NAME", "what rows watched are measured by: loss, or a scorer"),
-        Parameter("refit", None, "", "after a stack is made, fit its members once more on all rows"),
-        Parameter("n_iter_no_change", int, "N", "rounds without progress before stopping early"),
-        Parameter("tol", float, "TOL", "smallest change of the loss that counts as progress"),
-    ),
-    "AdaBoost": (
-        Parameter(
-            "algorithm",
-            str,
-            "NAME",
-            "of AdaBoost: discrete, m1, real, gentle or logit; of a weighted majority: weighted_majority or "
-            "randomized_weighted_majority",
-        ),
-        Parameter("restart", switch_or_word, "KIND", "AdaBoost starts again after a bad round: yes, no or auto"),
-        Parameter("resample", None, "", "AdaBoost draws the rows of each round instead of weighting them"),
-    ),
-    "combinations of models": (
-        Parameter("estimators", names, "NAMES", "kinds of models to combine, separated by commas", "members"),
-        Parameter("weights", str, "KIND", "of a vote, learned: nnls, likelihood or selection", "member-weights"),
-        Parameter("voting", str, "KIND", "of members: soft, the average of probabilities, or hard, a vote each"),
-        Parameter("final_estimator", str, "KIND", "of a stack: linear or boosting"),
-        Parameter("passthrough", None, "", "the final estimator of a stack sees the columns too"),
-        Parameter("max_layers", int, "N", "most layers of a cascade"),
-        Parameter("inputs_from", str, "KIND", "levels see what the last one before says, or all before: last or all"),
-        Parameter("beta", float, "B", "of a weighted majority: the factor of a member that is wrong"),
-    ),
-    "Bayesian models": (
-        Parameter("smoothing", str, "KIND", "of naive Bayes and networks: laplace, m, kt, bdeu or none"),
-        Parameter("structure", str, "KIND", "of a network: hill-climb, chow-liu or tan"),
-        Parameter("noise", float, "P", "of a version space and of models by their posterior: wrong labels"),
-        Parameter("max_parents", int, "N", "most parents of a column in a network that is searched for"),
-        Parameter("feature_prior", float, "P", "of naive Bayes averaged over subsets of columns: the chance of each"),
-    ),
-    "texts": (
-        Parameter("model", str, "KIND", "of texts: multinomial, bernoulli or complement naive Bayes", "text-model"),
-        Parameter("features", str, "KIND", "of texts: binary, whether a word is there, or count", "text-features"),
-        Parameter("stemmer", str, "LANGUAGE", "of texts: cut words to their stems, such as english"),
-        Parameter("stop_words", stop_words, "WORDS", "of texts: words left out: english, or a list with commas"),
-        Parameter("ngram_range", word_range, "N-M", "of texts: fewest and most words of a term, as in 1-2", "ngrams"),
-        Parameter("min_df", count_or_share, "N", "of texts: fewest texts that a word must be in: a count or a share"),
-    ),
-    "running": (Parameter("n_jobs", int, "N", "threads"),),
+def _readings(text: str) -> Iterator[Any]:
+    for convert in (int, float):
+        with suppress(ValueError):
+            yield convert(text)
+    yield from [value for word, value in (("none", None), ("yes", True), ("no", False)) if word == text.lower()]
+    yield text
+
+
+SWITCH = "switch"
+_RECORD_NAME = re.compile(r" or [A-Z]\w+")
+_SENTENCE_END = re.compile(r"(?<! al)\.\s")
+# Names of options that differ from the parameter, notations other than numbers and words, and placeholders.
+_NOTATIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
+    "monotonic_cst": ("monotonic", directions, "COL:+1,COL:-1"),
+    "interaction_cst": ("interactions", None, "KIND"),
+    "bootstrap": ("", None, "KIND"),
+    "restart": ("", None, "KIND"),
+    "class_weight": ("", None, "balanced"),
+    "averaging": ("", None, "posterior"),
+    "early_stopping": ("", None, SWITCH),
+    "estimators": ("members", names, "NAMES"),
+    "weights": ("member-weights", None, "KIND"),
+    "model": ("text-model", None, "KIND"),
+    "features": ("text-features", None, "KIND"),
+    "stop_words": ("", stop_words, "WORDS"),
+    "ngram_range": ("ngrams", word_range, "N-M"),
 }
-PARAMETERS = tuple(parameter for group in GROUPS.values() for parameter in group)
+# The parameters by subject, in the order of `fastens train --help`.
+_GROUPS = {
+    "size of the model": "n_estimators learning_rate max_leaf_nodes max_depth min_samples_split min_samples_leaf "
+    "split_penalty min_impurity_decrease l2_regularization ccp_alpha",
+    "how trees are grown": "max_bins max_features max_features_per_tree criterion splitter subsample bootstrap "
+    "max_samples oob_score boosting sampling linear_leaves averaging monotonic_cst interaction_cst",
+    "what is learned, and when to stop": "loss quantile alpha class_weight early_stopping validation_fraction refit "
+    "n_iter_no_change tol",
+    "AdaBoost": "algorithm restart resample",
+    "combinations of models": "estimators weights voting final_estimator passthrough max_layers inputs_from beta",
+    "Bayesian models": "smoothing structure noise max_parents feature_prior",
+    "texts": "model features stemmer stop_words ngram_range min_df",
+    "running": "n_jobs",
+}
+
+
+@cache
+def parameter_groups() -> dict[str, list[Parameter]]:
+    """Return the options by subject; the fields of the option records of a parameter follow as a group of their own."""
+    groups = {title: list(map(Parameter, listed.split())) for title, listed in _GROUPS.items()}
+    kinds = [each for family in FAMILIES.values() for each in (family.classifier, family.regressor) if each]
+    options = {name: each for kind in kinds for name, each in declarations(kind).items() if "." in name}
+    for name, (default, rule, _) in options.items():
+        if default is not None or rule.holds(2) or rule.holds(0.5):  # has values that can be typed
+            groups.setdefault(f"options of {name.partition('.')[0]}", []).append(Parameter(name))
+    return groups
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -363,10 +331,10 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     kinds = "\n".join(f"  {name:{width}}{family.title}" for name, family in FAMILIES.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"kinds of models:\n{kinds}"
-    for title, parameters in GROUPS.items():
+    for title, parameters in parameter_groups().items():
         group = parser.add_argument_group(title)
         for parameter in parameters:
-            _add(parameter, group)
+            parameter.add_to(group)
 
 
 def add_quality(parser: argparse.ArgumentParser) -> None:
@@ -375,15 +343,6 @@ def add_quality(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quality", choices=QUALITIES, help=text)
     text = "with --quality best: the time that training may take"
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help=text)
-
-
-def _add(parameter: Parameter, group: argparse._ArgumentGroup) -> None:
-    """Add the option for a parameter."""
-    text = f"{parameter.help} (default: {_shown_defaults(parameter.name)})"
-    form: dict[str, Any] = {"type": parameter.parse, "metavar": parameter.metavar}
-    if parameter.parse is None:
-        form = {"action": argparse.BooleanOptionalAction}
-    group.add_argument(parameter.option, dest=_PLACE + parameter.name, help=text, default=argparse.SUPPRESS, **form)
 
 
 def chosen_model(options: argparse.Namespace) -> str:
@@ -401,8 +360,9 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
     """Return the estimator for the task with the parameters from the command line."""
     name = chosen_model(options)
     estimator = estimator_class(name, task)
-    known = _signature(estimator)
-    given = [parameter for parameter in PARAMETERS if _PLACE + parameter.name in vars(options)]
+    known = declarations(estimator)
+    groups = parameter_groups().values()
+    given = [parameter for group in groups for parameter in group if _PLACE + parameter.name in vars(options)]
     for parameter in given:
         if parameter.name not in known:
             raise CommandError(f"{parameter.option} does not apply to {name} for {task}")
@@ -456,31 +416,14 @@ def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
     return [(name, known[name]()) for name in wanted]
 
 
-@cache
-def _signature(estimator: Callable[..., Any]) -> dict[str, Any]:
-    """Return the defaults of an estimator's parameters, including the fields of its options classes."""
-    found = {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}
-    return found | {
-        f"{name}.{option}": value
-        for name in found
-        for record in SHORT_FORMS.get(name, {}).values()
-        if _rules(estimator).get(name, ANYTHING).holds(record)
-        for option, value in record.get_params().items()
-    }
-
-
-def _rules(estimator: Any) -> Mapping[str, Rule]:
-    return getattr(estimator, "_parameter_rules", {})
-
-
 def _shown_defaults(name: str) -> str:
     """Describe the default of a parameter, by family if families differ."""
     found: dict[str, list[str]] = {}
     for family, kind in FAMILIES.items():
         known: list[str] = []
         for estimator, task in ((kind.classifier, "classification"), (kind.regressor, "regression")):
-            signature = {} if estimator is None else _signature(estimator)
-            if name in signature and (default := _shown(signature[name])) not in known:
+            listed = {} if estimator is None else declarations(estimator)
+            if name in listed and (default := _shown(listed[name].default)) not in known:
                 known.append(default)
                 found.setdefault(default, []).append(f"{family} for {task}" if known[1:] else family)
     if len(found) == 1:

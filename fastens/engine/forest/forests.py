@@ -194,7 +194,7 @@ _NARROW = 2.0**48
 
 
 @dataclass(frozen=True)
-class TreeRules(Limits):
+class ForestParameters(Limits):
     """Split criteria and stopping rules of forest trees, in addition to the limits of any tree.
 
     If `features_per_split` is set, features that are not constant in the node are evaluated in the order drawn, and the
@@ -203,9 +203,8 @@ class TreeRules(Limits):
 
     Attributes
     ----------
-    criterion : {"gini", "entropy", "log_loss", "squared_error", "absolute_error", "poisson"}
-        Impurity that splits reduce. The first three are for classification, the others for regression; "entropy" and
-        "log_loss" are equivalent.
+    criterion : str
+        Impurity that splits reduce: a key of `CRITERIA` in engine/splits/workspace.pyx.
     min_samples_split : int
         Nodes with fewer rows are not split.
     min_impurity_decrease : float
@@ -299,7 +298,7 @@ class ForestGrower:
         The rows.
     target : Target
         Target to predict.
-    rules : TreeRules
+    rules : ForestParameters
         Limits of every tree.
     n_threads : int
         Number of threads. Several trees are grown in parallel, one per thread; a single tree uses all threads.
@@ -312,9 +311,9 @@ class ForestGrower:
     --------
     >>> import numpy as np
     >>> from fastens.engine.bins.binning import learn_binning
-    >>> from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target
     >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
-    >>> grower = ForestGrower(learn_binning(X).transform(X), class_target([0, 0, 1, 1], [2]), TreeRules())
+    >>> grower = ForestGrower(learn_binning(X).transform(X), class_target([0, 0, 1, 1], [2]), ForestParameters())
     >>> [tree] = grower.grow([TreeSample(None, None, 0)])
     >>> tree.value.ravel()
     array([0.5, 0. , 1. ], dtype=float32)
@@ -324,7 +323,7 @@ class ForestGrower:
         self,
         matrix: AnyMatrix,
         target: Target,
-        rules: TreeRules,
+        rules: ForestParameters,
         n_threads: int = 1,
         *,
         X: Any = None,

@@ -25,7 +25,7 @@ from fastens.engine.histograms.quantise cimport Moments, Quantised, RowGradients
 from fastens.engine.limits cimport read_limits
 from fastens.engine.ranks cimport Exchange, sum_over
 from fastens.engine.splits.split cimport draw_tree_features
-from fastens.engine.splits.gain cimport SplitRules
+from fastens.engine.splits.gain cimport SplitUnits, read_rules, scale_rules
 from fastens.engine.splits.search cimport run_tasks
 from fastens.engine.splits.workspace cimport (
     Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
@@ -62,11 +62,6 @@ cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
     for i in range(ws.n_tasks):
         n_rows += ws.nodes[ws.tasks[i].counted].end - ws.nodes[ws.tasks[i].counted].begin
     return n_rows * ws.table.codes_per_row * ws.n_outputs
-
-
-cdef inline int64_t _at_least(float64_t limit) noexcept nogil:
-    """Return a limit rounded up to an integer, at most 2**62, the maximum of sums."""
-    return <int64_t>ceil(min(limit, 4611686018427387904.0))
 
 
 cdef class Grower:
@@ -130,11 +125,8 @@ cdef class Grower:
         if self.matrix.is_sparse:
             self.ws.kept_rows = self.ws.table.n_counted // (CELLS_PER_KEPT * self.ws.table.codes_per_row)
         self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
+        self.ws.rules = read_rules(rules)
         self.set_fewest_rows(rules.min_samples_leaf)
-        self.ws.rules.rows_per_threshold = rules.rows_per_threshold or 0
-        self.ws.rules.min_category_count = rules.min_samples_category
-        self.ws.rules.max_categories = rules.max_categories_per_split or 0
-        self.ws.rules.one_hot_codes = rules.one_hot_max_size + 1
 
     def set_fewest_rows(self, int64_t fewest):
         """Set the minimum number of rows in a leaf of the following trees."""
@@ -201,22 +193,16 @@ cdef class Grower:
 
     cdef _scale_rules(self):
         """Convert the rules to the units of the quantised sums, which change from tree to tree."""
-        cdef SplitRules* scaled
-        cdef const Quantised* quantised
-        cdef float64_t hessian
+        cdef Output* out
+        cdef SplitUnits units
         cdef int32_t o
-        rules = self.rules
+        units.weight = self.source.weight_scale
         for o in range(self.ws.n_outputs):
-            scaled, quantised = &self.ws.outputs[o].rules, &self.ws.outputs[o].quantised
-            hessian = quantised.scales.hessian
-            scaled[0] = self.ws.rules
-            scaled.min_hessian = _at_least(rules.min_child_weight * hessian)
-            scaled.min_weight = _at_least(self.ws.limits.min_weight_leaf * self.source.weight_scale)
-            scaled.l2 = self.ws.outputs[o].l2 * hessian
-            scaled.path_smooth = rules.path_smooth * hessian
-            scaled.category_l2 = rules.category_l2 * quantised.mean_hessian
-            scaled.category_smoothing = rules.category_smoothing * quantised.mean_hessian
-            scaled.min_gain = rules.min_gain_to_split * quantised.scales.gradient * quantised.scales.gradient / hessian
+            out = &self.ws.outputs[o]
+            units.gradient, units.hessian = out.quantised.scales.gradient, out.quantised.scales.hessian
+            units.mean_hessian = out.quantised.mean_hessian
+            out.rules = self.ws.rules
+            scale_rules(self.rules, out.l2, &units, &out.rules)
         self.ws.rules = self.ws.outputs[0].rules
         if self.ws.n_outputs > 1:
             self.ws.rules.min_hessian = 0       # applies to the mean over the outputs

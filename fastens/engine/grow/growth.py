@@ -17,14 +17,13 @@ from fastens.engine.grow.leaves import clip_to_bounds, leaf_means, places, weake
 from fastens.engine.limits import Limits
 from fastens.engine.losses.losses import exact_sum, weighted_mean
 from fastens.engine.names import are_positions, have_numbers, plain_name
-from fastens.engine.trees.trees import Tree
+from fastens.engine.trees.trees import NODE_ARRAYS, Tree
 from fastens.engine.whole import are_whole
 from fastens.warn import warn
 
 if TYPE_CHECKING:
     from fastens.engine.bins.binning import AnyMatrix
     from fastens.engine.losses.losses import Loss
-    from fastens.engine.trees.trees import Tree
 
 
 # Maximum share of all hessians in an L2 proportional to the noise: a few huge targets must not forbid all splits.
@@ -41,7 +40,7 @@ def weight_unit(
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthRules(Limits):
+class GrowthParameters(Limits):
     """Limits of a tree grown by Newton boosting and of its leaf values, in addition to the limits of any tree.
 
     Attributes
@@ -110,8 +109,8 @@ class GrowthRules(Limits):
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
 
-    def in_units(self, unit: float) -> GrowthRules:
-        """Return the rules scaled to rows of this mean weight, so that small weights do not act like few rows."""
+    def in_units(self, unit: float) -> GrowthParameters:
+        """Return the parameters scaled to rows of this mean weight, so that small weights do not act like few rows."""
         if unit == 1:
             return self
         scaled = ("min_child_weight", "l2_regularization", "noise_l2")
@@ -223,7 +222,7 @@ class TreeGrower(Grower):
     matrix : BinnedMatrix or SparseMatrix
         The rows. Their records store the quantized gradients, so a matrix can have only one grower at a time. With
         several ranks, these are the rows of one rank, and all ranks grow the same trees.
-    rules : GrowthRules
+    rules : GrowthParameters
         Limits of every tree.
     sample_weight : float64 array of shape (n_rows,), RowWeights or None
         Positive weights. Integer weights are bit-identical to copies of the rows.
@@ -239,7 +238,7 @@ class TreeGrower(Grower):
     def __init__(
         self,
         matrix: AnyMatrix,
-        rules: GrowthRules,
+        rules: GrowthParameters,
         sample_weight: NDArray[np.float64] | RowWeights | None = None,
         *,
         constant_hessian: bool = False,
@@ -283,7 +282,7 @@ class TreeGrower(Grower):
 
 
 def leaves_within_limits(
-    tree: Tree, value: NDArray[np.float64], rules: GrowthRules, factor: float
+    tree: Tree, value: NDArray[np.float64], rules: GrowthParameters, factor: float
 ) -> NDArray[np.float64]:
     """Return leaf values clipped to the limits of growth: monotone constraints, and `factor` * `max_delta_step`.
 
@@ -293,7 +292,7 @@ def leaves_within_limits(
         A tree grown with `rules`.
     value : array of shape (n_nodes,)
         New values of the nodes.
-    rules : GrowthRules
+    rules : GrowthParameters
         The limits.
     factor : float
         Factor of the leaf values in `value` relative to Newton steps.
@@ -430,9 +429,6 @@ def interaction_groups(given: Any, columns: Columns) -> tuple[int | None, NDArra
 _INTERACTION_TEXT = "'no_interactions', 'pairwise', None or a list of groups of columns"
 
 
-_OF_LEAVES = {"left_child": 0, "feature": -1, "bin_threshold": 0, "missing_left": 0, "category_set": -1, "gain": 0}
-
-
 def pruning_path(tree: Tree, impurity: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the alphas at which the optimal subtree changes, and the impurities of these subtrees.
 
@@ -489,8 +485,9 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
     ends = (is_leaf & is_inner)[kept].nonzero()[0]
     arrays = {name: array.take(kept, axis=0) for name, array in vars(tree).items() if name != "category_words"}
     arrays["left_child"] = number.take(arrays["left_child"])
-    for name, nothing in _OF_LEAVES.items():
-        arrays[name][ends] = nothing
+    for name, array in NODE_ARRAYS.items():
+        if array.leaf is not None:
+            arrays[name][ends] = array.leaf
     return type(tree)(category_words=tree.category_words, **arrays)
 
 

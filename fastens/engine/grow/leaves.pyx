@@ -250,7 +250,7 @@ def clip_to_bounds(float64_t[::1] value, const float64_t[::1] weight, tree, rule
         parent.
     tree : Tree
         The tree.
-    rules : GrowthRules
+    rules : GrowthParameters
         Limits of the tree.
     """
     cdef const int32_t[::1] feature = tree.feature, left_child = tree.left_child

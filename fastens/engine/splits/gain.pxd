@@ -1,5 +1,8 @@
 # Split gain, and the state of a search, shared by the searches over thresholds and over category sets.
 
+from libc.math cimport ceil
+from libc.string cimport memset
+
 from fastens.engine.histograms.cells cimport CellLayout, Histogram, Sums, cell_sums, clear_sums, sums_difference
 from fastens.engine.splits.scan cimport ScanNode
 from fastens.engine.structs cimport Feature, float64_t, int32_t, int64_t, uint8_t, uint64_t
@@ -21,6 +24,41 @@ cdef struct SplitRules:
     int64_t min_category_count      # categories with fewer rows in the node are pooled
     int32_t max_categories          # maximum on the side with fewer categories; 0 if unlimited
     int32_t one_hot_codes           # features with at most this many codes split off one category at a time
+
+
+cdef struct SplitUnits:
+    # What the sums of a tree measure one unit of a value by, which changes from tree to tree.
+    float64_t gradient
+    float64_t hessian
+    float64_t weight
+    float64_t mean_hessian          # the mean hessian of a row, in the units of the sums
+
+
+cdef inline int64_t _at_least(float64_t limit) noexcept nogil:
+    """Return a limit rounded up to an integer, at most 2**62, the maximum of sums."""
+    return <int64_t>ceil(min(limit, 4611686018427387904.0))
+
+
+cdef inline SplitRules read_rules(rules):
+    """Read the conditions of a Python `GrowthParameters` record that do not depend on the units of the sums."""
+    cdef SplitRules out
+    memset(&out, 0, sizeof(SplitRules))
+    out.rows_per_threshold = rules.rows_per_threshold or 0
+    out.min_category_count = rules.min_samples_category
+    out.max_categories = rules.max_categories_per_split or 0
+    out.one_hot_codes = rules.one_hot_max_size + 1
+    return out
+
+
+cdef inline void scale_rules(rules, float64_t l2, const SplitUnits* units, SplitRules* out):
+    """Read the other conditions, and convert them to the units of the sums."""
+    out.min_hessian = _at_least(rules.min_child_weight * units.hessian)
+    out.min_weight = _at_least(rules.min_weight_leaf * units.weight)
+    out.l2 = l2 * units.hessian
+    out.path_smooth = rules.path_smooth * units.hessian
+    out.category_l2 = rules.category_l2 * units.mean_hessian
+    out.category_smoothing = rules.category_smoothing * units.mean_hessian
+    out.min_gain = rules.min_gain_to_split * units.gradient * units.gradient / units.hessian
 
 
 cdef struct ValueLimits:

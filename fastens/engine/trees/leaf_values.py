@@ -299,12 +299,13 @@ def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_thre
     --------
     >>> import numpy as np
     >>> from fastens.engine.bins.binning import learn_binning
-    >>> from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target
     >>> from fastens.engine.trees.leaf_values import cut_half_way
     >>> X = np.array([[1.0], [2.0], [7.0], [8.0]])
     >>> binning = learn_binning(X)
     >>> matrix = binning.transform(X)
-    >>> [tree] = ForestGrower(matrix, class_target([0, 0, 1, 1], [2]), TreeRules()).grow([TreeSample(None, None, 0)])
+    >>> grower = ForestGrower(matrix, class_target([0, 0, 1, 1], [2]), ForestParameters())
+    >>> [tree] = grower.grow([TreeSample(None, None, 0)])
     >>> cut_half_way(tree, matrix, X, binning)[1].thresholds
     [array([4.5])]
     """

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,19 +106,27 @@ class SearchedTree(Tree):
     n_groups: np.ndarray
 
 
-# Permitted dtypes of each array; arrays of any other dtype are converted to the first one.
-TREE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
-    "feature": (np.int32,),
-    "bin_threshold": (np.uint16,),
-    "missing_left": (np.uint8,),
-    "category_set": (np.int32,),
-    "category_words": (np.uint32,),
-    "left_child": (np.int32,),
-    "value": (np.float64, np.float32),
-    "gain": (np.float64, np.float32),
-    "n_samples": (np.int64, np.int32),
-    "weight": (np.float64, np.float32),
+class NodeArray(NamedTuple):
+    """An array of trees with an entry per node."""
+
+    dtypes: tuple[type[np.generic], ...]  # permitted dtypes; arrays of any other dtype are converted to the first one
+    leaf: float | None = None  # value of the nodes that become leaves when a tree is pruned; if None, they keep theirs
+    default: float | None = None  # value in ensembles that are created without the array, such as imported ones
+
+
+NODE_ARRAYS = {
+    "feature": NodeArray((np.int32,), leaf=-1),
+    "bin_threshold": NodeArray((np.uint16,), leaf=0),
+    "missing_left": NodeArray((np.uint8,), leaf=0),
+    "category_set": NodeArray((np.int32,), leaf=-1),
+    "category_words": NodeArray((np.uint32,)),
+    "left_child": NodeArray((np.int32,), leaf=0),
+    "value": NodeArray((np.float64, np.float32)),
+    "gain": NodeArray((np.float64, np.float32), leaf=0, default=0),
+    "n_samples": NodeArray((np.int64, np.int32)),
+    "weight": NodeArray((np.float64, np.float32)),
 }
+TREE_DTYPES = {name: array.dtypes for name, array in NODE_ARRAYS.items()}
 ENSEMBLE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
     **TREE_DTYPES,
     "node_offsets": (np.int64,),
@@ -127,6 +135,14 @@ ENSEMBLE_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
 }
 N_DIMENSIONS = dict.fromkeys(ENSEMBLE_DTYPES, 1) | {"value": 2}
 BINNING_PREFIX = "binning."
+
+
+def _default_array(name: str, n_nodes: int) -> np.ndarray:
+    """Return an array with the default of all nodes; raise KeyError if it has none."""
+    array = NODE_ARRAYS[name]
+    if array.default is None:
+        raise KeyError(name)
+    return np.full(n_nodes, array.default, array.dtypes[0])
 
 
 class TreeEnsemble:
@@ -170,7 +186,7 @@ class TreeEnsemble:
         check_count("The trees", "words in sets of categories", len(arrays["category_words"]), advice=advice)
         self.binning = binning
         for name, dtypes in ENSEMBLE_DTYPES.items():
-            given = np.asarray(arrays[name])
+            given = np.asarray(arrays[name] if name in arrays else _default_array(name, len(arrays["value"])))
             array = np.ascontiguousarray(given, dtype=given.dtype if given.dtype in dtypes else dtypes[0]).view()
             array.flags.writeable = False
             setattr(self, name, array)
@@ -544,11 +560,11 @@ class TreeStore:
     --------
     >>> import numpy as np
     >>> from fastens.engine.bins.binning import learn_binning
-    >>> from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+    >>> from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target
     >>> from fastens.engine.trees.trees import TreeStore
     >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
     >>> binning = learn_binning(X)
-    >>> grower = ForestGrower(binning.transform(X), class_target([0, 0, 1, 1], [2]), TreeRules())
+    >>> grower = ForestGrower(binning.transform(X), class_target([0, 0, 1, 1], [2]), ForestParameters())
     >>> store = TreeStore(binning, 1, n_expected=3)
     >>> grower.grow_into(store.add, [TreeSample(None, None, seed) for seed in range(3)])
     >>> store.ensemble().n_trees

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 from fastens.engine.bins.bin_values import values_of_bins
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target, number_target
 from reference.forest_growth import random_bits, random_split
 from reference.forest_growth import values_of_bins as naive_values
 
@@ -36,7 +36,7 @@ def cuts(column, n_draws, kind="numbers", rows=None):
         target = class_target(y, [len(y)])
     matrix = learn_binning(column[:, None]).transform(column[:, None])
     criterion = "squared_error" if kind == "numbers" else "gini"
-    rules = TreeRules(criterion, random_thresholds=True, max_depth=1)
+    rules = ForestParameters(criterion, random_thresholds=True, max_depth=1)
     grower = ForestGrower(matrix, target, rules, X=column[:, None])
     trees = grower.grow([TreeSample(rows, None, seed) for seed in range(n_draws)])
     return np.bincount([tree.bin_threshold[0] - 1 for tree in trees], minlength=len(column) - 1)
@@ -101,7 +101,7 @@ def test_random_trees_are_those_of_the_twin(column, kind):
         "more classes": lambda: class_target(y % 4, [4]),
     }[kind]()
     matrix = learn_binning(x[:, None]).transform(x[:, None])
-    rules = TreeRules("squared_error" if kind == "numbers" else "gini", random_thresholds=True)
+    rules = ForestParameters("squared_error" if kind == "numbers" else "gini", random_thresholds=True)
     trees = ForestGrower(matrix, target, rules, X=x[:, None]).grow([TreeSample(None, None, s) for s in range(20)])
     codes, values = matrix.columns[0].astype(np.int64), naive_values(matrix.columns[0], x, matrix.n_codes[0])
     for seed, tree in enumerate(trees):
@@ -143,7 +143,7 @@ def test_wide_bins_are_cut_to_the_width_of_a_bin(rng):
     x = rng.lognormal(size=(3000, 1))
     binning = learn_binning(x, max_bins=20)
     matrix = binning.transform(x)
-    rules = TreeRules("squared_error", random_thresholds=True, max_depth=1)
+    rules = ForestParameters("squared_error", random_thresholds=True, max_depth=1)
     trees = ForestGrower(matrix, number_target(x), rules, X=x).grow([TreeSample(None, None, s) for s in range(4000)])
     middles = naive_values(matrix.columns[0], x[:, 0], binning.n_codes[0])[1:]
     gaps = np.diff(middles)

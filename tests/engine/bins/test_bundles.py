@@ -10,7 +10,7 @@ import pytest
 from fastens import GradientBoostingClassifier
 from fastens.engine.bins import binning as bundles
 from fastens.engine.bins.binning import bundled, learn_binning, without_bundles
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 
 N_ROWS = 20_000  # a root in wide cells, and small nodes in packed ones
 
@@ -84,7 +84,9 @@ def test_trees_are_the_same(rows, rules, weights, n_threads):
     )
     matrix = learn_binning(X, sample_weight, is_categorical=is_categorical).transform(X)
     plain, bundle = [
-        TreeGrower(each, GrowthRules(**rules), sample_weight, n_threads=n_threads).grow(gradients, hessians, seed=3)
+        TreeGrower(each, GrowthParameters(**rules), sample_weight, n_threads=n_threads).grow(
+            gradients, hessians, seed=3
+        )
         for each in (matrix, bundled(matrix))
     ]
     assert plain.n_nodes > 20
@@ -94,7 +96,7 @@ def test_trees_are_the_same(rows, rules, weights, n_threads):
 
 def test_some_of_the_bundled_features_are_split_on(rows):
     X, gradients, hessians = rows
-    tree = TreeGrower(bundled(learn_binning(X).transform(X)), GrowthRules()).grow(gradients, hessians)
+    tree = TreeGrower(bundled(learn_binning(X).transform(X)), GrowthParameters()).grow(gradients, hessians)
     assert (tree.feature > 1).sum() > 5
 
 

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target, number_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target, number_target
 from fastens.engine.trees.trees import TREE_DTYPES, SearchedTree
 from reference.forest_growth import (
     NaiveForest,
@@ -109,7 +109,7 @@ def test_every_split_is_the_best(kind, criterion, limits):
     X, signal = make_rows()
     matrix, target = bin_rows(X), make_target(signal, kind)
     weight = np.random.default_rng(1).integers(0, 4, len(X)).astype(np.float64)
-    rules = TreeRules(criterion, **limits)
+    rules = ForestParameters(criterion, **limits)
     tree = grow_one(matrix, target, rules, weight)
     assert tree.n_nodes > 5
     check_nodes(tree, matrix, target, rules, weight)
@@ -123,7 +123,7 @@ def test_what_splits_were_chosen_from(kind, criterion, categorical, random_thres
     X[:, 5], X[:, 6] = 1.0, signal > 0
     matrix, target = bin_rows(X, categorical=categorical), make_target(signal, kind)
     weight = np.random.default_rng(1).integers(0, 4, len(X)).astype(np.float64)
-    rules = TreeRules(criterion, random_thresholds=random_thresholds)
+    rules = ForestParameters(criterion, random_thresholds=random_thresholds)
     [tree] = ForestGrower(matrix, target, rules, X=X, kind=SearchedTree).grow([TreeSample(weight, None, 0)])
     assert_same_trees([tree], [grow_one(matrix, target, rules, weight, X=X)])
     rows, _ = rows_of_nodes(tree, matrix.columns, np.flatnonzero(weight > 0))
@@ -143,7 +143,7 @@ def test_what_splits_were_chosen_from(kind, criterion, categorical, random_thres
 @pytest.mark.parametrize("n_rows", [2, 3, 40, 300])
 def test_nodes_of_any_size(n_rows, max_bins):
     X, signal = make_rows(n_rows, missing=0.05)
-    matrix, target, rules = bin_rows(X, max_bins=max_bins), make_target(signal, "two classes"), TreeRules()
+    matrix, target, rules = bin_rows(X, max_bins=max_bins), make_target(signal, "two classes"), ForestParameters()
     check_nodes(grow_one(matrix, target, rules), matrix, target, rules)
 
 
@@ -155,7 +155,7 @@ def test_weights_of_any_size(kind):
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
     weight[::7] = 0.0
     for factor in (1.0, 1e-9, 1e9):
-        rules = TreeRules("squared_error" if kind == "numbers" else "gini", min_samples_leaf=3)
+        rules = ForestParameters("squared_error" if kind == "numbers" else "gini", min_samples_leaf=3)
         tree = grow_one(matrix, target, rules, weight * factor)
         check_nodes(tree, matrix, target, rules, weight * factor, tolerance=1e-3)
 
@@ -167,9 +167,9 @@ def test_entropy_of_weights_that_are_in_no_table(kind):
     X, signal = make_rows()
     matrix, target = bin_rows(X, categorical=[2]), make_target(signal, kind)
     weight = np.random.default_rng(1).integers(0, 4000, len(X)).astype(np.float64)
-    tree = grow_one(matrix, target, TreeRules("entropy"), weight)
+    tree = grow_one(matrix, target, ForestParameters("entropy"), weight)
     assert tree.weight[0] > 65_536 > tree.weight[tree.left_child > 0].min()
-    check_nodes(tree, matrix, target, TreeRules("entropy"), weight, optimal=kind == "two classes")
+    check_nodes(tree, matrix, target, ForestParameters("entropy"), weight, optimal=kind == "two classes")
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_categories(kind, criterion):
     X, signal = make_rows()
     matrix, target = bin_rows(X, categorical=[1, 2] if (X[:, 1] >= 0).all() else [2]), make_target(signal, kind)
     names = {"two classes": CLASS_CRITERIA, "numbers": NUMBER_CRITERIA[:2]}[kind]
-    rules = TreeRules(names[criterion != "squares"], max_depth=4)
+    rules = ForestParameters(names[criterion != "squares"], max_depth=4)
     tree = grow_one(matrix, target, rules)
     assert (tree.category_set >= 0).any()
     check_nodes(tree, matrix, target, rules)
@@ -188,7 +188,11 @@ def test_categories(kind, criterion):
 @pytest.mark.parametrize(("kind", "criterion"), [("four classes", "gini"), ("numbers", "absolute_error")])
 def test_categories_where_no_order_is_known_to_be_best(kind, criterion):
     X, signal = make_rows()
-    matrix, target, rules = bin_rows(X, categorical=[2]), make_target(signal, kind), TreeRules(criterion, max_depth=4)
+    matrix, target, rules = (
+        bin_rows(X, categorical=[2]),
+        make_target(signal, kind),
+        ForestParameters(criterion, max_depth=4),
+    )
     tree = grow_one(matrix, target, rules)
     assert (tree.category_set >= 0).any()
     check_nodes(tree, matrix, target, rules, optimal=False)
@@ -197,7 +201,7 @@ def test_categories_where_no_order_is_known_to_be_best(kind, criterion):
 def test_classes_that_share_no_category_are_told_apart_at_once():
     codes = np.repeat(np.arange(6.0), 20)[:, None]
     y = np.repeat([0, 2, 1, 2, 0, 1], 20)
-    tree = grow_one(bin_rows(codes, categorical=[0]), class_target(y, [3]), TreeRules())
+    tree = grow_one(bin_rows(codes, categorical=[0]), class_target(y, [3]), ForestParameters())
     assert tree.n_leaves == 3
 
 
@@ -205,7 +209,7 @@ def test_classes_that_share_no_category_are_told_apart_at_once():
 def test_monotone_constraints(criterion):
     X, signal = make_rows(missing=0.0)
     matrix, target = bin_rows(X), make_target(signal, "two classes" if criterion == "gini" else "numbers")
-    rules = TreeRules(criterion, monotone=np.array([1, -1, 0, 1, 0], np.int8), max_depth=6)
+    rules = ForestParameters(criterion, monotone=np.array([1, -1, 0, 1, 0], np.int8), max_depth=6)
     tree = grow_one(matrix, target, rules)
     check_nodes(tree, matrix, target, rules, optimal=False)
     grid = np.linspace(-3, 3, 50)
@@ -236,7 +240,7 @@ def test_features_bound_by_those_above(rules, limits):
     """Every split is the best of those whose features may stand there."""
     X, signal = make_rows()
     matrix, target = bin_rows(X, categorical=[2]), make_target(signal, "two classes")
-    rules = TreeRules(**rules, **limits)
+    rules = ForestParameters(**rules, **limits)
     tree = grow_one(matrix, target, rules, X=X)
     assert tree.n_nodes > 10
     check_nodes(tree, matrix, target, rules, optimal=not limits)
@@ -250,10 +254,10 @@ def test_weighted_draws_are_those_of_the_twin(n_features, n_drawn):
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(50, n_features)), np.round(rng.exponential(size=n_features), 1)
     matrix, target = bin_rows(X), number_target(rng.normal(size=50))
-    rules = TreeRules("squared_error", features_per_split=n_drawn, feature_weights=weights, max_depth=1)
+    rules = ForestParameters("squared_error", features_per_split=n_drawn, feature_weights=weights, max_depth=1)
     trees = ForestGrower(matrix, target, rules).grow([TreeSample(None, None, seed) for seed in range(150)])
     gains = [
-        grow_one(matrix, target, TreeRules("squared_error", max_depth=1), features=[f]).gain[0]
+        grow_one(matrix, target, ForestParameters("squared_error", max_depth=1), features=[f]).gain[0]
         for f in range(n_features)
     ]
     for seed, tree in enumerate(trees):
@@ -274,7 +278,7 @@ def leaves_of(tree, codes):
 def test_min_impurity_decrease_and_min_samples_split():
     X, signal = make_rows()
     matrix, target = bin_rows(X), make_target(signal, "numbers")
-    rules = TreeRules("squared_error", min_impurity_decrease=0.02, min_samples_split=20)
+    rules = ForestParameters("squared_error", min_impurity_decrease=0.02, min_samples_split=20)
     tree = grow_one(matrix, target, rules)
     assert 3 < tree.n_nodes < 60
     check_nodes(tree, matrix, target, rules)
@@ -284,9 +288,9 @@ def test_min_impurity_decrease_and_min_samples_split():
 def test_best_first_splits_the_largest_gains(kind, criterion):
     X, signal = make_rows()
     matrix, target = bin_rows(X), make_target(signal, kind)
-    full = grow_one(matrix, target, TreeRules(criterion, max_leaf_nodes=10**6))
-    assert full.n_leaves == grow_one(matrix, target, TreeRules(criterion)).n_leaves
-    rules = TreeRules(criterion, max_leaf_nodes=8)
+    full = grow_one(matrix, target, ForestParameters(criterion, max_leaf_nodes=10**6))
+    assert full.n_leaves == grow_one(matrix, target, ForestParameters(criterion)).n_leaves
+    rules = ForestParameters(criterion, max_leaf_nodes=8)
     tree = grow_one(matrix, target, rules)
     assert tree.n_leaves == 8
     check_nodes(tree, matrix, target, rules, optimal=False)
@@ -299,7 +303,7 @@ def test_best_first_splits_the_largest_gains(kind, criterion):
 def test_random_thresholds(kind, criterion, max_bins):
     X, signal = make_rows(400)
     matrix, target = bin_rows(X, max_bins=max_bins, categorical=[2]), make_target(signal, kind)
-    rules = TreeRules(criterion, random_thresholds=True, features_per_split=2, min_samples_leaf=2)
+    rules = ForestParameters(criterion, random_thresholds=True, features_per_split=2, min_samples_leaf=2)
     trees = [grow_one(matrix, target, rules, seed=seed, X=X) for seed in (1, 2)]
     assert trees[0].n_nodes > 20
     assert trees[0].n_nodes != trees[1].n_nodes or (trees[0].feature != trees[1].feature).any()
@@ -309,7 +313,7 @@ def test_random_thresholds(kind, criterion, max_bins):
 def test_random_thresholds_spread_over_the_values_and_not_over_the_rows():
     x = np.concatenate([np.linspace(0, 1, 900), np.linspace(1, 10, 100)])[:, None]
     binning = learn_binning(x)
-    rules = TreeRules("squared_error", random_thresholds=True, max_depth=1)
+    rules = ForestParameters("squared_error", random_thresholds=True, max_depth=1)
     grower = ForestGrower(binning.transform(x), number_target(x[:, 0]), rules, X=x)
     cut = [
         binning.thresholds[0][tree.bin_threshold[0] - 1]
@@ -331,7 +335,7 @@ def test_random_thresholds_are_where_the_twin_has_them(kind, shape, max_bins):
     binning = learn_binning(x, max_bins=max_bins)
     matrix, target = binning.transform(x), make_target(rng.normal(size=len(x)), kind)
     criterion = "squared_error" if kind == "numbers" else "gini"
-    grower = ForestGrower(matrix, target, TreeRules(criterion, random_thresholds=True, max_depth=1), X=x)
+    grower = ForestGrower(matrix, target, ForestParameters(criterion, random_thresholds=True, max_depth=1), X=x)
     values = values_of_bins(matrix.columns[0], x[:, 0], binning.n_codes[0])
     trees = grower.grow([TreeSample(None, None, seed) for seed in range(200)])
     expected = [random_code(values, matrix.columns[0], 0, seed) for seed in range(200)]
@@ -344,12 +348,12 @@ def test_features_are_drawn_evenly_and_constant_ones_do_not_count():
     X = rng.normal(size=(60, 8))
     X[:, [2, 5]] = 1.0
     target, matrix = number_target(rng.normal(size=60)), bin_rows(X)
-    grower = ForestGrower(matrix, target, TreeRules("squared_error", features_per_split=1, max_depth=1))
+    grower = ForestGrower(matrix, target, ForestParameters("squared_error", features_per_split=1, max_depth=1))
     roots = [tree.feature[0] for tree in grower.grow([TreeSample(None, None, seed) for seed in range(1200)])]
     counts = np.bincount(roots, minlength=8)
     assert counts[[2, 5]].sum() == 0
     assert (np.abs(counts[[0, 1, 3, 4, 6, 7]] - 200) < 60).all()
-    only = grow_one(matrix, target, TreeRules("squared_error"), features=np.array([1, 6]))
+    only = grow_one(matrix, target, ForestParameters("squared_error"), features=np.array([1, 6]))
     assert set(only.feature) == {-1, 1, 6}
 
 
@@ -359,11 +363,11 @@ def test_many_features(n_features, n_rows):
     """More than a cache line of codes a row: large nodes are read by column."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, n_features))
-    matrix, rules = bin_rows(X), TreeRules(max_depth=2)
+    matrix, rules = bin_rows(X), ForestParameters(max_depth=2)
     target = class_target((X[:, 33] + X[:, 65] > 0).astype(int), [2])
     check_nodes(grow_one(matrix, target, rules), matrix, target, rules)
-    drawn = grow_one(matrix, target, TreeRules(features_per_split=5), seed=3)
-    check_nodes(drawn, matrix, target, TreeRules(), optimal=False)
+    drawn = grow_one(matrix, target, ForestParameters(features_per_split=5), seed=3)
+    check_nodes(drawn, matrix, target, ForestParameters(), optimal=False)
 
 
 def assert_same_trees(first, second, left_out=()):
@@ -376,10 +380,12 @@ def assert_same_trees(first, second, left_out=()):
 @pytest.mark.parametrize(
     "rules",
     [
-        TreeRules(),
-        TreeRules(features_per_split=2),
-        TreeRules("entropy", max_leaf_nodes=50),
-        TreeRules(features_per_split=2, feature_groups=GROUPS, feature_weights=np.array([1.0, 2.0, 0.5, 1.0, 0.0])),
+        ForestParameters(),
+        ForestParameters(features_per_split=2),
+        ForestParameters("entropy", max_leaf_nodes=50),
+        ForestParameters(
+            features_per_split=2, feature_groups=GROUPS, feature_weights=np.array([1.0, 2.0, 0.5, 1.0, 0.0])
+        ),
     ],
 )
 @pytest.mark.parametrize("random_thresholds", [False, True])
@@ -401,7 +407,7 @@ def test_weights_mean_repetition(kind, criterion, random_thresholds):
     X, signal = make_rows(300)
     weight = np.random.default_rng(0).integers(0, 4, len(X))
     target = make_target(signal, kind)
-    rules = TreeRules(criterion, features_per_split=3, random_thresholds=random_thresholds)
+    rules = ForestParameters(criterion, features_per_split=3, random_thresholds=random_thresholds)
     binning = learn_binning(X[weight > 0], weight[weight > 0].astype(float))
     kept = np.flatnonzero(weight)
     copies = np.repeat(kept, weight[kept])
@@ -418,7 +424,7 @@ def test_numbers_far_from_zero_and_with_heavy_tails():
     y = np.where(X[:, 0] > 0.3, 1.0, 0.0)
     y[0] = 1e5
     for shift in (0.0, 1e9):
-        tree = grow_one(bin_rows(X), number_target(y + shift), TreeRules("squared_error", max_leaf_nodes=60))
+        tree = grow_one(bin_rows(X), number_target(y + shift), ForestParameters("squared_error", max_leaf_nodes=60))
         assert 0 in tree.feature
         assert tree.value[0, 0] == pytest.approx(y.mean() + shift, rel=1e-6)
     assert set(np.unique(tree.value[tree.feature < 0].round(3))) >= {np.float32(1e9)}
@@ -435,7 +441,7 @@ def test_class_trees_are_scikit_learns(load, criterion):
     X, y = load(return_X_y=True)
     X = (X * (1 + 1e-4 * np.random.default_rng(0).normal(size=X.shape))).astype(np.float32)
     matrix = bin_rows(X, max_bins=65_535)
-    tree = grow_one(matrix, class_target(y, [y.max() + 1]), TreeRules(criterion))
+    tree = grow_one(matrix, class_target(y, [y.max() + 1]), ForestParameters(criterion))
     other = DecisionTreeClassifier(criterion=criterion, random_state=0).fit(X, y)
     weighted = other.tree_.impurity * other.tree_.weighted_n_node_samples
     assert tree.gain.sum() == pytest.approx(weighted[0], rel=1e-5)
@@ -451,7 +457,7 @@ def test_number_trees_are_scikit_learns(criterion):
     X, y = (X + 1e-3 * rng.normal(size=X.shape)).astype(np.float32), y + rng.random(len(y))
     binning = learn_binning(X, max_bins=65_535)
     rules = {"max_depth": 5, "min_samples_leaf": 4}
-    tree = grow_one(binning.transform(X), number_target(y), TreeRules(criterion, **rules))
+    tree = grow_one(binning.transform(X), number_target(y), ForestParameters(criterion, **rules))
     other = DecisionTreeRegressor(criterion=criterion, random_state=0, **rules).fit(X, y)
     assert tree.n_nodes == other.tree_.node_count
     np.testing.assert_allclose(predictions(tree, binning.codes(X))[:, 0], other.predict(X), rtol=1e-6)
@@ -459,7 +465,7 @@ def test_number_trees_are_scikit_learns(criterion):
 
 def test_errors_and_stops_come_through_threads():
     X, signal = make_rows()
-    grower = ForestGrower(bin_rows(X), make_target(signal, "two classes"), TreeRules(), 2)
+    grower = ForestGrower(bin_rows(X), make_target(signal, "two classes"), ForestParameters(), 2)
 
     class Interrupted(list):
         def __getitem__(self, block):

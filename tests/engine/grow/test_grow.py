@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.grow.growth import GrowthRules, TreeGrower, prune
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower, prune
 from fastens.engine.losses.losses import AbsoluteError
 from reference.grown import assert_same_tree, bin_rows, make_rows
 from reference.growth import NaiveGrower, assert_in_the_middle
@@ -46,7 +46,7 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
     X, gradients, hessians = make_rows(n_rows)
     X[:, 4] = np.round(3 * np.abs(X[:, 4]))
     matrix = bin_rows(X, max_bins=max_bins, categorical=categorical)
-    rules = GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, l2_regularization=0.5)
+    rules = GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, l2_regularization=0.5)
     tree = TreeGrower(matrix, rules).grow(gradients, hessians)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     nodes = twin.grow(gradients, hessians)
@@ -57,7 +57,7 @@ def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
 def test_one_code_of_many_rows_does_not_change_trees():
     """Large nodes have packed cells where no code has more rows than these hold: a constant column's has."""
     X, gradients, hessians = make_rows(60_000)
-    rules = GrowthRules(max_leaf_nodes=20, rows_per_threshold=100)
+    rules = GrowthParameters(max_leaf_nodes=20, rows_per_threshold=100)
     packed = TreeGrower(bin_rows(X), rules).grow(gradients, hessians)
     wide = TreeGrower(bin_rows(np.column_stack([X, np.ones(len(X))])), rules).grow(gradients, hessians)
     assert sum(packed.n_samples[packed.left_child > 0] > 16_383) > 2
@@ -68,12 +68,12 @@ def test_one_code_of_many_rows_does_not_change_trees():
 @pytest.mark.parametrize(
     "rules",
     [
-        GrowthRules(max_leaf_nodes=31, max_depth=2),
-        GrowthRules(max_leaf_nodes=6, min_child_weight=60.0),
-        GrowthRules(max_leaf_nodes=8, min_gain_to_split=40.0),
-        GrowthRules(max_leaf_nodes=31, min_samples_leaf=5, split_penalty=8.0, l2_regularization=0.5),
-        GrowthRules(max_leaf_nodes=8, min_samples_leaf=150),
-        GrowthRules(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
+        GrowthParameters(max_leaf_nodes=31, max_depth=2),
+        GrowthParameters(max_leaf_nodes=6, min_child_weight=60.0),
+        GrowthParameters(max_leaf_nodes=8, min_gain_to_split=40.0),
+        GrowthParameters(max_leaf_nodes=31, min_samples_leaf=5, split_penalty=8.0, l2_regularization=0.5),
+        GrowthParameters(max_leaf_nodes=8, min_samples_leaf=150),
+        GrowthParameters(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
     ],
     ids=lambda rules: repr(rules)[:60],
 )
@@ -94,7 +94,7 @@ def test_thresholds_are_drawn_as_in_the_twin(n_rows, max_bins, weighted, rows_pe
     X, gradients, hessians = make_rows(n_rows, seed=4)
     weight = np.random.default_rng(1).integers(1, 4, n_rows).astype(np.float64) if weighted else None
     matrix = bin_rows(X, weight, max_bins=max_bins, categorical=(1,))
-    rules = GrowthRules(max_leaf_nodes=12, min_samples_leaf=5, rows_per_threshold=rows_per_threshold)
+    rules = GrowthParameters(max_leaf_nodes=12, min_samples_leaf=5, rows_per_threshold=rows_per_threshold)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
     grower = TreeGrower(matrix, rules, weight)
     trees = [grower.grow(gradients, hessians, seed=seed) for seed in (0, 2**63 + 5)]
@@ -106,11 +106,11 @@ def test_thresholds_are_drawn_as_in_the_twin(n_rows, max_bins, weighted, rows_pe
 
 
 CATEGORY_RULES = [
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, min_samples_category=12),
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, max_categories_per_split=2, category_l2=0.0),
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, category_smoothing=0.0, category_l2=40.0),
-    GrowthRules(max_leaf_nodes=20, min_samples_leaf=25, one_hot_max_size=8),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, min_samples_category=12),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, max_categories_per_split=2, category_l2=0.0),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, category_smoothing=0.0, category_l2=40.0),
+    GrowthParameters(max_leaf_nodes=20, min_samples_leaf=25, one_hot_max_size=8),
 ]
 
 
@@ -134,8 +134,8 @@ def test_rare_categories_go_together():
     gradients = np.concatenate([np.zeros(200), np.repeat(np.arange(30.0) % 2 * 2 - 1, 5)]).astype(np.float32)
     matrix = bin_rows(column[:, None], categorical=(0,))
     ones = np.ones_like(gradients)
-    told_apart = TreeGrower(matrix, GrowthRules(min_samples_category=1)).grow(gradients, ones)
-    pooled = TreeGrower(matrix, GrowthRules(min_samples_category=6)).grow(gradients, ones)
+    told_apart = TreeGrower(matrix, GrowthParameters(min_samples_category=1)).grow(gradients, ones)
+    pooled = TreeGrower(matrix, GrowthParameters(min_samples_category=6)).grow(gradients, ones)
     assert told_apart.n_leaves > 1
     assert pooled.n_leaves == 1
 
@@ -145,14 +145,14 @@ GROUPS = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 1]], dtype=np.
 
 
 CONSTRAINED = [
-    GrowthRules(max_leaf_nodes=12, monotone=MONOTONE),
-    GrowthRules(max_leaf_nodes=12, monotone=-MONOTONE, l2_regularization=3.0),
-    GrowthRules(max_leaf_nodes=12, path_smooth=30.0),
-    GrowthRules(max_leaf_nodes=12, max_delta_step=0.4),
-    GrowthRules(max_leaf_nodes=12, max_delta_step=0.4, path_smooth=5.0, monotone=MONOTONE),
-    GrowthRules(max_leaf_nodes=12, feature_groups=GROUPS),
-    GrowthRules(max_leaf_nodes=12, max_features_on_path=1),
-    GrowthRules(max_leaf_nodes=12, max_features_on_path=2),
+    GrowthParameters(max_leaf_nodes=12, monotone=MONOTONE),
+    GrowthParameters(max_leaf_nodes=12, monotone=-MONOTONE, l2_regularization=3.0),
+    GrowthParameters(max_leaf_nodes=12, path_smooth=30.0),
+    GrowthParameters(max_leaf_nodes=12, max_delta_step=0.4),
+    GrowthParameters(max_leaf_nodes=12, max_delta_step=0.4, path_smooth=5.0, monotone=MONOTONE),
+    GrowthParameters(max_leaf_nodes=12, feature_groups=GROUPS),
+    GrowthParameters(max_leaf_nodes=12, max_features_on_path=1),
+    GrowthParameters(max_leaf_nodes=12, max_features_on_path=2),
 ]
 
 
@@ -176,7 +176,7 @@ def test_constraints_as_in_the_twin(rules, n_rows, categorical):
 @pytest.mark.slow
 def test_constant_hessians_have_finer_gradients():
     X, gradients, _ = make_rows(2000)
-    matrix, rules = bin_rows(X, max_bins=50), GrowthRules(max_leaf_nodes=20)
+    matrix, rules = bin_rows(X, max_bins=50), GrowthParameters(max_leaf_nodes=20)
     ones = np.ones_like(gradients)
     tree = TreeGrower(matrix, rules, constant_hessian=True).grow(gradients, ones)
     twin = NaiveGrower(matrix.columns, matrix.n_codes, matrix.is_categorical, rules)
@@ -190,7 +190,7 @@ def test_constant_hessians_have_finer_gradients():
 @pytest.mark.parametrize("max_leaf_nodes", [31, None])
 def test_threads_do_not_matter(n_rows, n_features, heavy, max_leaf_nodes):
     X, gradients, hessians = make_rows(n_rows, n_features=n_features, heavy=heavy)
-    rules = GrowthRules(max_leaf_nodes=max_leaf_nodes, max_depth=8)
+    rules = GrowthParameters(max_leaf_nodes=max_leaf_nodes, max_depth=8)
     trees = [TreeGrower(bin_rows(X), rules, n_threads=n).grow(gradients, hessians) for n in (1, 2, 3, 7)]
     for tree in trees[1:]:
         assert_same_tree(trees[0], tree)
@@ -200,7 +200,7 @@ def test_threads_that_search_small_nodes_of_a_level_side_by_side(rng):
     """Of few columns with few codes: each node is too small for two threads, and a level has many of them."""
     X = rng.integers(0, 12, size=(20_000, 3)).astype(np.float64)
     gradients = rng.normal(size=20_000).astype(np.float32)
-    rules = GrowthRules(max_leaf_nodes=None, max_depth=7, min_samples_leaf=5)
+    rules = GrowthParameters(max_leaf_nodes=None, max_depth=7, min_samples_leaf=5)
     trees = [TreeGrower(bin_rows(X), rules, n_threads=n).grow(gradients, np.ones_like(gradients)) for n in (1, 3)]
     assert_same_tree(*trees)
     assert trees[0].n_nodes > 200
@@ -218,7 +218,7 @@ def test_threads_that_search_small_nodes_of_a_level_side_by_side(rng):
 def test_weights_are_copies(seed, n_rows, most, heavy, leaves, categorical):
     X, gradients, hessians = make_rows(n_rows, seed=seed, heavy=heavy)
     weight = np.random.default_rng(seed).integers(1, most + 1, n_rows)
-    rules = GrowthRules(max_leaf_nodes=leaves, min_samples_leaf=4, min_samples_category=3, max_depth=6)
+    rules = GrowthParameters(max_leaf_nodes=leaves, min_samples_leaf=4, min_samples_category=3, max_depth=6)
     columns = (1,) if categorical else ()
     weighted = TreeGrower(bin_rows(X, weight.astype(float), categorical=columns), rules, weight.astype(float))
     rows = np.repeat(np.arange(n_rows), weight)
@@ -231,7 +231,7 @@ def test_weights_are_copies(seed, n_rows, most, heavy, leaves, categorical):
 def test_order_of_rows_does_not_matter(seed, n_rows):
     X, gradients, hessians = make_rows(n_rows, seed=seed)
     order = np.random.default_rng(seed).permutation(n_rows)
-    rules = GrowthRules(max_leaf_nodes=12)
+    rules = GrowthParameters(max_leaf_nodes=12)
     one = TreeGrower(bin_rows(X), rules).grow(gradients, hessians)
     other = TreeGrower(bin_rows(X[order]), rules).grow(gradients[order], hessians[order])
     assert_same_tree(one, other)
@@ -240,7 +240,7 @@ def test_order_of_rows_does_not_matter(seed, n_rows):
 def test_order_of_columns_does_not_matter():
     X, gradients, hessians = make_rows(4000)
     order = np.array([3, 0, 4, 1, 2])
-    rules = GrowthRules(max_leaf_nodes=12)
+    rules = GrowthParameters(max_leaf_nodes=12)
     one = TreeGrower(bin_rows(X), rules).grow(gradients, hessians)
     other = TreeGrower(bin_rows(X[:, order]), rules).grow(gradients, hessians)
     np.testing.assert_array_equal(one.value, other.value)
@@ -253,7 +253,7 @@ def test_counts_hold_to_the_row_where_hessians_vary():
     X = rng.normal(size=(4000, 6))
     gradients = rng.normal(size=4000).astype(np.float32)
     hessians = (10.0 ** rng.uniform(-3, 0, 4000)).astype(np.float32)
-    tree = TreeGrower(bin_rows(X), GrowthRules(max_leaf_nodes=200, min_samples_leaf=17)).grow(gradients, hessians)
+    tree = TreeGrower(bin_rows(X), GrowthParameters(max_leaf_nodes=200, min_samples_leaf=17)).grow(gradients, hessians)
     assert tree.n_samples[tree.feature < 0].min() >= 17
     assert tree.n_samples[tree.feature < 0].sum() == 4000
 
@@ -265,7 +265,7 @@ def test_heavy_tails_keep_their_resolution():
     gradients = np.where(X[:, 0] > 0.3, 1.0, -1.0).astype(np.float32)
     X[0, 1], gradients[0] = 100.0, 1e6
     ones = np.ones(5000, dtype=np.float32)
-    tree = TreeGrower(bin_rows(X), GrowthRules(max_leaf_nodes=4, min_samples_leaf=1)).grow(gradients, ones)
+    tree = TreeGrower(bin_rows(X), GrowthParameters(max_leaf_nodes=4, min_samples_leaf=1)).grow(gradients, ones)
     assert 0 in tree.feature
 
 
@@ -273,13 +273,13 @@ def test_a_sample_of_rows_and_features():
     X, gradients, hessians = make_rows(3000)
     matrix = bin_rows(X)
     rows = np.flatnonzero(np.random.default_rng(1).random(3000) < 0.5).astype(np.uint32)
-    some = TreeGrower(matrix, GrowthRules()).grow(gradients, hessians, rows)
+    some = TreeGrower(matrix, GrowthParameters()).grow(gradients, hessians, rows)
     alone = TreeGrower(
-        learn_binning(X, None, 255, np.zeros(5, dtype=bool), 1).transform(X[rows], 1), GrowthRules()
+        learn_binning(X, None, 255, np.zeros(5, dtype=bool), 1).transform(X[rows], 1), GrowthParameters()
     ).grow(gradients[rows], hessians[rows])
     np.testing.assert_array_equal(some.feature, alone.feature)
     assert some.n_samples[0] == len(rows)
-    grower = TreeGrower(matrix, GrowthRules(features_per_split=1))
+    grower = TreeGrower(matrix, GrowthParameters(features_per_split=1))
     one, same, other = (grower.grow(gradients, hessians, seed=seed) for seed in (1, 1, 2))
     assert_same_tree(one, same)
     assert one.n_nodes != other.n_nodes or (one.feature != other.feature).any()
@@ -293,14 +293,14 @@ def test_derivatives_that_are_not_finite(value, of_hessian, weighted):
     (hessians if of_hessian else gradients)[3] = value
     weight = np.ones(100) if weighted else None
     with pytest.raises(ValueError, match="finite"):
-        TreeGrower(bin_rows(X), GrowthRules(), weight).grow(gradients, hessians)
+        TreeGrower(bin_rows(X), GrowthParameters(), weight).grow(gradients, hessians)
 
 
 def test_weights_of_any_size():
     X, gradients, hessians = make_rows(2000)
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 2000)
     trees = [
-        TreeGrower(bin_rows(X, weight * factor), GrowthRules(min_child_weight=0), weight * factor).grow(
+        TreeGrower(bin_rows(X, weight * factor), GrowthParameters(min_child_weight=0), weight * factor).grow(
             gradients, hessians
         )
         for factor in (1.0, 2.0**-60, 2.0**40)
@@ -314,7 +314,7 @@ def test_residuals_renew_leaves():
     X, y, _ = make_rows(1000)
     y = y.astype(np.float64)
     loss = AbsoluteError()
-    grower = TreeGrower(bin_rows(X), GrowthRules(max_leaf_nodes=4), constant_hessian=True)
+    grower = TreeGrower(bin_rows(X), GrowthParameters(max_leaf_nodes=4), constant_hessian=True)
     tree = grower.grow(np.sign(-y).astype(np.float32), np.ones(1000, dtype=np.float32))
     tree = grower.renew_leaves(tree, loss, y)
     raw = np.zeros(1000)
@@ -324,7 +324,7 @@ def test_residuals_renew_leaves():
         assert (residuals <= 0).mean() >= 0.5 >= (residuals < 0).mean()
 
 
-PENALTY = GrowthRules(max_leaf_nodes=50, min_samples_leaf=1, min_weight_leaf=20.0, split_penalty=80.0)
+PENALTY = GrowthParameters(max_leaf_nodes=50, min_samples_leaf=1, min_weight_leaf=20.0, split_penalty=80.0)
 
 
 def test_rows_of_pruned_trees_are_in_the_leaves_that_are_left():
@@ -382,9 +382,9 @@ def test_splits_that_only_lead_to_others_stay(rng):
     X = rng.integers(0, 2, size=(2000, 2)).astype(float)
     y = np.where(X[:, 0] == X[:, 1], 1.0, -1.0) + rng.normal(size=2000)
     ones = np.ones(2000, dtype=np.float32)
-    rules = GrowthRules(max_leaf_nodes=4, split_penalty=2.0)
+    rules = GrowthParameters(max_leaf_nodes=4, split_penalty=2.0)
     grow = TreeGrower(bin_rows(X), rules, constant_hessian=True).grow
     assert grow(-y.astype(np.float32), ones).n_leaves == 4
     noise = rng.normal(size=(2000, 3))
-    few = TreeGrower(bin_rows(noise), GrowthRules(split_penalty=40.0), constant_hessian=True)
+    few = TreeGrower(bin_rows(noise), GrowthParameters(split_penalty=40.0), constant_hessian=True)
     assert few.grow(rng.normal(size=2000).astype(np.float32), ones).n_leaves == 1

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 from reference.grown import ARRAYS, assert_same_tree, bin_rows, make_rows
 from reference.growth import assert_in_the_middle
 from reference.joint_growth import NaiveJointGrower
 
 RULES = [
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, l2_regularization=0.5),
-    GrowthRules(max_leaf_nodes=31, max_depth=2),
-    GrowthRules(max_leaf_nodes=6, min_child_weight=60.0),
-    GrowthRules(max_leaf_nodes=8, min_gain_to_split=400.0),
-    GrowthRules(max_leaf_nodes=8, min_samples_leaf=150),
-    GrowthRules(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
-    GrowthRules(max_leaf_nodes=8, max_features_on_path=1),
-    GrowthRules(max_leaf_nodes=31, min_samples_leaf=5, split_penalty=6.0),
-    GrowthRules(max_leaf_nodes=12, min_samples_leaf=5, rows_per_threshold=100),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, l2_regularization=0.5),
+    GrowthParameters(max_leaf_nodes=31, max_depth=2),
+    GrowthParameters(max_leaf_nodes=6, min_child_weight=60.0),
+    GrowthParameters(max_leaf_nodes=8, min_gain_to_split=400.0),
+    GrowthParameters(max_leaf_nodes=8, min_samples_leaf=150),
+    GrowthParameters(max_leaf_nodes=8, min_weight_leaf=300.0, min_samples_leaf=1),
+    GrowthParameters(max_leaf_nodes=8, max_features_on_path=1),
+    GrowthParameters(max_leaf_nodes=31, min_samples_leaf=5, split_penalty=6.0),
+    GrowthParameters(max_leaf_nodes=12, min_samples_leaf=5, rows_per_threshold=100),
 ]
 MONOTONE = [
-    GrowthRules(max_leaf_nodes=8, min_samples_leaf=5, l2_regularization=l2, monotone=np.array(signs, np.int8))
+    GrowthParameters(max_leaf_nodes=8, min_samples_leaf=5, l2_regularization=l2, monotone=np.array(signs, np.int8))
     for l2, signs in [(0.0, [1, 0, -1, 0, 0]), (2.0, [-1, 1, 1, 1, -1])]
 ]
 
@@ -90,10 +90,10 @@ def test_every_output_is_monotone(rules, n_rows):
 
 
 CATEGORY_RULES = [
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, min_samples_category=12),
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, max_categories_per_split=2, category_l2=0.0),
-    GrowthRules(max_leaf_nodes=10, min_samples_leaf=5, category_smoothing=0.0, category_l2=40.0),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, min_samples_category=12),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, one_hot_max_size=15),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, max_categories_per_split=2, category_l2=0.0),
+    GrowthParameters(max_leaf_nodes=10, min_samples_leaf=5, category_smoothing=0.0, category_l2=40.0),
 ]
 
 
@@ -147,7 +147,7 @@ def test_equal_outputs_grow_the_tree_of_one(n_rows, max_bins, level_wise, weight
     X, gradients, hessians = make_rows(n_rows)
     weight = {"whole": rng.integers(1, 20, n_rows) * 1.0, "shares": rng.random(n_rows) + 0.1}.get(weights)
     matrix = bin_rows(X, max_bins=max_bins, categorical=(1,))
-    rules = GrowthRules(max_leaf_nodes=None if level_wise else 20, max_depth=4, l2_regularization=1.0)
+    rules = GrowthParameters(max_leaf_nodes=None if level_wise else 20, max_depth=4, l2_regularization=1.0)
     alone = TreeGrower(matrix, rules, weight).grow(gradients, hessians)
     joint = grower_of(matrix, rules, 2, weight, n_threads=2).grow(np.stack([gradients] * 2), np.stack([hessians] * 2))
     for name in ARRAYS:
@@ -160,13 +160,13 @@ def test_equal_outputs_grow_the_tree_of_one(n_rows, max_bins, level_wise, weight
 
 def test_threads_and_copies_change_nothing(rng):
     X, gradients, hessians = make_outputs(30_000)
-    matrix, rules = bin_rows(X), GrowthRules(max_leaf_nodes=31, features_per_split=3)
+    matrix, rules = bin_rows(X), GrowthParameters(max_leaf_nodes=31, features_per_split=3)
     one, four = (grower_of(matrix, rules, 3, n_threads=n).grow(gradients, hessians, seed=5) for n in (1, 4))
     assert_same_tree(one, four)
     times = rng.integers(1, 4, 3000)
     X, gradients, hessians = make_outputs(3000)
     rows = np.repeat(np.arange(3000), times)
-    for rules in (RULES[5], GrowthRules(min_weight_leaf=30.0, min_samples_leaf=1, split_penalty=6.0)):
+    for rules in (RULES[5], GrowthParameters(min_weight_leaf=30.0, min_samples_leaf=1, split_penalty=6.0)):
         weighted = grower_of(bin_rows(X, times.astype(float)), rules, 3, times.astype(float))
         copies = grower_of(bin_rows(X[rows]), rules, 3)
         assert_same_tree(
@@ -193,10 +193,10 @@ def test_a_part_of_the_rows_and_values_of_leaves(rules):
 def test_limits_of_values():
     X, gradients, hessians = make_outputs(900)
     matrix = bin_rows(X)
-    tree = grower_of(matrix, GrowthRules(max_leaf_nodes=8, max_delta_step=0.5), 3).grow(gradients, hessians)
+    tree = grower_of(matrix, GrowthParameters(max_leaf_nodes=8, max_delta_step=0.5), 3).grow(gradients, hessians)
     assert np.abs(tree.value).max() == 0.5
-    free = grower_of(matrix, GrowthRules(max_leaf_nodes=8), 3).grow(gradients, hessians)
-    smooth = grower_of(matrix, GrowthRules(max_leaf_nodes=8, path_smooth=1e9), 3).grow(gradients, hessians)
+    free = grower_of(matrix, GrowthParameters(max_leaf_nodes=8), 3).grow(gradients, hessians)
+    smooth = grower_of(matrix, GrowthParameters(max_leaf_nodes=8, path_smooth=1e9), 3).grow(gradients, hessians)
     np.testing.assert_array_equal(smooth.feature, free.feature)
     np.testing.assert_allclose(smooth.value, np.repeat(free.value[:1], len(free.value), axis=0), rtol=1e-4)
 
@@ -205,4 +205,4 @@ def test_gradients_must_be_finite():
     X, gradients, hessians = make_outputs(100)
     gradients[2, 7] = np.nan
     with pytest.raises(ValueError, match="not finite"):
-        grower_of(bin_rows(X), GrowthRules(), 3).grow(gradients, hessians)
+        grower_of(bin_rows(X), GrowthParameters(), 3).grow(gradients, hessians)

@@ -9,7 +9,7 @@ import pytest
 
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 from fastens.engine.losses.losses import AbsoluteError, Huber
 from reference.messages import by_messages
 from reference.threads_comm import on_ranks
@@ -25,19 +25,19 @@ WEIGHTS = {
     "fractional": np.random.default_rng(2).random(N_ROWS) + 1e-6,
 }
 RULES = {
-    "best first": GrowthRules(max_leaf_nodes=31, split_penalty=2.0, l2_regularization=1.0),
-    "by level": GrowthRules(max_leaf_nodes=None, max_depth=6, min_samples_leaf=5),
-    "sums of weights": GrowthRules(max_leaf_nodes=20, min_weight_leaf=30.0),
-    "features drawn": GrowthRules(max_leaf_nodes=20, features_per_split=2, features_per_tree=4),
-    "thresholds drawn": GrowthRules(max_leaf_nodes=20, min_samples_leaf=5, rows_per_threshold=150),
-    "bound values": GrowthRules(
+    "best first": GrowthParameters(max_leaf_nodes=31, split_penalty=2.0, l2_regularization=1.0),
+    "by level": GrowthParameters(max_leaf_nodes=None, max_depth=6, min_samples_leaf=5),
+    "sums of weights": GrowthParameters(max_leaf_nodes=20, min_weight_leaf=30.0),
+    "features drawn": GrowthParameters(max_leaf_nodes=20, features_per_split=2, features_per_tree=4),
+    "thresholds drawn": GrowthParameters(max_leaf_nodes=20, min_samples_leaf=5, rows_per_threshold=150),
+    "bound values": GrowthParameters(
         max_leaf_nodes=None,
         max_depth=5,
         monotone=np.array([1, -1, 0, 0, 0], np.int8),
         path_smooth=3.0,
         max_delta_step=1,
     ),
-    "categories": GrowthRules(max_leaf_nodes=25, min_samples_category=10, one_hot_max_size=3),
+    "categories": GrowthParameters(max_leaf_nodes=25, min_samples_category=10, one_hot_max_size=3),
 }
 
 
@@ -119,7 +119,7 @@ def test_codes_that_are_frequent_on_some_ranks(share):
     X[35_000:, 2] = 1.0  # the second rank has only this code
     gradients = (X[:, 0] + np.abs(X[:, 1]) + rng.normal(size=60_000)).astype(np.float32)
     hessians = rng.uniform(0.1, 1.0, 60_000).astype(np.float32)
-    binning, rules = learn_binning(X, None, 255, np.zeros(3, bool), 1), GrowthRules(max_leaf_nodes=12)
+    binning, rules = learn_binning(X, None, 255, np.zeros(3, bool), 1), GrowthParameters(max_leaf_nodes=12)
 
     def work(comm):
         own = slice(*[[0, 60_000], [0, 35_000, 60_000]][comm.size - 1][comm.rank : comm.rank + 2])
@@ -191,14 +191,14 @@ def test_errors_reach_the_caller():
         def allreduce_max(self, *arrays):
             raise OSError("a rank is gone")
 
-    grower = TreeGrower(replace(BINNING.transform(ROWS[0]), comm=Broken()), GrowthRules())
+    grower = TreeGrower(replace(BINNING.transform(ROWS[0]), comm=Broken()), GrowthParameters())
     with pytest.raises(OSError, match="a rank is gone"):
         grower.grow(ROWS[1], ROWS[2])
     not_finite = np.where(np.arange(N_ROWS) == 2, np.inf, ROWS[1]).astype(np.float32)
 
     def work(comm):
         own = rows_of(comm)
-        grower_of(comm, None, GrowthRules()).grow(not_finite[own], ROWS[2][own])
+        grower_of(comm, None, GrowthParameters()).grow(not_finite[own], ROWS[2][own])
 
     with pytest.raises(ValueError, match="not finite"):
         on_ranks(2, work)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from fastens.engine.bins.binning import learn_binning, sparse_matrix
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 from reference.growth import NaiveGrower
 from reference.splitmix import permuted, random_bits
 
@@ -31,10 +31,10 @@ def assert_equal(tree, other):
 
 
 RULES = [
-    GrowthRules(l2_regularization=1.0),
-    GrowthRules(min_samples_leaf=1, max_leaf_nodes=60),
-    GrowthRules(max_leaf_nodes=None, max_depth=5, min_samples_leaf=3),
-    GrowthRules(min_samples_leaf=5, rows_per_threshold=300),
+    GrowthParameters(l2_regularization=1.0),
+    GrowthParameters(min_samples_leaf=1, max_leaf_nodes=60),
+    GrowthParameters(max_leaf_nodes=None, max_depth=5, min_samples_leaf=3),
+    GrowthParameters(min_samples_leaf=5, rows_per_threshold=300),
 ]
 
 
@@ -97,7 +97,7 @@ def test_features_drawn_from_very_many(rng):
     column[30:] = 0.0
     X = sparse.csr_matrix(np.repeat(column[:, None], n_columns, axis=1))
     binning, given = learn_binning(X), [values.astype(np.float32) for values in (0.5 - column, np.ones(60))]
-    rules = GrowthRules(max_leaf_nodes=2, min_samples_leaf=1, min_child_weight=0, features_per_split=n_drawn)
+    rules = GrowthParameters(max_leaf_nodes=2, min_samples_leaf=1, min_child_weight=0, features_per_split=n_drawn)
     dense, of_sparse = TreeGrower(binning.transform(X), rules), TreeGrower(sparse_matrix(binning, X), rules)
     for seed in range(3):
         key = random_bits(seed, 0)

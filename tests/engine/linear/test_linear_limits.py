@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.grow.growth import GrowthRules, TreeGrower
+from fastens.engine.grow.growth import GrowthParameters, TreeGrower
 from fastens.engine.linear.linear_leaves import LeafModels, bounds_of_nodes, lines_within_limits
 
 MONOTONE = np.array([1, -1, 0], dtype=np.int8)
@@ -18,7 +18,7 @@ def grown(rng):
     X = rng.normal(size=(600, 3))
     gradients = (rng.normal(size=600) - 2 * X[:, 0] + X[:, 1] + X[:, 2]).astype(np.float32)
     matrix = learn_binning(X).transform(X)
-    grower = TreeGrower(matrix, GrowthRules(max_leaf_nodes=12, monotone=MONOTONE))
+    grower = TreeGrower(matrix, GrowthParameters(max_leaf_nodes=12, monotone=MONOTONE))
     tree = grower.grow(gradients, np.ones_like(gradients))
     models = LeafModels(X, np.zeros(3, bool), None, 0.0, 1)
     linear = models.fit(tree, grower.leaves(), gradients, np.ones_like(gradients), np.ones(tree.n_nodes))

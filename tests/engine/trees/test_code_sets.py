@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, number_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, number_target
 from fastens.engine.trees.trees import TreeEnsemble, codes_left, set_of
 from reference.forest_growth import rows_of_nodes
 
@@ -27,7 +27,7 @@ def test_codes_go_left_as_rows_do(rng):
     y = np.sin(X[:, 0] * 7) + np.nan_to_num(X[:, 1], nan=2.0)
     binning = learn_binning(X, None, 255, np.array([True, False]))
     matrix = binning.transform(X)
-    grower = ForestGrower(matrix, number_target(y), TreeRules("squared_error", max_depth=4))
+    grower = ForestGrower(matrix, number_target(y), ForestParameters("squared_error", max_depth=4))
     [tree] = grower.grow([TreeSample(None, None, 0)])
     assert {True, False} == set((tree.category_set[tree.left_child > 0] >= 0).tolist())
     trees = TreeEnsemble.from_trees([tree], [0], np.zeros(1), binning)

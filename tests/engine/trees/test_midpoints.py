@@ -7,7 +7,7 @@ import pytest
 
 from fastens import DecisionTreeRegressor
 from fastens.engine.bins.binning import learn_binning
-from fastens.engine.forest.forests import ForestGrower, TreeRules, TreeSample, class_target
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSample, class_target
 from fastens.engine.trees import leaf_values as midpoints
 from fastens.engine.trees.leaf_values import leaves_of_rows
 from reference.forest_growth import rows_of_nodes
@@ -20,7 +20,7 @@ def test_rows_go_the_same_ways(most_thresholds, monkeypatch):
     X[rng.random(X.shape) < 0.1] = np.nan
     binning = learn_binning(X)
     matrix = binning.transform(X)
-    [tree] = ForestGrower(matrix, class_target(rng.integers(0, 3, 300), [3]), TreeRules()).grow(
+    [tree] = ForestGrower(matrix, class_target(rng.integers(0, 3, 300), [3]), ForestParameters()).grow(
         [TreeSample(None, None, 0)]
     )
     if most_thresholds is not None:
@@ -56,7 +56,7 @@ def test_an_infinity_is_cut_off_from_all_finite_values():
         y = (X[:, 0] > threshold).astype(int)
         binning = learn_binning(X)
         matrix = binning.transform(X)
-        [tree] = ForestGrower(matrix, class_target(y, [2]), TreeRules()).grow([TreeSample(None, None, 0)])
+        [tree] = ForestGrower(matrix, class_target(y, [2]), ForestParameters()).grow([TreeSample(None, None, 0)])
         assert midpoints.cut_half_way(tree, matrix, X, binning)[1].thresholds[0].tolist() == [threshold]
 
 

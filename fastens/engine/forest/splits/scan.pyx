@@ -4,7 +4,7 @@ from fastens.engine.forest.splits.structs cimport (
     Cells, CodeColumn, Entry, FEATURES_AT_ONCE, Forest, ForestTable, FoundSplit, Layout, Search, keep_split,
     sum_of_logs
 )
-from fastens.engine.splits.workspace cimport ENTROPY, SQUARES, gain_of_squares, score_of_sums
+from fastens.engine.splits.workspace cimport SQUARES, gain_of_squares, score_of_sums
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memset
 from fastens.engine.paths cimport add_feature, mask_words
@@ -55,7 +55,7 @@ cdef int32_t _stats(const Search* search, const uint64_t* words) noexcept nogil:
     cdef int32_t k
     if layout.packed:
         stats[0] = <float64_t>(words[0] >> layout.number_shift)
-        if forest.rules.criterion != ENTROPY:
+        if forest.targets.classes == NULL or forest.rules.criterion == SQUARES:
             return 1
         stats[1] = <float64_t>word_weight(layout, words[0]) - stats[0]
         return 2

@@ -1,19 +1,20 @@
-"""Boosting parameters: presets, checks of combinations, descriptions and the rules of a fit."""
+"""Boosting parameters: presets, checks of combinations, descriptions and the parameters of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.boosting.rounds import BoostingRules, Rounds
+from fastens.boosting.rounds import BoostingParameters, Rounds
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.bins.binning import Binning, learn_binning
-from fastens.engine.grow.growth import GrowthRules, count_of
+from fastens.engine.grow.growth import GrowthParameters, count_of
 from fastens.engine.losses.loss_names import is_custom
 from fastens.engine.losses.losses import Loss
 from fastens.engine.rows.sampling import content_hashes
@@ -38,31 +39,27 @@ ROWS_PER_THRESHOLD = 100
 _LARGEST_SLOPE = 1e30
 
 
-def growth_rules(model: Any) -> GrowthRules:
-    """Return the growth rules, with column constraints translated from columns of X to columns of the trees."""
+def growth_parameters(model: Any) -> GrowthParameters:
+    """Return the growth parameters, with column constraints translated from columns of X to columns of the trees."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of), up=True)
-    growth, categories = model._options("growth"), model._options("categories")
+    growth, categories = model._options("growth").get_params(), model._options("categories")
+    of_same_name = {each.name: growth[each.name] for each in fields(GrowthParameters) if each.name in growth}
     min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
-    return GrowthRules(
+    return GrowthParameters(
+        **of_same_name | {"rows_per_threshold": _rows_per_threshold(model, model._loss)},
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
         min_samples_leaf=min_samples_leaf,
         min_samples_tail=ROWS_IN_TAIL if model.min_samples_leaf is None and model._loss.name == "quantile" else 0.0,
-        min_child_weight=growth.min_child_weight,
-        min_weight_leaf=growth.min_weight_leaf,
-        min_gain_to_split=growth.min_gain_to_split,
         split_penalty=_split_penalty(model),
         l2_regularization=l2,
         noise_l2=noise_l2,
         noise_power=model._loss.noise_power,
         features_per_split=count_of(model.max_features, per_tree, up=True),
         features_per_tree=per_tree,
-        rows_per_threshold=_rows_per_threshold(model, model._loss),
         feature_weights=column_chances(model, up=True),
         monotone=monotone_columns(model),
         **path_rules(model),
-        path_smooth=growth.path_smooth,
-        max_delta_step=growth.max_delta_step,
         category_l2=categories.l2,
         category_smoothing=categories.smoothing,
         min_samples_category=categories.min_samples or min(10, min_samples_leaf),
@@ -120,10 +117,10 @@ def _goes_on_apart(model: Any) -> bool:
     return trees is not None and trees.value.shape[1] < trees.n_outputs
 
 
-def boosting_rules(model: Any, seed: int, n_threads: int) -> BoostingRules:
-    """Return the rules of the boosting rounds."""
+def boosting_parameters(model: Any, seed: int, n_threads: int) -> BoostingParameters:
+    """Return the parameters of the boosting rounds."""
     linear = model._options("linear_leaves")
-    return BoostingRules(
+    return BoostingParameters(
         n_rounds=model.n_estimators,
         learning_rate=model.learning_rate,
         n_iter_no_change=model.n_iter_no_change,
@@ -166,7 +163,7 @@ def validate_combinations(model: Any) -> None:
     """Raise ValueError for parameters that exclude each other."""
     _check_called_after(model.callbacks or ())
     if model._options("growth").split_criterion == "squared_error" and (
-        model.linear_leaves or not hasattr(model, "textbook")
+        model.linear_leaves or not model._has_squared_error_splits
     ):
         found = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
         raise ValueError(f"growth.split_criterion must be 'newton' with {found}; got 'squared_error'.")
@@ -212,13 +209,13 @@ class Prepared(NamedTuple):
     hashes: NDArray[np.uint64] | None  # content hashes of the rows, if rows are sampled
     baseline: NDArray[np.float64] | None = None  # baseline of the fit that is continued
 
-    def rounds(self, model: Any, rules: BoostingRules) -> Rounds:
+    def rounds(self, model: Any, rules: BoostingParameters) -> Rounds:
         """Prepare the rounds of a fit on the rows."""
-        growth = model._growth_rules()
+        growth = model._growth_parameters()
         return Rounds(self.binning, self.data, model._loss, growth, rules, hashes=self.hashes, baseline=self.baseline)
 
 
-def prepared(model: Any, data: TrainingData, rules: BoostingRules, earlier: Any = None) -> Prepared:
+def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier: Any = None) -> Prepared:
     """Encode categories and learn the bins, or reuse those of `earlier`, the fitted estimator that is continued."""
     loss, comm = model._loss, data.comm
     loss.join(comm)
