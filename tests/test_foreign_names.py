@@ -38,7 +38,7 @@ ESTIMATORS = [getattr(fastens, name) for name in fastens.__all__ if hasattr(geta
 @pytest.mark.parametrize(
     ("name", "ours"),
     [
-        ("valid_sets", "Use X_val and y_val, parameters of fit; or eval_set, a parameter of fit."),
+        ("valid_sets", "Use X_val and y_val, parameters of fit."),
         ("eval_metric", "Use eval_metric, a parameter of the constructor."),
         ("early_stopping_rounds", "Use early_stopping and n_iter_no_change, parameters of the constructor."),
         ("callbacks", "Use callbacks, a parameter of the constructor."),
@@ -205,6 +205,7 @@ def test_every_estimator_keeps_its_signatures(kind):
 def test_every_name_stands_for_something():
     known = {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters}
     known |= {name for kind in ESTIMATORS for name in inspect.signature(kind.fit).parameters}
+    known |= set(inspect.signature(fastens.TuningConfig).parameters)
     wanted = {each for ours in OURS.values() for each in ours}
     assert {each.partition("=")[0] for each in wanted} <= known
     options = {name: set(kind().get_params()) for name, kind in Options.kinds.items()}

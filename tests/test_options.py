@@ -174,7 +174,7 @@ def test_a_file_with_a_record_that_there_is_not(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"boosting__rate": 0.1}, "Dart has no option 'rate'; it has rate_drop, skip_drop, max_drop, normalize"),
+        ({"boosting__rate": 0.1}, "Dart has no option 'rate'. It has rate_drop, skip_drop, max_drop, normalize"),
         ({"sampling__top_rate": 0.1}, "sampling must be a record to set sampling__top_rate; got 'uniform'"),
         ({"linear_leaves__l2": 0.1}, "linear_leaves must be a record to set linear_leaves__l2; got False"),
         ({"no_such__thing": 0.1}, "Invalid parameter 'no_such'"),

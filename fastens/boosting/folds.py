@@ -212,7 +212,10 @@ class FoldedRounds(NamedTuple):
         """Return the mean of each curve, as in `history`."""
         found = [part.evaluations() for part in self.parts]
         first = found[0]
-        sets = {name: {each: _mean([one[name][each] for one in found]) for each in own} for name, own in first.items()}
+        sets = {
+            name: {each: _mean([one[name][each].tolist() for one in found]) for each in own}
+            for name, own in first.items()
+        }
         return Evaluations(sets, first.larger_is_better)
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:

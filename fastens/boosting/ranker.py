@@ -253,7 +253,7 @@ class GradientBoostingRanker(BoostedTrees):
         tags.target_tags.positive_only = tags.target_tags.required = True
         return tags
 
-    def fit(
+    def fit(  # type: ignore[override]  # queries have no place in `eval_set`
         self,
         X: ArrayLike,
         y: ArrayLike,

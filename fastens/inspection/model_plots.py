@@ -98,7 +98,7 @@ def plot_training(estimator: Any, ax: Any = None) -> Any:
     ax = axes(ax, figsize=(6, 3.6))
     for name, values in curves.items():
         ax.plot(np.arange(1, len(values) + 1), values, label=name)
-    if "validation rows" in curves:
+    if "validation rows" in curves and estimator.early_stopping is not False:
         best = estimator.n_estimators_
         ax.axvline(best, color="0.6", linewidth=0.8, linestyle="--")
         ax.annotate(f" best: {best}", (best, 1), xycoords=("data", "axes fraction"), va="top", fontsize="small")

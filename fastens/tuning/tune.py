@@ -240,8 +240,7 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
         raise SearchStateError(f"checkpoint is damaged: {name} holds a line that is no trial.") from error
 
 
-CLASSIFICATION, REGRESSION = "classification", "regression"
-LOSS = "loss"
+CLASSIFICATION, REGRESSION, LOSS = "classification", "regression", "loss"
 # Maximum number of boosting rounds, which early stopping limits; fraction of the trees grown first to estimate the
 # time.
 MAX_ROUNDS, PROBE = 10_000, 10
@@ -550,17 +549,17 @@ class TuningResult:
         import pandas as pd
 
         names = list(dict.fromkeys(name for trial in self.trials for name in trial.params))
-        sign, score = (1.0, LOSS) if self.eval_metric == LOSS else (-1.0, self.eval_metric)
-        columns = {
+        sign = 1.0 if self.eval_metric == LOSS else -1.0
+        columns: dict[str, list[Any]] = {
             "family": [trial.family for trial in self.trials],
-            score: [sign * trial.loss for trial in self.trials],
+            self.eval_metric: [sign * trial.loss for trial in self.trials],
             "standard_error": [trial.standard_error for trial in self.trials],
             "seconds": [trial.seconds for trial in self.trials],
             "is_complete": [trial.is_complete for trial in self.trials],
-            "n_estimators": [float(np.mean(trial.n_estimators or [np.nan])) for trial in self.trials],
+            "n_estimators": [float(np.mean(trial.n_estimators or np.nan)) for trial in self.trials],
         }
-        params = {name: [trial.params.get(name) for trial in self.trials] for name in names}
-        return pd.DataFrame({**columns, **params}, index=[trial.index for trial in self.trials])
+        columns |= {name: [trial.params.get(name) for trial in self.trials] for name in names}
+        return pd.DataFrame(columns, index=[trial.index for trial in self.trials])
 
     def __repr__(self) -> str:
         n, best = len(self.trials), _score_text(self.best, self.eval_metric)
@@ -569,9 +568,7 @@ class TuningResult:
 
 
 def _score_text(trial: Trial | None, metric: str) -> str:
-    if trial is None:
-        return "no complete trial"
-    return f"{metric} {trial.loss if metric == LOSS else -trial.loss:.4g}"
+    return f"{metric} {trial.loss if metric == LOSS else -trial.loss:.4g}" if trial else "no complete trial"
 
 
 def ranked(trials: list[Trial]) -> list[Trial]:
@@ -659,7 +656,7 @@ def tune(
     file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
     if verbose:
         announce(f"tune: {data.task} of {len(data.y)} rows, {len(folds)} folds, at most {time_limit:g} s")
-        search = replace(search, callback=_Announcer(search, int(verbose), start))
+        search = replace(search, callback=_announcing(search, int(verbose), start))
     stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
     model = _fitted(data, best, start + time_limit)
@@ -669,20 +666,18 @@ def tune(
     return found
 
 
-class _Announcer:
-    """Callback that logs trials, and then calls the callback of the search."""
+def _announcing(search: TuningConfig, verbose: int, start: float) -> Callable[[list[Trial]], None]:
+    """Return a callback that logs the last trial if it is the best, or if all are logged, before the search's own."""
 
-    def __init__(self, search: TuningConfig, verbose: int, start: float) -> None:
-        self._search, self._verbose, self._start = search, verbose, start
-
-    def __call__(self, trials: list[Trial]) -> None:
-        """Log the last trial if it is the best, or if all trials are logged."""
+    def after_trial(trials: list[Trial]) -> None:
         last, is_best = trials[-1], trials[-1] is next(iter(ranked(trials)), None)
-        if is_best or self._verbose > 1:
-            score = _score_text(last, self._search.eval_metric) + (" (best)" if is_best else "")
-            announce(f"[{time.monotonic() - self._start:.0f} s] trial {last.index}, {last.family}: {score}")
-        if self._search.callback is not None:
-            self._search.callback(trials)
+        if is_best or verbose > 1:
+            score = _score_text(last, search.eval_metric) + (" (best)" if is_best else "")
+            announce(f"[{time.monotonic() - start:.0f} s] trial {last.index}, {last.family}: {score}")
+        if search.callback is not None:
+            search.callback(trials)
+
+    return after_trial
 
 
 def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningConfig) -> Data:

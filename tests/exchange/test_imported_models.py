@@ -54,8 +54,9 @@ def test_further_rounds_and_slices(name, tmp_path):
     np.testing.assert_array_equal(predicted(model[:], rows), before)
     staged = list(model.staged_predict(rows))
     np.testing.assert_array_equal(first.predict(rows), staged[2])
-    with pytest.raises(ValueError, match="at least one of the 6 rounds"):
-        model[6:]
+    constant = saved_and_loaded(model[:0], tmp_path)
+    assert constant.n_estimators_ == 0
+    assert (predicted(constant, rows) == predicted(model[6:], rows)[0]).all()
     with pytest.raises(TypeError, match=r"model\[:50\]"):
         model[0]
 

@@ -190,6 +190,11 @@ def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunctio
     categories : sequence of sequences
         The values of each attribute.
 
+    Returns
+    -------
+    iterator of Conjunction
+        All 1 + prod(n + 1) conjunctions over attributes with n values.
+
     Raises
     ------
     ValueError

@@ -165,7 +165,8 @@ def _dependences(subject: Subject, columns: list[int]) -> Html:
 def _training(model: Any) -> list[Html]:
     """Return the section with the training curve, if the model has one."""
     curves = {name: values for name, values in training_curves(model).items() if len(values) > 1}
-    best = int(model.n_estimators_) if "validation rows" in curves else None
+    stops = "validation rows" in curves and model.early_stopping is not False
+    best = int(model.n_estimators_) if stops else None
     return [sections.training(curves, best)] if curves else []
 
 
