@@ -68,6 +68,8 @@ from fastens.monitoring.callbacks import CallbackEnv as CallbackEnv
 from fastens.monitoring.callbacks import Checkpoint as Checkpoint
 from fastens.monitoring.callbacks import OptunaPruning as OptunaPruning
 from fastens.monitoring.callbacks import StopTraining as StopTraining
+from fastens.monitoring.distribution_scores import crps as crps
+from fastens.monitoring.distribution_scores import negative_log_likelihood as negative_log_likelihood
 from fastens.params.options import AFTLoss as AFTLoss
 from fastens.params.options import Categories as Categories
 from fastens.params.options import Dart as Dart

@@ -184,7 +184,7 @@ def test_what_there_is_not_and_what_is_misspelt():
 def test_a_callback_that_changes_parameters():
     lightgbm = pytest.importorskip("lightgbm")
     model = GradientBoostingClassifier(callbacks=[lightgbm.reset_parameter(learning_rate=lambda i: 0.1)])
-    with pytest.raises(ValueError, match=r"callbacks must be such as are called after a round.*warm_start"):
+    with pytest.raises(ValueError, match=r"callbacks must be such as are called after a round.*learning_rate="):
         model.fit(X, Y)
 
 

@@ -38,11 +38,14 @@ from fastens.boosting.parameters import (
     DOCS,
     L2_OTHERWISE,
     NUMBER_OF_FEATURES,
+    RATE,
+    RATES,
     SPLITS,
     STOPS,
     boosting_parameters,
     draws_splits,
     growth_parameters,
+    learning_rates,
     prepared,
     row_sampling,
     validate_combinations,
@@ -78,7 +81,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     """Gradient boosting, in which each round grows trees on the gradients after the earlier rounds."""
 
     n_estimators: int = parameter(whole(1), default=100)
-    learning_rate: float = parameter(real(0, 1e30, open_low=True), default=0.1)
+    learning_rate: Any = parameter(RATE | RATES, default=0.1)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=31)
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
     min_samples_leaf: int | None = parameter(whole(1) | NONE, default=None)
@@ -420,6 +423,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         metric = self.eval_metric  # callables and splitters cannot be saved
         is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
         given: dict[str, Any] = {"callbacks": None, "eval_metric": metric if is_plain else LOSS}
+        if callable(self.learning_rate):  # functions cannot be saved
+            rates = learning_rates(self)
+            given["learning_rate"] = list(rates) if isinstance(rates, tuple) else rates
         if isinstance(self.early_stopping, EarlyStopping):
             given["early_stopping"] = self.early_stopping.replaced({"validation": None})
         return {name: given.get(name, value) for name, value in super()._saved_parameters().items()}

@@ -22,7 +22,7 @@ from fastens.conformal.scores import (
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
-from fastens.monitoring.callbacks import levels_of
+from fastens.monitoring.callbacks import levels_of, predicts_distribution
 from fastens.params.rules import one_of
 from fastens.table.columns.numbers import unmasked
 from fastens.table.parts import drop_zero_weight_rows
@@ -48,7 +48,7 @@ class IntervalCalibration:
         n_rows = len(predicted[0])
         targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, n_rows)
         parts = zip(predicted, targets, losses_of_targets(model._loss), strict=True)
-        return cls([Errors.of(own, target, loss.deviation(own[:, 0]), weight) for own, target, loss in parts])
+        return cls([Errors.of(own, target, loss.deviation(own), weight) for own, target, loss in parts])
 
     def predict(self, model: Any, X: Any, init_score: Any, coverage: float) -> Array:
         """Return the intervals, (n_rows, 2), or (n_rows, n_targets, 2) with several targets."""
@@ -142,7 +142,8 @@ def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:
 
 def _predicted_targets(model: Any, X: Any, init_score: Any) -> list[Array]:
     """Return the predictions for each target, (n_rows, n_quantiles), even with a single quantile."""
-    predicted = with_offset(model.predict, X, init_score)
+    method = model._calibrated_quantiles if predicts_distribution(model) else model.predict
+    predicted = with_offset(method, X, init_score)
     return list(np.ascontiguousarray(predicted.reshape(len(predicted), model._n_targets, -1).swapaxes(0, 1)))
 
 
@@ -154,6 +155,6 @@ def _predicted_probabilities(model: Any, X: Any, init_score: Any) -> list[Array]
 
 def _intervals(model: Any, errors: Errors, predicted: Array, loss: Loss, coverage: float) -> Array:
     columns = nearest_columns(levels_of(model), predicted.shape[1], coverage)
-    scale, n_threads = loss.deviation(predicted[:, 0]), resolve_n_jobs(model.n_jobs)
+    scale, n_threads = loss.deviation(predicted), resolve_n_jobs(model.n_jobs)
     found = intervals([errors.scores(columns)], [predicted], [scale], columns, coverage, n_threads)
     return np.clip(found, *loss.bounds)

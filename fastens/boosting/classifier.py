@@ -15,7 +15,7 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM, textbook, with_quality
-from fastens.conformal.scores import COVERAGE
+from fastens.conformal.scores import at_each_coverage
 from fastens.engine.losses.column_losses import ColumnLosses
 from fastens.engine.losses.loss_names import (
     CLASSIFICATION,
@@ -48,13 +48,15 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     Parameters
     ----------
-    loss : {"log_loss", "exponential", "one_vs_rest"}, callable or object, default="log_loss"
+    loss : {"log_loss", "exponential", "one_vs_rest", "ordinal"}, callable or object, default="log_loss"
         Loss to minimise. "log_loss" is the binary or multinomial log loss. "exponential" is the loss of AdaBoost, for
         binary targets only. "one_vs_rest" is the log loss of each class against all others; its probabilities do not
-        add up to 1. A callable takes (y, raw), where y holds class indices, and returns gradients and hessians. An
-        object has such a method named `derivatives`, and optionally `start`, `loss` and `predict`; `predict` returns
-        probabilities. For binary targets, `raw` and the returned arrays have the shape (n_samples,), and the
-        probability is that of the second class. Otherwise, their shape is (n_samples, n_classes).
+        add up to 1. "ordinal" is the log loss of ordered classes: the log odds of a class above each threshold fall
+        from threshold to threshold (a cumulative link model); labels must be numbers, which order the classes. A
+        callable takes (y, raw), where y holds class indices, and returns gradients and hessians. An object has such a
+        method named `derivatives`, and optionally `start`, `loss` and `predict`; `predict` returns probabilities. For
+        binary targets, `raw` and the returned arrays have the shape (n_samples,), and the probability is that of the
+        second class. Otherwise, their shape is (n_samples, n_classes).
     {parameters}
 
     Attributes
@@ -101,6 +103,13 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return tags
 
     def _get_loss(self) -> Loss:
+        if isinstance(self.loss, str) and self.loss == "ordinal":
+            for classes in self._classes_of_targets():
+                if classes.dtype.kind not in "biuf":
+                    raise ValueError(
+                        "y must hold numbers, which order the classes, for loss='ordinal'; got labels such as "
+                        f"{classes[0]!r}. Replace them by 0, 1, 2, ... in their order."
+                    )
         return self._joined_losses([classification_loss(self.loss, len(each)) for each in self._classes_of_targets()])
 
     # Targets --------------------------------------------------
@@ -151,6 +160,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     def decision_function(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Array:
         """Return raw predictions: the log odds of the second class, or one column per class for three or more classes.
 
+        With loss="ordinal" and three or more classes, they are the logarithms of the probabilities.
+
         Parameters
         ----------
         X, init_score
@@ -174,13 +185,14 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             return self._labels_of(raw)
         if method == "predict_proba":
             return self._loss.predict(raw)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
+        scores = self._loss.decision(raw)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _labels_of(self, raw: Array) -> NDArray[Any]:
         if not isinstance(self._loss, ColumnLosses):
-            return most_probable(raw, self.classes_)
-        pairs = zip(self._loss.split(raw), self.classes_, strict=True)
-        return columns_of_labels(most_probable(own, classes) for own, classes in pairs)
+            return most_probable(self._loss.decision(raw), self.classes_)
+        targets = zip(self._loss.parts, self._loss.split(raw), self.classes_, strict=True)
+        return columns_of_labels(most_probable(part.decision(own), classes) for part, own, classes in targets)
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
@@ -234,7 +246,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         self._calibration = SetCalibration.learn(self, (X, y, sample_weight), init_score, conformity)
         return self
 
-    def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, init_score: ArrayLike | None = None) -> Any:
+    @at_each_coverage
+    def predict_set(self, X: ArrayLike, coverage: Any = 0.9, *, init_score: ArrayLike | None = None) -> Any:
         """Return, for each row, a set of classes that contains the true class with a given probability.
 
         The sets are split-conformal and use the rows passed to `conformalize`. If these and the new rows are
@@ -245,8 +258,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         ----------
         X : table of shape (n_samples, n_features)
             Rows to predict.
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
             Probability that the set of a new row contains its class. Larger values give larger sets.
+            A list adds a last axis with the result of each coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to those of the model.
 
@@ -271,7 +285,6 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         >>> round(float(sets[range(len(sets)), y[2::3]].mean()), 1)
         0.9
         """
-        COVERAGE.check("coverage", coverage)
         return calibration_of(self, "predict_set", "ConformalClassifier").predict(self, X, init_score, coverage)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.boosting.rounds import Rounds, damping
+from fastens.boosting.parameters import learning_rates
+from fastens.boosting.rounds import Rounds, damping, rate_of_round
 from fastens.engine.grow.growth import RowWeights, leaves_within_limits
 from fastens.engine.linear.linear_leaves import (
     LeafModels,
@@ -231,7 +232,7 @@ class LeafRefit:
 
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
-        self.learning_rate = model.learning_rate
+        self.learning_rate, self._rates = 0.0, learning_rates(model)
         self.weights = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight)
         self.rules = model._growth_parameters().in_units(self.weights.unit)
         self.most = np.inf if self.rules.max_delta_step is None else self.rules.max_delta_step
@@ -248,6 +249,7 @@ class LeafRefit:
         """Return the ensemble with updated leaf values."""
         for tree in range(self.ensemble.n_trees):
             if tree % self.ensemble.trees_per_round == 0:
+                self.learning_rate = rate_of_round(self._rates, tree // self.ensemble.trees_per_round)
                 self._start_round()
             self._renew(tree, slice(*self.ensemble.node_offsets[tree : tree + 2]))
         return self._finished()

@@ -326,7 +326,8 @@ class FoldedFit:
         possible = min(max(end - time.monotonic(), 0.0) / max(seconds, 1e-9), n_rounds)
         possible = min(self._model._comm.allgather(possible))  # all ranks must choose the same rate
         rate = min(_MAX_RATE, _ENOUGH / max(possible, 1.0))
-        if possible >= n_rounds or rate <= self._rules.learning_rate:
+        given = self._rules.learning_rate
+        if possible >= n_rounds or isinstance(given, tuple) or rate <= given:
             return rounds
         self._rules = replace(self._rules, learning_rate=rate)
         return self._start(0, parts)

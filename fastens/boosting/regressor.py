@@ -7,13 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 
 from fastens.base import BaseRegressor, Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.calibration import IntervalCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM, textbook, with_quality
-from fastens.conformal.scores import COVERAGE
+from fastens.conformal.scores import at_each_coverage
+from fastens.engine.losses.column_losses import ColumnLosses, losses_of_targets
+from fastens.engine.losses.distributions import QUANTILE_LEVELS
 from fastens.engine.losses.loss_names import (
     REGRESSION,
     regression_loss,
@@ -21,10 +24,17 @@ from fastens.engine.losses.loss_names import (
 from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import LogCosh, Tweedie
 from fastens.monitoring.callbacks import levels_of, score_of
+from fastens.monitoring.distribution_scores import crps
+from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric
 from fastens.params.estimator import with_parameters
 from fastens.params.options import HuberLoss, TweedieLoss, record
-from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real
+from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real, whole
 
+# Losses that do not accept negative targets.
+_POSITIVE = (
+    *("poisson", "gamma", "tweedie", "lognormal", "gamma_dist", "weibull"),
+    *("beta", "negative_binomial", "zero_inflated_poisson"),
+)
 LEVEL = real(0, 1, open_low=True, open_high=True)
 LEVELS = Rule(
     "a list of such numbers",
@@ -53,9 +63,11 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         Loss to minimise: "squared_error", "absolute_error", "quantile" (or "pinball"), "expectile", "huber" (or a
         `HuberLoss`) or "log_cosh". "poisson", "gamma" and "tweedie" (or a `TweedieLoss`) have a log link.
         "cross_entropy" is for targets that are probabilities; "cross_entropy_lambda" is its variant that predicts
-        -log(1 - probability). "squared_error_of_root" is the squared error of sign(y) sqrt(abs(y)). A callable takes
-        (y, raw) and returns gradients and hessians. An object has such a method named `derivatives`, and optionally
-        `start`, `loss` and `predict`.
+        -log(1 - probability). "squared_error_of_root" is the squared error of sign(y) sqrt(abs(y)). "normal",
+        "lognormal", "student_t", "gamma_dist", "weibull", "beta", "negative_binomial" and "zero_inflated_poisson"
+        predict all parameters of this distribution, with trees for each parameter; `predict_dist` returns it, and
+        `predict` its mean. A callable takes (y, raw) and returns gradients and hessians. An object has such a method
+        named `derivatives`, and optionally `start`, `loss` and `predict`.
     quantile : float or list of float, optional
         Level to predict with loss="quantile" or "expectile". A list of ascending levels gives one column of predictions
         per level, and these never cross. With several targets, predictions then have the shape (n_samples, n_targets,
@@ -95,11 +107,12 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     textbook = classmethod(textbook)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = IntervalCalibration
+    _metrics_rule: ClassVar[Rule] = REGRESSION_METRICS
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = isinstance(self.loss, TweedieLoss) or (
-            isinstance(self.loss, str) and self.loss in ("poisson", "gamma", "tweedie")
+            isinstance(self.loss, str) and self.loss in _POSITIVE
         )
         return tags
 
@@ -147,6 +160,117 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         """
         return self._response("predict", self._raw_from(X, init_score))
 
+    def predict_dist(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Any:
+        """Return the predicted distribution of each row's target.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to predict.
+        init_score : array of shape (n_samples, n_outputs), optional
+            Raw predictions to add to those of the model.
+
+        Returns
+        -------
+        frozen distribution of scipy.stats
+            Its parameters are arrays of shape (n_samples,), so that methods such as `mean`, `std`, `cdf`, `ppf` and
+            `logpdf` (`logpmf` for counts) return a value for each row. With several targets, a list of distributions.
+
+        Raises
+        ------
+        ValueError
+            If the loss does not predict a distribution.
+
+        References
+        ----------
+        T. Duan et al. (2020). NGBoost: natural gradient boosting for probabilistic prediction. ICML.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from fastens import GradientBoostingRegressor, crps
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> dist = GradientBoostingRegressor("normal", n_estimators=50).fit(X[::2], y[::2]).predict_dist(X[1::2])
+        >>> dist.std().shape
+        (221,)
+        >>> crps(y[1::2], dist) < 40
+        True
+        """
+        raw = self._raw_from(X, init_score)
+        losses = losses_of_targets(self._loss)
+        parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [raw]
+        found = [loss.frozen(part) for loss, part in zip(losses, parts, strict=True)]
+        return found[0] if len(found) == 1 else found
+
+    def predict_quantiles(
+        self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95), *, init_score: ArrayLike | None = None
+    ) -> Array:
+        """Return quantiles of the predicted distribution of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to predict.
+        quantiles : array of numbers between 0 and 1, default=(0.05, 0.5, 0.95)
+            Quantile levels.
+        init_score : array of shape (n_samples, n_outputs), optional
+            Raw predictions to add to those of the model.
+
+        Returns
+        -------
+        array of shape (n_samples, n_quantiles), with several targets (n_samples, n_targets, n_quantiles)
+
+        Raises
+        ------
+        ValueError
+            If the loss does not predict a distribution, or a level is not between 0 and 1.
+        """
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=object))
+        if levels.ndim != 1 or not all(map(LEVEL.holds, levels)):
+            raise ValueError(f"quantiles must hold numbers between 0 and 1; got {quantiles!r}.")
+        dist = self.predict_dist(X, init_score)
+        found = [
+            np.column_stack([np.asarray(own.ppf(float(level)), dtype=np.float64) for level in levels])
+            for own in (dist if isinstance(dist, list) else [dist])
+        ]
+        return np.stack(found, axis=1) if isinstance(dist, list) else found[0]
+
+    def _calibrated_quantiles(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        return self.predict_quantiles(X, QUANTILE_LEVELS, init_score)
+
+    def sample(
+        self, X: ArrayLike, n_draws: int = 1, *, random_state: Any = None, init_score: ArrayLike | None = None
+    ) -> Array:
+        """Return random draws from the predicted distribution of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to predict.
+        n_draws : int, default=1
+            Number of draws for each row.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+        init_score : array of shape (n_samples, n_outputs), optional
+            Raw predictions to add to those of the model.
+
+        Returns
+        -------
+        array of shape (n_samples, n_draws), with several targets (n_samples, n_targets, n_draws)
+
+        Raises
+        ------
+        ValueError
+            If the loss does not predict a distribution, or `n_draws` is not a positive integer.
+        """
+        whole(1).check("n_draws", n_draws)
+        dist, generator = self.predict_dist(X, init_score), check_random_state(random_state)
+        found = [
+            np.ascontiguousarray(own.rvs(size=(n_draws, len(own.mean())), random_state=generator).T, dtype=np.float64)
+            for own in (dist if isinstance(dist, list) else [dist])
+        ]
+        return np.stack(found, axis=1) if isinstance(dist, list) else found[0]
+
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> float:
@@ -169,6 +293,12 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def _predicted_levels(self) -> list[float] | None:
         """The levels along the last axis of predictions, or None for other losses."""
         return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
+
+    def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
+        if name != NEG_CRPS:
+            return None
+        dist = self._loss.frozen
+        return lambda rows: -crps(rows.y, dist(np.ascontiguousarray(rows.raw.T)), rows.weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
         return score_of(self, y, self._loss.predict(raw), weight)
@@ -205,14 +335,17 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         self._calibration = IntervalCalibration.learn(self, (X, y, sample_weight), init_score)
         return self
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9, *, init_score: ArrayLike | None = None) -> Array:
+    @at_each_coverage
+    def predict_interval(self, X: ArrayLike, coverage: Any = 0.9, *, init_score: ArrayLike | None = None) -> Array:
         """Return, for each row, an interval that contains its target with a given probability.
 
         The intervals are split-conformal and use the errors on the rows passed to `conformalize`. With several
         quantiles, they span the quantiles nearest to (1 - coverage) / 2 and (1 + coverage) / 2, both moved outwards (or
-        inwards) by the same amount, so that their width adapts to each row (conformalized quantile regression).
-        Otherwise they are the prediction plus and minus a quantile of the absolute errors. With loss="poisson", "gamma"
-        or "tweedie" the errors are scaled by the standard deviation that the loss implies.
+        inwards) by the same amount, so that their width adapts to each row (conformalized quantile regression). A loss
+        that predicts a distribution uses its quantiles in the same way, moved in proportion to the width of the
+        distribution; without `conformalize`, the intervals are its quantiles. Otherwise they are the prediction plus
+        and minus a quantile of the absolute errors. With loss="poisson", "gamma" or "tweedie" the errors are scaled by
+        the standard deviation that the loss implies.
 
         If calibration rows and new rows are exchangeable, such as draws from one population, the marginal coverage is
         at least `coverage` for any model and any distribution. It is not guaranteed conditional on a row. With several
@@ -223,8 +356,9 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         ----------
         X : table of shape (n_samples, n_features)
             Rows to predict.
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
             Probability that the interval of a new row contains its target. Larger values give wider intervals.
+            A list adds a last axis with the result of each coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to those of the model.
 
@@ -236,7 +370,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         Raises
         ------
         NotFittedError
-            If `conformalize` has not been called.
+            If `conformalize` has not been called and the loss does not predict a distribution.
 
         References
         ----------
@@ -254,5 +388,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         >>> bool(0.7 < ((low <= y[320:]) & (y[320:] <= high)).mean() < 0.9)
         True
         """
-        COVERAGE.check("coverage", coverage)
+        self._check_fitted()
+        if self._calibration is None and self._loss.has_distribution:
+            return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], init_score)
         return calibration_of(self, "predict_interval", "ConformalRegressor").predict(self, X, init_score, coverage)

@@ -466,7 +466,7 @@ class BoostingParameters:
     """Rules of the boosting rounds other than the growth of trees."""
 
     n_rounds: int  # maximum number of rounds
-    learning_rate: float  # factor of every leaf value
+    learning_rate: float | tuple[float, ...]  # factor of every leaf value, or the factors of the rounds
     # With validation rows, training stops after this number of consecutive rounds that did not lower the validation
     # loss by more than `tol`. If the first loss is below 1, `tol` is relative to it.
     n_iter_no_change: int
@@ -478,6 +478,15 @@ class BoostingParameters:
     dart: Dart | None = None  # dropout of earlier trees; None for no dropout
     linear_l2: float | None = None  # ridge penalty of linear leaves; None for constant leaves
     jointly: bool = False  # True to grow one tree per round, with a value for each output in every leaf
+
+    def rate(self, index: int) -> float:
+        """Return the learning rate of a round."""
+        return rate_of_round(self.learning_rate, index)
+
+
+def rate_of_round(rates: float | tuple[float, ...], index: int) -> float:
+    """Return the learning rate of a round; the rounds after the last one in a list have its rate."""
+    return rates[min(index, len(rates) - 1)] if isinstance(rates, tuple) else rates
 
 
 class Rounds:
@@ -502,7 +511,7 @@ class Rounds:
         baseline = self._baseline(data) if baseline is None else baseline
         self.dropout, grid = None, None
         if rules.dart is not None:
-            self.dropout = Dropout(rules.dart, rules.learning_rate, rules.seed)
+            self.dropout = Dropout(rules.dart, rules.rate(0), rules.seed)
             grid = grid_of(max(loss.magnitude(data.y), float(np.abs(baseline).max())))
         self._grid, self.baseline = grid, on_grid(baseline, grid)
         self.train = Rows(data.y, data.sample_weight, self._start(data))
@@ -638,7 +647,7 @@ class Rounds:
             self._hessians,
             sample,
             (self.rules.seed << 32) + index * self.leaves.n_trees,
-            self.rules.learning_rate * dropped.factor_of_new,
+            self.rules.rate(index) * dropped.factor_of_new,
             None if self.validation is None else (self._watched, self.validation.raw),
         )
         with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):

@@ -35,6 +35,7 @@ from fastens.conformal.scores import (
     Errors,
     SetScore,
     SetScores,
+    at_each_coverage,
     intervals,
     middle_column,
     nearest_columns,
@@ -44,7 +45,7 @@ from fastens.engine.rows.sampling import Subsample, content_hashes, random_strea
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.out_of_bag import LEVELS
 from fastens.forests.random_forest import RandomForestRegressor
-from fastens.monitoring.callbacks import levels_of
+from fastens.monitoring.callbacks import levels_of, predicts_distribution
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ESTIMATOR, FLAG, NONE, Rule, one_of, parameter, real, whole
@@ -166,9 +167,8 @@ class BaseConformal(BaseOneEstimator):
 
     def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
         """Return the estimator fitted for each fold, and its responses for the held-out rows."""
-        spec = replace(
-            self._spec("estimator", self._template(), self._seed_source(), 0, is_classifier(self)), multi_output=True
-        )
+        spec = self._spec("estimator", self._template(), self._seed_source(), 0, is_classifier(self))
+        spec = replace(spec, multi_output=True, method=self._method_of(self._template()) or spec.method)
         (member,), (responses,) = self._fit_level([spec], data, folds, refit=False)
         return member, responses
 
@@ -215,6 +215,10 @@ class BaseConformal(BaseOneEstimator):
         from sklearn.model_selection import GroupShuffleSplit
 
         return GroupShuffleSplit() if self.cv is None else self.cv
+
+    def _method_of(self, estimator: Any) -> str | None:
+        """Return the method of an estimator whose responses are calibrated; None for the usual one."""
+        return None
 
     def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:
         """Return the conformal scores of held-out rows."""
@@ -296,16 +300,17 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     {parameters}
     estimator : regressor or None, default=None
         The regressor, from fastens or any library with scikit-learn's interface. If it predicts several quantiles, one
-        column each, the width of the intervals varies by row. If None, gradient boosting whose leaves are bounded by
-        weight instead of by rows, so that integer weights count as copies.
+        column each, or a distribution, the width of the intervals varies by row. If None, gradient boosting whose
+        leaves are bounded by weight instead of by rows, so that integer weights count as copies.
     method : {"auto", "constant", "cqr"}, default="auto"
         With "auto", the width of the intervals varies by row. A random forest learns the errors of held-out
         predictions; the ends are its quantiles of a new row's error, shifted to reach the coverage. If a single set of
         rows is held out, the prediction is the mean over models of five folds of the other rows. With "constant", there
         is one model, or one for each fold, and all intervals have the same width. "auto" falls back to "constant" with
-        fewer than 20 rows, with group folds, for an estimator that predicts several quantiles, and for an estimator
-        with monotone constraints, which both ends then satisfy. "cqr" is conformalised quantile regression; the
-        estimator must be fastens gradient boosting, which is fitted with loss="quantile" and `quantiles`.
+        fewer than 20 rows, with group folds, for an estimator that predicts several quantiles or a distribution, and
+        for an estimator with monotone constraints, which both ends then satisfy. "cqr" is conformalised quantile
+        regression; the estimator must be fastens gradient boosting, which is fitted with loss="quantile" and
+        `quantiles`.
     quantiles : list of float, default=(0.05, 0.5, 0.95)
         Ascending quantile levels for method="cqr". Intervals start from the levels nearest to (1 - coverage) / 2 and
         (1 + coverage) / 2, and `predict` returns the quantile nearest to 0.5.
@@ -395,6 +400,9 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         self._parts, self._member, self._error_forest = [errors], member, forest
         return True
 
+    def _method_of(self, estimator: Any) -> str | None:
+        return "_calibrated_quantiles" if predicts_distribution(estimator) else None
+
     def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Errors:
         return Errors.of(responses, y, _deviation(model, responses), weight)
 
@@ -413,16 +421,18 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         predicted = _mean(self._responses(X))
         return predicted[:, middle_column(levels_of(self._member.models[0]), predicted.shape[1])]
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+    @at_each_coverage
+    def predict_interval(self, X: ArrayLike, coverage: Any = 0.9) -> Array:
         """Return an interval for each row that contains its target with a given probability.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             Rows to predict.
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
             Probability that a new row's target lies in its interval, over rows and training sets. Larger values give
             wider intervals.
+            A list adds a last axis with the result of each coverage.
 
         Returns
         -------
@@ -430,7 +440,6 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             Lower and upper ends. They are infinite if there are too few calibration rows: at least
             coverage / (1 - coverage) are needed, which is 9 for 0.9.
         """
-        COVERAGE.check("coverage", coverage)
         predicted = self._responses(X)
         if self._error_forest is None:
             levels: Sequence[float] | None = levels_of(self._member.models[0])
@@ -485,7 +494,7 @@ def _loss(model: Any) -> Any:
 def _deviation(model: Any, responses: Array) -> Array:
     """Return the scale of a model's errors for each row, given by its loss; 1 for models without a loss."""
     loss = _loss(model)
-    return np.ones(len(responses)) if loss is None else loss.deviation(responses[:, 0])
+    return np.ones(len(responses)) if loss is None else loss.deviation(responses)
 
 
 @with_parameters
@@ -570,22 +579,23 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         """Return the probability of each class, shape (n_samples, n_classes), averaged over the folds' models."""
         return _mean(self._responses(X))
 
-    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+    @at_each_coverage
+    def predict_set(self, X: ArrayLike, coverage: Any = 0.9) -> NDArray[np.bool_]:
         """Return a set of classes for each row that contains its class with a given probability.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             Rows to predict.
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
             Probability that a new row's class is in its set, over rows and training sets. Larger values give larger
             sets.
+            A list adds a last axis with the result of each coverage.
 
         Returns
         -------
         bool array of shape (n_samples, n_classes)
         """
-        COVERAGE.check("coverage", coverage)
         scores = [self._score().of(found) for found in self._responses(X)]
         return sets(self._parts, scores, coverage)
 

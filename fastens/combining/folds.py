@@ -360,7 +360,7 @@ class FittedMember:
         if isinstance(model, OneClassClassifier):
             options = None
         if self.classes is None:
-            return number_response(what, model, X, self.multi_output, options)
+            return number_response(what, model, X, self.multi_output, options, method=self.method)
         if isinstance(self.classes, list):
             several = self.classes if self.uses_labels else [np.arange(len(own)) for own in self.classes]
             return several_response(what, model, X, self.method, several, options)

@@ -491,9 +491,11 @@ def known_labels(what: str, model: Any) -> NDArray[Any]:
     return np.asarray(model.classes_)
 
 
-def number_response(what: str, model: Any, X: Any, several: bool = False, options: Options | None = None) -> Array:
+def number_response(
+    what: str, model: Any, X: Any, several: bool = False, options: Options | None = None, *, method: str = "predict"
+) -> Array:
     """Return a regressor's predictions, (n_rows, 1), or with `several` one column for each output."""
-    found, n_rows = numbers_of(what, model.predict(X, **(options or {}))), X.shape[0]
+    found, n_rows = numbers_of(what, getattr(model, method)(X, **(options or {}))), X.shape[0]
     if not (several and found.ndim == 2 and len(found) == n_rows):
         _check_rows(what, found, n_rows, "one number for each row")
     if not is_all_ours(model):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +94,36 @@ def upper_ends(
 
 
 COVERAGE = real(0, 1, open_low=True, open_high=True)
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def at_each_coverage(method: _Method) -> _Method:
+    """Decorate a prediction method whose third argument is `coverage`, so that this may be a list.
+
+    The results of the coverages are then stacked along a new last axis.
+    """
+
+    @wraps(method)
+    def answer(self: Any, X: Any, coverage: Any = 0.9, *args: Any, **kwargs: Any) -> Any:
+        return _stacked(lambda each: method(self, X, each, *args, **kwargs), coverage)
+
+    return cast(_Method, answer)
+
+
+def _stacked(method: Callable[[float], Any], coverage: Any) -> Any:
+    """Return the result of a method for one coverage, or the results for several, stacked along a new last axis."""
+    if not isinstance(coverage, list | tuple | np.ndarray) or np.ndim(coverage) != 1:
+        COVERAGE.check("coverage", coverage)
+        return method(coverage)
+    if len(coverage) == 0:
+        raise ValueError("coverage must hold at least one number; got an empty list.")
+    for each in coverage:
+        COVERAGE.check("coverage", each)
+    found = list(map(method, coverage))
+    if isinstance(found[0], list):  # one array for each target
+        return [np.stack(of_target, axis=-1) for of_target in zip(*found, strict=True)]
+    return np.stack(found, axis=-1)
+
 
 # Intervals --------------------------------------------------
 

@@ -146,6 +146,46 @@ FASTENS_INLINE double exact_lgamma(double x)
     return (x - 0.5) * exact_log(x) - x + (FASTENS_HALF_LOG_2PI + rest_of_stirling(x)) - exact_log(steps);
 }
 
+/* Derivative of log(gamma(x)) for x > 0: the asymptotic series, after the same shift as above. */
+FASTENS_INLINE double exact_digamma(double x)
+{
+    double steps = 0.0, z, series;
+    if (!(x > 0.0))
+        return NAN;
+    for (; x < STIRLING_FROM; x += 1.0)
+        steps += 1.0 / x;
+    z = 1.0 / (x * x);
+    series = 3617.0 / 8160.0;
+    series = series * z - 1.0 / 12.0;
+    series = series * z + 691.0 / 32760.0;
+    series = series * z - 1.0 / 132.0;
+    series = series * z + 1.0 / 240.0;
+    series = series * z - 1.0 / 252.0;
+    series = series * z + 1.0 / 120.0;
+    series = series * z - 1.0 / 12.0;
+    return (exact_log(x) - 0.5 / x) + series * z - steps;
+}
+
+/* Second derivative of log(gamma(x)) for x > 0. */
+FASTENS_INLINE double exact_trigamma(double x)
+{
+    double steps = 0.0, z, series;
+    if (!(x > 0.0))
+        return NAN;
+    for (; x < STIRLING_FROM; x += 1.0)
+        steps += 1.0 / (x * x);
+    z = 1.0 / (x * x);
+    series = -3617.0 / 510.0;
+    series = series * z + 7.0 / 6.0;
+    series = series * z - 691.0 / 2730.0;
+    series = series * z + 5.0 / 66.0;
+    series = series * z - 1.0 / 30.0;
+    series = series * z + 1.0 / 42.0;
+    series = series * z - 1.0 / 30.0;
+    series = series * z + 1.0 / 6.0;
+    return (1.0 + (0.5 + series / x) / x) / x + steps;
+}
+
 /* log(gamma(a) gamma(b) / gamma(a + b)). For large arguments, the terms of Stirling's formula that cancel are left
  * out (DiDonato and Morris 1992, Algorithm 708): near 1e17 they would leave no correct digit. */
 FASTENS_INLINE double exact_lbeta(double a, double b)
@@ -174,6 +214,8 @@ FASTENS_OF_ARRAY(logs, exact_log)
 FASTENS_OF_ARRAY(log1ps, exact_log1p)
 FASTENS_OF_ARRAY(log2s, exact_log2)
 FASTENS_OF_ARRAY(lgammas, exact_lgamma)
+FASTENS_OF_ARRAY(digammas, exact_digamma)
+FASTENS_OF_ARRAY(trigammas, exact_trigamma)
 
 FASTENS_INLINE void lbetas_loop(const double* a, const double* b, ptrdiff_t n, double* out)
 {

@@ -12,6 +12,8 @@ cdef extern from "engine/elementary.h" nogil:
     void log1ps(const double* x, Py_ssize_t n, double* out) noexcept
     void log2s(const double* x, Py_ssize_t n, double* out) noexcept
     void lgammas(const double* x, Py_ssize_t n, double* out) noexcept
+    void digammas(const double* x, Py_ssize_t n, double* out) noexcept
+    void trigammas(const double* x, Py_ssize_t n, double* out) noexcept
     void lbetas(const double* a, const double* b, Py_ssize_t n, double* out) noexcept
 
 ctypedef void (*Loop)(const double* x, Py_ssize_t n, double* out) noexcept nogil
@@ -51,6 +53,16 @@ def log2(x):
 def gammaln(x):
     """Return log(gamma(x)) of each positive element; exactly 0 for 1 and 2."""
     return _each(lgammas, x)
+
+
+def digamma(x):
+    """Return the derivative of log(gamma(x)) of each positive element; NaN for others."""
+    return _each(digammas, x)
+
+
+def trigamma(x):
+    """Return the second derivative of log(gamma(x)) of each positive element; NaN for others."""
+    return _each(trigammas, x)
 
 
 def betaln(a, b):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
-from fastens.conformal.scores import COVERAGE, ConformalScores, SetScore, SetScores, sets
+from fastens.conformal.scores import ConformalScores, SetScore, SetScores, at_each_coverage, sets
 from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.parts import map_parts
@@ -152,7 +152,8 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         """Return the conformity scores of out-of-bag rows."""
         return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)
 
-    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+    @at_each_coverage
+    def predict_set(self, X: ArrayLike, coverage: Any = 0.9) -> NDArray[np.bool_]:
         """Return a prediction set for each row that contains the true class with a given probability.
 
         The sets are conformal (Johansson et al. 2014): a class is in the set if its probability is at least 1 - q,
@@ -163,9 +164,10 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         ----------
         X : table of shape (n_samples, n_features)
             Rows to predict.
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
             Probability, over rows and training sets, that the set of a new row contains its class. Larger values give
             larger sets.
+            A list adds a last axis with the result of each coverage.
 
         Returns
         -------
@@ -180,7 +182,6 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         self._check_fitted()
         if isinstance(self.classes_, list):
             raise ValueError("predict_set must be used with one target; this forest has several.")
-        COVERAGE.check("coverage", coverage)
         if self._out_of_bag is None:
             raise ValueError("oob_score must have been True in fit for predict_set; it was False.")
         scores = SetScores([self._measured().measured_conformity()])
@@ -275,7 +276,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         for first in range(0, len(leaves), step):
             yield trees.value[trees.node_offsets[:-1] + leaves[first : first + step], 0]
 
-    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
+    @at_each_coverage
+    def predict_interval(self, X: ArrayLike, coverage: Any = 0.9) -> Array:
         """Return a prediction interval for each row that contains its target with a given probability.
 
         The ends are quantiles of the target estimated from the predictions of the trees (see `predict_quantiles`),
@@ -287,9 +289,10 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         ----------
         X : table of shape (n_samples, n_features)
             Rows to predict.
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
             Probability, over rows and training sets, that the interval of a new row contains its target. Larger values
             give wider intervals.
+            A list adds a last axis with the result of each coverage.
 
         Returns
         -------
@@ -308,7 +311,6 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         self._check_fitted()
         if self._n_targets > 1:
             raise ValueError("predict_interval must be used with one target; this forest has several.")
-        COVERAGE.check("coverage", coverage)
         if self._out_of_bag is None:
             raise ValueError("oob_score must have been True in fit for predict_interval; it was False.")
         errors, n_threads = self._measured().measured_conformity(), resolve_n_jobs(self.n_jobs)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
+from fastens.engine.losses.distributions import QUANTILE_LEVELS
+from fastens.engine.losses.loss_names import DISTRIBUTIONS
 from fastens.engine.losses.numeric_losses import Expectile
 from fastens.modelfile.storage import save_model
 from fastens.params.rules import whole
@@ -370,10 +372,21 @@ def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLi
 
 
 def levels_of(model: Any) -> list[float] | None:
-    """Return the levels of an estimator that predicts several quantiles, from its parameter `quantile`, or None."""
+    """Return the levels of an estimator that predicts several quantiles, from its parameter `quantile`, or None.
+
+    A predicted distribution is represented by its quantiles at `QUANTILE_LEVELS`.
+    """
     of_fit = getattr(model, "_parameters_of_fit", {})
+    if predicts_distribution(model):
+        return QUANTILE_LEVELS
     levels = of_fit.get("quantile", getattr(model, "quantile", None))
     return None if levels is None or np.ndim(levels) != 1 else list(levels)
+
+
+def predicts_distribution(model: Any) -> bool:
+    """Return True if the loss of an estimator predicts all parameters of a distribution."""
+    loss = getattr(model, "_parameters_of_fit", {}).get("loss", getattr(model, "loss", None))
+    return isinstance(loss, str) and loss in DISTRIBUTIONS
 
 
 def d2_expectile_score(

@@ -187,6 +187,11 @@ def _names_a_scorer(name: str) -> bool:
 
 
 METRICS = metrics_rule("the name of a scorer", _names_a_scorer, SCORERS)
+# The negative CRPS of predicted distributions.
+NEG_CRPS = "neg_crps"
+REGRESSION_METRICS = metrics_rule(
+    "the name of a scorer, 'neg_crps'", lambda name: name == NEG_CRPS or _names_a_scorer(name), SCORERS
+)
 
 
 def metric_name(metric: Any) -> str:

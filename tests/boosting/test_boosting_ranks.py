@@ -36,7 +36,8 @@ from reference.threads_comm import on_ranks
 
 REGRESSION = {
     "squared_error": T, "absolute_error": T, "huber": T, "log_cosh": T, "poisson": POSITIVE, "gamma": POSITIVE,
-    "tweedie": POSITIVE, "cross_entropy": POSITIVE / (1 + POSITIVE),
+    "tweedie": POSITIVE, "cross_entropy": POSITIVE / (1 + POSITIVE), "normal": T, "student_t": T, "weibull": POSITIVE,
+    "beta": POSITIVE / (1 + POSITIVE), "negative_binomial": np.floor(POSITIVE),
 }  # fmt: skip
 
 

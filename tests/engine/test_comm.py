@@ -157,6 +157,7 @@ def test_means_sums_and_quantiles_are_those_of_the_whole(kind, size):
 
 def losses():
     names = ("squared_error", "absolute_error", "quantile", "huber", "log_cosh", "expectile", "poisson", "gamma")
+    names += ("normal", "student_t", "gamma_dist", "weibull")
     made = {name: regression_loss(name, LEVELS) for name in (*names, "tweedie", "cross_entropy")}
     made |= {"binary": BinaryLogLoss(), "several classes": MulticlassLogLoss(4), "exponential": Exponential()}
     made |= {"least squares": LeastSquares(regression_loss("poisson", LEVELS), 0.5)}

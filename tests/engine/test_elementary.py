@@ -40,6 +40,14 @@ def test_special_numbers_and_shapes(name):
     assert ours(np.empty((0, 3))).shape == (0, 3)
 
 
+@pytest.mark.parametrize("name", ["digamma", "trigamma"])
+def test_derivatives_of_log_gamma(name, rng):
+    x = np.concatenate([np.exp(rng.uniform(-30, 60, 5000)), rng.uniform(0.01, 30, 5000), np.arange(1.0, 300.0)])
+    expected = special.digamma(x) if name == "digamma" else special.polygamma(1, x)
+    np.testing.assert_allclose(getattr(elementary, name)(x), expected, rtol=1e-14, atol=1e-14 * (name == "digamma"))
+    assert np.isnan(getattr(elementary, name)([0.0, -1.0, np.nan])).all()
+
+
 @pytest.mark.parametrize(("name", "special_name"), [("gammaln", "gammaln"), ("log2", None)])
 def test_errors_of_the_others(name, special_name, rng):
     x = np.concatenate([np.exp(rng.uniform(-700, 700, 5000)), rng.uniform(0, 30, 5000), np.arange(1.0, 3000.0)])

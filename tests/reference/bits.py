@@ -50,8 +50,15 @@ def losses_and_modes(X, numbers, classes):
     for loss in REGRESSION:
         level = {"quantile": 0.3} if loss in ("quantile", "pinball", "expectile") else {}
         target = positive / positive.max() if "cross" in loss else positive
+        target = np.floor(positive) if loss in ("negative_binomial", "zero_inflated_poisson") else target
+        target = positive / (positive.max() + 1) if loss == "beta" else target
         yield "GradientBoostingRegressor", loss, target, X, {"loss": loss, **level, **SMALL}
-    for loss, y in (("log_loss", classes > 0), ("exponential", classes > 0), ("one_vs_rest", classes)):
+    for loss, y in (
+        ("log_loss", classes > 0),
+        ("exponential", classes > 0),
+        ("one_vs_rest", classes),
+        ("ordinal", classes),
+    ):
         yield "GradientBoostingClassifier", loss, y, X, {"loss": loss, **SMALL}
     yield "GradientBoostingRegressor", "dart", numbers, X, {"boosting": "dart", **SMALL}
     yield "GradientBoostingRegressor", "linear leaves", numbers, X, {"linear_leaves": True, **SMALL}

@@ -38,6 +38,7 @@ class ColumnLosses(Loss):
         self.name = parts[0].name
         self.constant_hessian = all(part.constant_hessian for part in parts)
         self.renews_leaves, self.has_log_odds = parts[0].renews_leaves, parts[0].has_log_odds
+        self.has_distribution = parts[0].has_distribution
         ends = np.cumsum([part.n_outputs for part in parts])
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
         self._column_of = [column for column, part in enumerate(parts) for _ in range(part.n_outputs)]
@@ -221,7 +222,7 @@ class LeastSquares(Loss):
     def __init__(self, base: Loss, l2: float = 0.0) -> None:
         self._base, self._given_l2, self._l2 = base, l2, l2
         self.name, self.n_outputs, self.bounds = base.name, base.n_outputs, base.bounds
-        self.by_rows, self.has_levels = base.by_rows, base.has_levels
+        self.by_rows, self.has_levels, self.has_distribution = base.by_rows, base.has_levels, base.has_distribution
         self._steps = np.empty((base.n_outputs, 0, 2))
 
     def join(self, comm: Comm) -> None:
@@ -290,9 +291,17 @@ class LeastSquares(Loss):
         """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
         return self._base.predict(raw)
 
-    def deviation(self, mean: Array) -> Array:
-        """Return values proportional to the standard deviation of targets with these means."""
-        return self._base.deviation(mean)
+    def deviation(self, predicted: Array) -> Array:
+        """Return values proportional to the standard deviation of targets with these predictions."""
+        return self._base.deviation(predicted)
+
+    def decision(self, raw: Array) -> Array:
+        """Return the scores of the classes."""
+        return self._base.decision(raw)
+
+    def frozen(self, raw: Array) -> Any:
+        """Return the rows' distributions; raise ValueError if there is none."""
+        return self._base.frozen(raw)
 
 
 def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None, comm: Comm = LOCAL) -> Array:

@@ -10,6 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.elementary import logaddexp, sum_in_order
+from fastens.engine.losses.distributions import (
+    BetaDistribution,
+    GammaDistribution,
+    LogNormal,
+    NegativeBinomial,
+    Normal,
+    Ordinal,
+    StudentT,
+    Weibull,
+    ZeroInflatedPoisson,
+)
 from fastens.engine.losses.losses import (
     AbsoluteError,
     Array,
@@ -162,8 +173,18 @@ REGRESSION: dict[str, Callable[[Any], Loss]] = {
     "cross_entropy": lambda level: CrossEntropy(),
     "cross_entropy_lambda": lambda level: CrossEntropyLambda(),
     "squared_error_of_root": lambda level: RootSquaredError(),
+    "normal": lambda level: Normal(),
+    "lognormal": lambda level: LogNormal(),
+    "student_t": lambda level: StudentT(),
+    "gamma_dist": lambda level: GammaDistribution(),
+    "weibull": lambda level: Weibull(),
+    "beta": lambda level: BetaDistribution(),
+    "negative_binomial": lambda level: NegativeBinomial(),
+    "zero_inflated_poisson": lambda level: ZeroInflatedPoisson(),
 }
-CLASSIFICATION = ("log_loss", "exponential", "one_vs_rest")
+# Losses whose raw predictions are all parameters of a distribution.
+DISTRIBUTIONS = tuple(name for name, make in REGRESSION.items() if make(0.5).has_distribution)
+CLASSIFICATION = ("log_loss", "exponential", "one_vs_rest", "ordinal")
 
 
 def regression_loss(loss: Any, level: Any = None) -> Loss:
@@ -185,7 +206,8 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
     Parameters
     ----------
     loss : str, callable or object with `derivatives`
-        "log_loss", "exponential" (only for two classes), "one_vs_rest", or a user-defined loss (see `CustomClassLoss`).
+        "log_loss", "exponential" (only for two classes), "one_vs_rest", "ordinal", or a user-defined loss (see
+        `CustomClassLoss`).
     n_classes : int
         Number of classes.
     """
@@ -195,6 +217,8 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
         return BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
     if loss == "one_vs_rest":
         return OneVsRest(n_classes)
+    if loss == "ordinal":
+        return BinaryLogLoss() if n_classes == 2 else Ordinal(n_classes)
     if not isinstance(loss, str):
         return CustomClassLoss(loss, n_classes)
     if n_classes > 2:

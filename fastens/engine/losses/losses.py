@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,6 +200,8 @@ class Loss:
         predictions do not have a natural scale.
     tail : float
         Smaller share of the rows on either side of a raw prediction: the minimum of the level and 1 - level.
+    has_distribution : bool
+        True if the raw predictions are all parameters of a distribution, which `frozen` returns.
     bounds : pair of numbers
         Lower and upper bound of the targets.
     comm : Comm
@@ -214,6 +217,7 @@ class Loss:
     noise_l2, noise_power = 0.0, 0.5
     noise_unit = 1.0
     tail = 0.5
+    has_distribution = False
     bounds = (-math.inf, math.inf)
     comm: Comm = LOCAL
     _kernel = ""
@@ -300,9 +304,19 @@ class Loss:
         """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
         return raw[:, 0]
 
-    def deviation(self, mean: Array) -> Array:
-        """Return values proportional to the standard deviation of targets with these means."""
-        return np.ones_like(mean)
+    def decision(self, raw: Array) -> Array:
+        """Return the scores of the classes, of which the largest is predicted; raw predictions by default."""
+        return raw
+
+    def frozen(self, raw: Array) -> Any:
+        """Return the rows' distributions as a frozen distribution of scipy.stats; raise ValueError if there is none."""
+        raise ValueError(
+            f"loss must predict a distribution, such as 'normal' or 'negative_binomial' do; got {self.name!r}."
+        )
+
+    def deviation(self, predicted: Array) -> Array:
+        """Return values proportional to the standard deviation of the rows, from predictions (n_rows, n_columns)."""
+        return np.ones(len(predicted))
 
     def damped(self, steps: Array) -> Array:
         """Return Newton steps of leaves, shortened to the minimum of the loss if they would overshoot it by far."""
@@ -420,9 +434,9 @@ class LogLinkLoss(Loss):
         kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
         return out
 
-    def deviation(self, mean: Array) -> Array:
+    def deviation(self, predicted: Array) -> Array:
         """Return values proportional to the standard deviation implied by the variance power."""
-        return np.maximum(mean, np.finfo(float).tiny) ** (self.variance_power / 2)
+        return np.maximum(predicted[:, 0], np.finfo(float).tiny) ** (self.variance_power / 2)
 
 
 class Poisson(LogLinkLoss):
@@ -440,6 +454,12 @@ class Poisson(LogLinkLoss):
         """Raise ValueError if all targets are 0."""
         if self._range(y)[1] == 0:
             raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
+
+    def frozen(self, raw: Array) -> Any:
+        """Return scipy.stats.poisson."""
+        from scipy import stats
+
+        return stats.poisson(self.predict(raw))
 
     def damped(self, steps: Array) -> Array:
         """Replace positive Newton steps by log(1 + step), the exact minimum log(sum(y) / sum(exp(raw))) of a leaf."""
@@ -513,7 +533,7 @@ class MulticlassLogLoss(_LogLoss):
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return the logarithms of the class priors."""
-        shares = _class_weights(y, sample_weight, self.n_outputs, self.comm)
+        shares = class_weights(y, sample_weight, self.n_outputs, self.comm)
         total = sum(shares)
         return log([share / total for share in shares])
 
@@ -526,11 +546,12 @@ class MulticlassLogLoss(_LogLoss):
 
 def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
     """Return the logarithm of the total weight of class 1 divided by that of class 0."""
-    shares = _class_weights(y, weights, 2, comm)
+    shares = class_weights(y, weights, 2, comm)
     return float(log(shares[1] / shares[0]))
 
 
-def _class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) -> list[int]:
+def class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) -> list[int]:
+    """Return the total weight of each class, as integers of at least 1."""
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights, comm), out)
     comm.allreduce_sum(out)

@@ -20,8 +20,13 @@ MAKE = {name: lambda name=name: regression_loss(name, 0.3) for name in REGRESSIO
     "log_loss": lambda: classification_loss("log_loss", 2),
     "multiclass": lambda: classification_loss("log_loss", 4),
     "exponential": lambda: classification_loss("exponential", 2),
+    "ordinal": lambda: classification_loss("ordinal", 4),
 }
-OF_CLASSES = {"log_loss", "exponential"}
+OF_CLASSES = {"log_loss", "exponential", "ordinal"}
+
+
+def n_classes_of(loss):
+    return max(2, loss.n_outputs + (loss.name == "ordinal"))
 
 
 @pytest.fixture(params=MAKE)
@@ -32,12 +37,16 @@ def loss(request):
 def sample(loss, n_rows, rng):
     """A target, weights and raw predictions."""
     if loss.name in OF_CLASSES:
-        y = rng.integers(0, max(2, loss.n_outputs), n_rows).astype(np.float64)
-    elif loss.name.startswith("cross_entropy"):
+        y = rng.integers(0, n_classes_of(loss), n_rows).astype(np.float64)
+    elif loss.name.startswith("cross_entropy") or loss.name == "beta":
         y = rng.random(n_rows)
+    elif loss.name in ("negative_binomial", "zero_inflated_poisson"):
+        y = rng.poisson(2.0 * rng.exponential(size=n_rows)).astype(np.float64)
     else:
         y = rng.exponential(size=n_rows)
-    return y, rng.integers(1, 5, n_rows).astype(np.float64), rng.standard_normal((loss.n_outputs, n_rows))
+    raw = rng.standard_normal((loss.n_outputs, n_rows))
+    raw[2:] = np.abs(raw[2:]) if loss.name == "student_t" else raw[2:]  # at least one degree of freedom
+    return y, rng.integers(1, 5, n_rows).astype(np.float64), raw
 
 
 def test_start_has_the_least_loss(loss, rng):
@@ -171,12 +180,12 @@ def test_predictions_are_on_the_scale_of_the_target(loss, rng):
     y, _, raw = sample(loss, 30, rng)
     out = loss.predict(np.ascontiguousarray(raw.T))
     if loss.name in OF_CLASSES:
-        assert out.shape == (30, max(2, loss.n_outputs))
+        assert out.shape == (30, n_classes_of(loss))
         np.testing.assert_allclose(out.sum(axis=1), 1)
         start = loss.predict(np.repeat(loss.start(y)[None], 30, axis=0))
         np.testing.assert_allclose(start[0], np.bincount(y.astype(int)) / y.size)
     else:
-        assert out.shape == ((30,) if loss.n_outputs == 1 else (30, loss.n_outputs))
+        assert out.shape == ((30, loss.n_outputs) if loss.has_levels else (30,))
     for row in range(3):
         np.testing.assert_array_equal(loss.predict(np.ascontiguousarray(raw.T[row : row + 1]))[0], out[row])
 
