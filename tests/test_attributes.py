@@ -132,7 +132,7 @@ def test_regressors_tell_the_methods_of_a_stack():
 @pytest.mark.parametrize("name", ["log_evidence_", "expected_n_leaves_"])
 def test_what_only_averaged_forests_have(name):
     X, y = load_iris(return_X_y=True)
-    plain = RandomForestClassifier(3, random_state=0).fit(X, y)
+    plain = RandomForestClassifier(3, averaging=None, random_state=0).fit(X, y)
     assert not hasattr(plain, name)
     with pytest.raises(AttributeError, match="only where averaging was not None in fit"):
         getattr(plain, name)

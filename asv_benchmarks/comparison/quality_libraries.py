@@ -81,6 +81,24 @@ class Ydf(Library):
         )
 
 
+class Bonsai(Encoded):
+    """bonsai-gbt encodes categories by ordered target statistics, except for several classes: these get the codes."""
+
+    def fit(self, X: pd.DataFrame, y: np.ndarray, settings: Settings) -> Any:
+        columns = np.flatnonzero(is_category(X)).tolist()
+        table, encoder = self.table(X).to_numpy(), None
+        if columns and (settings.regression or len(np.unique(y)) == 2):
+            encoder = importlib.import_module("bonsai").OrderedTargetEncoder(columns)
+            table = encoder.fit_transform(table, y)
+        return encoder, self.make(settings).set_params(**self.options).fit(table, y)
+
+    def predict(self, model: Any, X: pd.DataFrame, settings: Settings) -> np.ndarray:
+        encoder, fitted = model
+        table = self.table(X).to_numpy()
+        table = table if encoder is None else encoder.transform(table)
+        return fitted.predict(table) if settings.regression else fitted.predict_proba(table)
+
+
 def _boosting() -> list[Library]:
     fastens = partial(as_it_comes, "fastens", random_state=0)
     return [
@@ -95,13 +113,31 @@ def _boosting() -> list[Library]:
             "HistGradientBoosting", as_it_comes("sklearn.ensemble", "HistGradientBoosting", None, random_state=0)
         ),
         Ydf("YDF", None),
+        Bonsai("bonsai-gbt", as_it_comes("bonsai", "Bonsai", "n_threads")),
+        Library("perpetual", as_it_comes("perpetual", "Perpetual", "num_threads")),
+        # Rounds and rate are never matched, because this name is not in OF_ROUNDS.
+        CatBoost(
+            "CatBoost's own defaults",
+            as_it_comes("catboost", "CatBoost", "thread_count", verbose=0, allow_writing_files=False, random_seed=0),
+        ),
     ]
+
+
+def at_best(seconds: float | None, name: str = "best") -> Library:
+    """fastens by its dial at "best", in so many seconds if they are limited."""
+
+    def make(settings: Settings) -> Any:
+        kind = of_task("fastens", "GradientBoosting", settings)
+        return kind.with_quality("best", time_limit=seconds, random_state=0, n_jobs=settings.n_threads)
+
+    return Library(name, make)
 
 
 def _others() -> list[Library]:
     ours = partial(as_it_comes, "fastens")
     theirs = partial(as_it_comes, "sklearn.ensemble", random_state=0)
     return [
+        at_best(None, "fastens best"),
         Library("fastens forest", ours("RandomForest", random_state=0)),
         Encoded("scikit-learn forest", theirs("RandomForest")),
         Library("fastens extra trees", ours("ExtraTrees", random_state=0)),
@@ -118,7 +154,7 @@ def _others() -> list[Library]:
 
 BOOSTING = [each.name for each in _boosting()]
 LIBRARIES = {each.name: each for each in (*_boosting(), *_others())}
-PEERS = ("LightGBM", "XGBoost", "CatBoost")
+PEERS = ("LightGBM", "XGBoost", "CatBoost", "bonsai-gbt", "CatBoost's own defaults")
 # The names of rounds and rate, for comparisons with the same number of rounds.
 OF_ROUNDS = {
     "fastens": ("n_estimators", "learning_rate"),
@@ -127,10 +163,19 @@ OF_ROUNDS = {
     "CatBoost": ("iterations", "learning_rate"),
     "HistGradientBoosting": ("max_iter", "learning_rate"),
     "YDF": ("num_trees", "shrinkage"),
+    "bonsai-gbt": ("n_iters", "learning_rate"),
 }
 # What has no form for numbers.
 OF_CLASSES_ONLY = {"fastens naive Bayes", "scikit-learn naive Bayes"}
-_MODULES = {"LightGBM": "lightgbm", "XGBoost": "xgboost", "CatBoost": "catboost", "YDF": "ydf"}
+_MODULES = {
+    "LightGBM": "lightgbm",
+    "XGBoost": "xgboost",
+    "CatBoost": "catboost",
+    "CatBoost's own defaults": "catboost",
+    "YDF": "ydf",
+    "bonsai-gbt": "bonsai",
+    "perpetual": "perpetual",
+}
 
 
 def is_installed(name: str) -> bool:
@@ -143,16 +188,6 @@ def with_options(library: Library, name: str, **options: Any) -> Library:
     changed.kind = library.kind
     changed.options = {**library.options, **options}
     return changed
-
-
-def at_best(seconds: float) -> Library:
-    """fastens by its dial at "best", in so many seconds."""
-
-    def make(settings: Settings) -> Any:
-        kind = of_task("fastens", "GradientBoosting", settings)
-        return kind.with_quality("best", time_limit=seconds, random_state=0, n_jobs=settings.n_threads)
-
-    return Library("best", make)
 
 
 def with_rounds(library: Library, n_rounds: int, rate: float = 0.1) -> Library:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -361,12 +362,19 @@ def textbook(cls: Any, **parameters: Any) -> Any:
 def with_quality(cls: Any, quality: str, time_limit: float | None = None, **parameters: Any) -> Any:
     """Return an estimator with a preset trade-off between training time and accuracy.
 
+    "best" is an ensemble, `VotingClassifier` or `VotingRegressor`, of boosting with the defaults, with more and with
+    less regularisation, extra trees and a random forest. Each member is trained on five folds, and greedy selection on
+    the out-of-fold predictions chooses the weights (Caruana et al. 2004). It can be saved, explained and used like any
+    other model; to export it, export its members (`estimators_`) with their `weights_`.
+
     Parameters
     ----------
     quality : {"fast", "default", "best"}
-        Name of the preset. "fast": 40 rounds with a learning rate of 0.2. "default": the default parameters. "best": a
-        low learning rate with early stopping on each of 8 folds; the model is the mean of the models of all folds. The
-        folds are trained with two pruning levels, and the held-out rows choose the better one.
+        Name of the preset. "fast": 40 rounds with a learning rate of 0.2. "default": the default parameters. "best":
+        the ensemble, if all members have the parameters given (`random_state`, `n_jobs`, `weight_type`,
+        `categorical_features`, `categories` and `max_bins`). With other parameters, such as `loss`, "best" is boosting
+        with a low learning rate and early stopping on each of 8 folds; the model is the mean of the models of all
+        folds. The folds are trained with two pruning levels, and the held-out rows choose the better one.
     time_limit : float or None, default=None
         Time limit of `fit` in seconds, for "best" only. There is a model after any limit, however short. If None, the
         time is not limited.
@@ -383,6 +391,10 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     ValueError
         If the quality is unknown, or if time_limit is not positive, is combined with another quality than "best", or is
         combined with `early_stopping`.
+
+    References
+    ----------
+    R. Caruana, A. Niculescu-Mizil, G. WorkerGroup, A. Ksikes (2004). Ensemble selection from libraries of models. ICML.
 
     Examples
     --------
@@ -403,6 +415,10 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     if time_limit is not None and "early_stopping" in parameters:
         raise ValueError("time_limit must be None with early_stopping, which has one of its own.")
     if quality == "best":
+        # The ensemble is built of boosting and forests, so it is imported by name, from a package above this one.
+        ensemble = import_module("fastens.combining.voting").best_ensemble(cls, time_limit, parameters)
+        if ensemble is not None:
+            return ensemble
         stopping = EarlyStopping(folds=N_FOLDS, select_pruning=True, time_limit=time_limit)
         parameters = {"early_stopping": stopping} | parameters
     elif time_limit is not None:

@@ -222,7 +222,12 @@ def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, Any]) -> No
 
 
 def _describe(model: Any, task: Task, report: Report) -> None:
-    """Print the out-of-bag score and the most important columns or words."""
+    """Print the out-of-bag score, the members of an ensemble, and the most important columns or words."""
+    if hasattr(model, "losses_"):
+        name = "log loss" if task.is_classification else "squared error"
+        members = sorted(zip(model.losses_, model.weights_, model.named_estimators_, strict=True))
+        report.title(f"Leaderboard ({name} out of fold, share of the ensemble)")
+        report.facts([(member, f"{loss:.5g}, {share:.0%}") for loss, share, member in members])
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
         report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])

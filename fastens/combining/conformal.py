@@ -62,7 +62,7 @@ _DIGITS, _MAX_STEPS = 30, 2.0**52
 _COLUMN = "conformalregressor_prediction"
 
 
-def inner_folds(data: MemberData) -> list[Fold]:
+def content_folds(data: MemberData) -> list[Fold]:
     """Return folds of similar size: group folds if there are groups, else folds that keep duplicates together."""
     from sklearn.model_selection import GroupKFold
 
@@ -383,7 +383,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         if self.cv is None:
             ((chosen, others),) = folds
             held_out, train = train.take(others), train.take(chosen)
-            folds = inner_folds(train)
+            folds = content_folds(train)
             if not folds:
                 return False
         member, responses = self._fit_copies(train, folds)

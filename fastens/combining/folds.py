@@ -229,6 +229,8 @@ Fold = tuple[RowIndices, RowIndices]
 
 # Fits on fewer values run in parallel with one thread each; larger fits run one after another with all threads.
 VALUES_FOR_ALL_THREADS = 4e6
+N_FOLDS = 5
+CONTENT = "content"  # the value of `cv` for folds drawn by the content of rows
 ALL_ROWS = -1  # stands for the fit on all rows instead of a fold index
 
 
@@ -379,6 +381,11 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     """
     from sklearn.model_selection import PredefinedSplit
 
+    if isinstance(cv, str) and cv == CONTENT:
+        folds = content_folds(data)
+        if not folds:
+            raise ValueError("X must hold two different rows, or rows of two groups, for folds; all are the same.")
+        return folds
     if isinstance(cv, PredefinedSplit):
         cv = list(cv.split())
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
@@ -399,6 +406,27 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
         if is_training[test].any():
             raise ValueError("cv must give folds whose training and test rows differ; a row is in both.")
     return folds
+
+
+def content_folds(data: MemberData) -> list[Fold]:
+    """Return five folds that depend only on the contents of rows, or group folds; empty if one fold has all rows.
+
+    Duplicate rows share a fold, and each class is divided evenly.
+    """
+    from sklearn.model_selection import GroupKFold
+
+    if data.groups is not None:
+        n_folds = min(N_FOLDS, len(np.unique(data.groups)))
+        rows = GivenRows(np.arange(data.n_rows), data.n_rows)
+        return make_folds(GroupKFold(n_folds), data, rows) if n_folds > 1 else []
+    hashes = content_hashes(as_numbers(data.X), data.y)
+    _, first, copy_of = np.unique(hashes, return_index=True, return_inverse=True)
+    label = data.y[first] if data.classes is not None and data.y.ndim == 1 else np.zeros(len(first))
+    fold = np.empty(len(first), dtype=np.intp)
+    fold[np.argsort(label, kind="stable")] = np.arange(len(first)) % N_FOLDS
+    fold = fold[copy_of.ravel()]
+    found = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
+    return found if len(found) > 1 else []
 
 
 def _given_folds(cv: Iterable[Any], data: MemberData, given: GivenRows) -> list[Fold]:

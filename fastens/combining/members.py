@@ -21,6 +21,7 @@ from fastens.base import BaseFastens
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.folds import (
+    N_FOLDS,
     VALUES_FOR_ALL_THREADS,
     FittedMember,
     Fold,
@@ -79,13 +80,13 @@ BOOSTING: dict[str, Any] = {"min_samples_leaf": 1, "growth": Growth(min_child_we
 def default_members(is_classification: bool) -> NamedMembers:
     """Return three tree ensembles whose errors differ."""
     boosting: Any = GradientBoostingClassifier if is_classification else GradientBoostingRegressor
-    forests = ((name, requesting(kind())) for name, kind in _forests(is_classification))
-    return [("boosting", requesting(boosting(**BOOSTING))), *forests]
+    of_trees = ((name, requesting(kind())) for name, kind in forests(is_classification))
+    return [("boosting", requesting(boosting(**BOOSTING))), *of_trees]
 
 
 def default_forests(is_classification: bool) -> NamedMembers:
     """Return the forests of a cascade layer: two of each kind, as in the paper."""
-    return [(f"{name}_{number}", requesting(kind())) for name, kind in _forests(is_classification) for number in (1, 2)]
+    return [(f"{name}_{number}", requesting(kind())) for name, kind in forests(is_classification) for number in (1, 2)]
 
 
 def requesting(member: Any) -> Any:
@@ -96,7 +97,8 @@ def requesting(member: Any) -> Any:
     return member
 
 
-def _forests(is_classification: bool) -> list[tuple[str, Any]]:
+def forests(is_classification: bool) -> list[tuple[str, Any]]:
+    """Return the names and classes of both kinds of forests."""
     if is_classification:
         return [("random_forest", RandomForestClassifier), ("extra_trees", ExtraTreesClassifier)]
     return [("random_forest", RandomForestRegressor), ("extra_trees", ExtraTreesRegressor)]
@@ -187,7 +189,9 @@ def n_folds_of(cv: Any) -> int:
     """Return the number of folds of a splitter, or a likely maximum if it is unknown."""
     if isinstance(cv, int | np.integer):
         return int(cv)
-    if hasattr(cv, "__len__") and not isinstance(cv, str):
+    if isinstance(cv, str):
+        return N_FOLDS
+    if hasattr(cv, "__len__"):
         return len(cv)
     return int(getattr(cv, "n_splits", _MAX_FOLDS))
 

@@ -69,14 +69,14 @@ RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the n
 # For estimators that do not accept cv="prefit".
 CV = (
     Rule(
-        "a number of folds, a splitter or a list of (train, test)",
+        "a number of folds, 'content', a splitter or a list of (train, test)",
         lambda value: (
             (
                 isinstance(value, Integral)
                 or callable(getattr(value, "split", None))
                 or (isinstance(value, Iterable) and not isinstance(value, bytes))
             )
-            and not isinstance(value, str)
+            and (not isinstance(value, str) or value == "content")
         ),
     )
     | NONE
@@ -104,8 +104,9 @@ temperature : float
     The likelihood is raised to the power 1 / temperature. Values above 1 reduce its influence.
 prefit : bool
     If True, the members are already fitted. `fit` then only learns the classes, and the weights if they are learned.
-cv : int, splitter, list of (train, test) or None
-    The folds. If None, 5 folds are used, stratified for classification with one target.
+cv : int, "content", splitter, list of (train, test) or None
+    The folds. If None, 5 folds of consecutive rows are used, stratified for classification with one target. "content"
+    draws 5 folds by the content of the rows: they do not depend on the order of the table, and duplicates share a fold.
 stack_method : {"auto", "predict_proba", "decision_function", "predict"}
     The method of the members to use. "auto" selects the first of these that a member has.
 passthrough : bool
@@ -132,7 +133,11 @@ warm_start : bool
 verbose : int or bool
     If True, or above 0, log how long each fit of a member took, to the logger "fastens".
 calibration_fraction : float
-    Fraction of the rows, or groups, held out when ``cv=None``.
+    Fraction of the rows, or groups, that are held out if ``cv=None``.
+time_limit : float or None
+    Number of seconds after which `fit` starts no further fit of a member, if weights are learned and ``refit=False``.
+    Members are fitted in their order. A member that is not finished in time is left out, except that the first member
+    keeps what it has; boosting stops between rounds. If None, the time is not limited.
 random_state : int, RandomState or None
     Seeds the members whose `random_state` is None.
 n_jobs : int or None

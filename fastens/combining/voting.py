@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
-from sklearn.base import TransformerMixin, is_classifier
+from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.base import BaseClassifier, BaseRegressor
+from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.folds import (
+    CONTENT,
     FittedMember,
+    Fold,
     GivenRows,
     MemberData,
     MemberSpec,
@@ -26,9 +30,10 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import BaseMembers, Fits
+from fastens.combining.members import BaseMembers, Fits, forests, requesting
 from fastens.combining.responses import CV, RULES, VERBOSE, NamedMembers, added, joint_classes, with_ties
 from fastens.engine.elementary import exp, log
+from fastens.monitoring.callbacks import Deadline
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
 from fastens.table.answers import transforms_streams
@@ -43,6 +48,7 @@ _LEAST = 1e-15
 _MAX_STEPS = 1000
 _STEP_TOLERANCE = 1e-9
 _SELECTION_ROUNDS = 50
+SELECTION = "selection"
 
 
 class OutOfFold(NamedTuple):
@@ -135,7 +141,7 @@ def _loss(average: Array, data: OutOfFold) -> float:
 _LEARNERS: dict[str, Callable[[OutOfFold], Array]] = {
     "nnls": nnls_weights,
     "likelihood": likelihood_weights,
-    "selection": selection_weights,
+    SELECTION: selection_weights,
 }
 LEARNERS = tuple(_LEARNERS)
 
@@ -160,6 +166,26 @@ def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
     return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
 
 
+# Maximum expected cost of a member's first fit, relative to the slowest fit of the members before it.
+MAX_COST = 3.0
+
+
+def _stopping_at(spec: MemberSpec, moment: float) -> MemberSpec:
+    """Return a member whose boosting stops at a moment of `time.monotonic`; other members are unchanged."""
+    if not isinstance(spec.estimator, BoostedTrees) or spec.estimator.callbacks is not None:
+        return spec
+    return replace(spec, estimator=clone(spec.estimator).set_params(callbacks=[Deadline(moment)]))
+
+
+def _without_deadline(model: Any) -> Any:
+    return model.set_params(callbacks=None) if _has_deadline(model) else model
+
+
+def _has_deadline(model: Any) -> bool:
+    return isinstance(model, BoostedTrees) and [type(each) for each in model.callbacks or ()] == [Deadline]
+
+
+_LOSSES = "losses"
 # Sums of weights that differ by less are treated as equal.
 _ROUNDING = 1e-12
 
@@ -226,17 +252,49 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         default=None,
     )
     prefit: bool = parameter(FLAG, default=False)
+    refit: bool = parameter(FLAG, default=True)
+    time_limit: float | None = parameter(real(0, open_low=True) | NONE, default=None)
     verbose: int | bool = parameter(VERBOSE, default=False)
+
+    _losses: Array | None = field(init=False, default=None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    @property
+    def losses_(self) -> Array:
+        """Log loss or squared error of each member's out-of-fold predictions, (n_members,). Requires learned weights.
+
+        With `prefit`, they are the losses of the predictions for the rows passed to `fit`.
+        """
+        self._check_fitted()
+        if self._losses is None:
+            raise AttributeError("there are losses of members only where fit learned the weights")
+        return self._losses
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        is_learned = isinstance(self.weights, str) and not self.prefit
+        for name, value, default in (("refit", self.refit, True), ("time_limit", self.time_limit, None)):
+            if value != default and not is_learned:
+                raise ValueError(
+                    f"{name} must be {default} unless weights are learned from folds; got {value!r}. Set "
+                    f"weights={SELECTION!r}."
+                )
+        if self.time_limit is not None and self.refit:
+            raise ValueError("time_limit must be None with refit=True, which fits members again; set refit=False.")
+
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         (specs,) = self._specs()
+        self._losses = None
         if isinstance(self.weights, str):
-            members, responses = self._fit_level(specs, data, [] if self.prefit else self._folds(data, rows))
+            folds = [] if self.prefit else self._folds(data, rows)
+            if self.time_limit is None:
+                members, responses = self._fit_level(specs, data, folds, self.refit)
+            else:
+                members, responses = self._fit_in_time(specs, data, folds, time.monotonic() + self.time_limit)
             self.weights_ = self._learned_weights(responses, data)
         else:
             members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
@@ -245,7 +303,39 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     def _planned_fits(self, shape: TableShape) -> Fits:
         fits = super()._planned_fits(shape)
-        return fits if isinstance(self.weights, str) else fits._replace(n_fits=1, n_folds=0)
+        if not isinstance(self.weights, str):
+            return fits._replace(n_fits=1, n_folds=0)
+        return fits if self.refit else fits._replace(n_fits=fits.n_folds)
+
+    def _fit_in_time(
+        self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], end: float
+    ) -> tuple[list[FittedMember], list[Array]]:
+        """Fit members on each fold in turn until the next fit would probably exceed the time limit."""
+        members: list[FittedMember] = []
+        responses: list[Array] = []
+        longest = 0.0
+        for spec in specs:
+            models: list[Any] = []
+            found: Array | None = None
+            expected = MAX_COST * longest
+            for number, fold in enumerate(folds):
+                began = time.monotonic()
+                if (members or models) and began + expected > end:
+                    break
+                # The folds of the first member share the time, so that each of them gets a model.
+                moment = end if members else began + (end - began) / (len(folds) - number)
+                (member,), (part,) = self._fit_level([_stopping_at(spec, moment)], data, [fold], refit=False)
+                models += member.models
+                found = part if found is None else np.where(np.isnan(part), found, part)
+                expected = time.monotonic() - began
+                longest = max(longest, expected)
+            if found is None or (members and (len(models) < len(folds) or time.monotonic() > end)):
+                break
+            members.append(
+                spec.fitted([_without_deadline(model) for model in models], member.classes, member.uses_labels)
+            )
+            responses.append(found)
+        return members, responses
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
         kept = np.flatnonzero(known_rows(responses))
@@ -253,7 +343,9 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         if is_classifier(self):
             target = (target == np.arange(len(self.classes_))).astype(np.float64)
         stacked = np.stack([found[kept] for found in responses])
-        return learn_weights(self.weights, OutOfFold(stacked, target, data.weight[kept], is_classifier(self)))
+        out_of_fold = OutOfFold(stacked, target, data.weight[kept], is_classifier(self))
+        self._losses = np.array([_loss(found, out_of_fold) for found in stacked])
+        return learn_weights(self.weights, out_of_fold)
 
     def _given_weights(self, specs: list[MemberSpec]) -> Array:
         """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
@@ -288,11 +380,30 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
     def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
         return [(n_members,)]
 
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        found = super()._fitted_arrays()
+        return found if self._losses is None else found | {_LOSSES: self._losses}
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        self._losses = arrays.get(_LOSSES)
+        if self._losses is not None and self._losses.shape != (len(self._members),):
+            raise ValueError("the losses do not fit the members")
+
     # Predict --------------------------------------------------
+
+    def _weighed_responses(self, X: Any) -> Array:
+        """Return each member's response, (n_members, n_samples, n_outputs), and zeros for members without weight."""
+        self._check_fitted()
+        X = self._check_table(X)
+        is_used = self.weights_.reshape(len(self._members), -1).any(axis=1)
+        found = {place: self._members[place].respond(X) for place in np.flatnonzero(is_used).tolist()}
+        without = np.zeros_like(next(iter(found.values())))
+        return np.stack([found.get(place, without) for place in range(len(self._members))])
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         pairs = zip(self._members, self._member_weights().tolist(), strict=True)
-        return [part for member, weight in pairs for part in member.parts(weight)], 0.0
+        return [part for member, weight in pairs if weight for part in member.parts(weight)], 0.0
 
     def _spread(self, responses: Array) -> Array:
         """Return the weighted standard deviation over the members."""
@@ -414,14 +525,14 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each row, shape (n_samples,)."""
-        found = self._average(self._responses(X))
+        found = self._average(self._weighed_responses(X))
         votes = found if self._as_fitted().voting == SOFT else with_ties(found)
         return self.classes_[votes.argmax(axis=1)]
 
     @available_if(_is_soft)
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' probabilities, shape (n_samples, n_classes)."""
-        return self._average(self._responses(X))
+        return self._average(self._weighed_responses(X))
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         if (voting := self._as_fitted().voting) != SOFT:
@@ -512,7 +623,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,)."""
-        responses = self._responses(X)[:, :, 0]
+        responses = self._weighed_responses(X)[:, :, 0]
         return added(self._member_weights()[:, None] * responses)
 
     def predict_std(self, X: ArrayLike) -> Array:
@@ -558,3 +669,36 @@ def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
             f"class_weights must be {len(classes)} finite numbers, not negative and not all zero; got {given!r}."
         )
     return np.array(factors, dtype=np.float64)
+
+
+# Parameters of boosting that all members of `best_ensemble` have.
+SHARED = frozenset({"random_state", "n_jobs", "weight_type", "categorical_features", "categories", "max_bins"})
+_N_TREES = 50
+# Next to the defaults, members for tables with much noise and with little noise.
+_CAUTIOUS = {"learning_rate": 0.06, "l2_regularization": 10.0, "split_penalty": 5.0, "max_depth": 4}
+_DETAILED = {"n_estimators": 150, "l2_regularization": 0.1, "split_penalty": 0.5, "min_samples_leaf": 2}
+
+
+def best_ensemble(boosting: Any, time_limit: float | None, parameters: Mapping[str, Any]) -> Any:
+    """Return the ensemble of `with_quality("best")` for a class of boosting, or None if members lack a parameter.
+
+    The first member has the defaults. Greedy selection starts with the member that is best out of fold, so the
+    ensemble is at least as good as the defaults there.
+    """
+    if not SHARED.issuperset(parameters):
+        return None
+    is_classification = is_classifier(boosting())
+    forest, extra_trees = (kind for _, kind in forests(is_classification))
+    members = [
+        ("boosting", boosting(**parameters)),
+        ("cautious_boosting", boosting(**_CAUTIOUS, **parameters)),
+        ("detailed_boosting", boosting(**_DETAILED, **parameters)),
+        ("extra_trees", extra_trees(_N_TREES, **parameters)),
+        ("random_forest", forest(_N_TREES, **parameters)),
+    ]
+    own = {name: parameters[name] for name in ("random_state", "n_jobs", "weight_type") if name in parameters}
+    options: dict[str, Any] = {"weights": SELECTION, "cv": CONTENT, "refit": False, "time_limit": time_limit} | own
+    members = [(name, requesting(member)) for name, member in members]
+    return (
+        VotingClassifier(members, voting=SOFT, **options) if is_classification else VotingRegressor(members, **options)
+    )

@@ -365,7 +365,7 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
         parameters["n_estimators"] = ensemble.n_trees // ensemble.trees_per_round
         learned |= without_fit(kind, parameters["n_estimators"])
     if issubclass(kind, BaseForest):
-        parameters["bootstrap"] = False
+        parameters |= {"bootstrap": False, "averaging": None}
     model: Any = kind(**parameters)
     try:
         model._check_parameters()

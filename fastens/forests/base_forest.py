@@ -42,7 +42,7 @@ from fastens.forests.parameters import (
     check_same_drawing,
     forest_parameters,
 )
-from fastens.forests.posterior_averaging import AVERAGING, Averaging
+from fastens.forests.posterior_averaging import AUTO, AVERAGING, OUT_OF_BAG, Averaging
 from fastens.forests.tree import Members, template
 from fastens.inspection.plotting import COUNT, check_position
 from fastens.params.estimator import with_parameters
@@ -119,7 +119,8 @@ class BaseForest(TreeParameters, TreeModel):
             matrix = binned(binning, data.X, n_threads, data.comm)
         else:
             kinds = self._is_categorical
-            if not (self._has_random_thresholds or self.averaging or getattr(self, "keep_leaves", False)):
+            reads_left_out = self._is_averaged and self._options("averaging").evidence == OUT_OF_BAG
+            if not (self._has_random_thresholds or reads_left_out or getattr(self, "keep_leaves", False)):
                 release(data.X, n_passes=2)  # one pass learns the bin edges, the other one bins the rows
             binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
@@ -213,12 +214,17 @@ class BaseForest(TreeParameters, TreeModel):
 
         grower.grow_into(take, samples, store.n_trees)
 
+    @property
+    def _is_averaged(self) -> bool:
+        """True if `fit` averages trees over their prunings; "auto" does so unless there are monotonic constraints."""
+        is_auto = isinstance(self.averaging, str) and self.averaging == AUTO
+        return self.averaging is not None and not (is_auto and self.monotonic_cst is not None)
+
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
         if continues:
             self._averaging_kind.check_same(self, self._averaging)
         else:
-            is_averaged = self.averaging is not None
-            self._averaging: Averaging | None = self._averaging_kind(self, data, matrix) if is_averaged else None
+            self._averaging: Averaging | None = self._averaging_kind(self, data, matrix) if self._is_averaged else None
         return None if self._averaging is None else self._averaging.averager(self, data, matrix)
 
     def _keep_statistics(self, averager: TreeAverager | None, first: int) -> None:
@@ -279,7 +285,7 @@ class BaseForest(TreeParameters, TreeModel):
         """The fitted trees, each of which is created as a decision tree estimator when it is accessed.
 
         The `random_state` of a tree is the seed that it was grown with, so a clone fitted on the same bag grows the
-        same tree.
+        same tree. Its leaves hold the averages over the prunings if the forest has them, and the clone's do not.
         """
         self._check_fitted()
         return Members(self)

@@ -200,9 +200,11 @@ class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None
     Weights of the classes, multiplied with `sample_weight`. With `bootstrap`, they multiply the probability that a row
     is drawn. "balanced" weights classes inversely to their frequency; "balanced_subsample" does so within each bag. For
     several targets, pass a list with one dict per target. If None, all classes have weight 1.
-averaging : "posterior", PosteriorAverage or None
-    If "posterior", average each tree over all its prunings (see `BayesTreeClassifier`); prediction cost is unchanged.
-    `PosteriorAverage` sets the prior and the rows used as evidence. If None, trees are not averaged.
+averaging : "auto", "posterior", PosteriorAverage or None
+    If "posterior", average each tree over all its prunings (see `BayesTreeClassifier`). The pure leaves of full trees
+    then do not predict probabilities of 0 and 1, which lowers the log loss; prediction cost is unchanged. "auto" is
+    "posterior" without `monotonic_cst`, and None with it. `PosteriorAverage` sets the prior and the rows used as
+    evidence. If None, leaves predict the class frequencies of their rows, as in scikit-learn.
 monotonic_cst : array of -1, 0, 1 or dict by name
     Monotonic constraint of each feature: the probability of the second class must not decrease (1) or not increase (-1)
     with the feature; 0 means no constraint. Only for binary targets.

@@ -38,6 +38,8 @@ _PREFIX = "averaging."
 POISSON = "poisson"
 
 AVERAGING = one_of(None, "posterior") | record(PosteriorAverage)
+AUTO = "auto"
+CLASS_AVERAGING = one_of(AUTO) | AVERAGING
 _DEFAULTS = PosteriorAverage()
 
 
@@ -67,6 +69,8 @@ class Averaging:
     @classmethod
     def check(cls, forest: Any) -> None:
         """Raise ValueError for options that are invalid or incompatible with the forest's other parameters."""
+        if not forest._is_averaged:
+            return
         options = forest._options("averaging")
         cls.check_read(options)
         if getattr(forest, "monotonic_cst", None) is not None:
@@ -86,8 +90,8 @@ class Averaging:
     @classmethod
     def check_same(cls, forest: Any, earlier: Averaging | None) -> None:
         """Raise ValueError for options that a warm start must not change."""
-        if earlier is None or forest.averaging is None:
-            if earlier is not None or forest.averaging is not None:
+        if earlier is None or not forest._is_averaged:
+            if earlier is not None or forest._is_averaged:
                 rule = "None" if earlier is None else "given"
                 raise ValueError(
                     f"averaging must be {rule} with warm_start, as for the first trees; got {forest.averaging!r}."
@@ -247,6 +251,12 @@ class ClassAveraging(Averaging):
         """Return the factor that makes the total weight equal the number of draws if bags are weighted by class."""
         reweighted = forest._bootstrap is not None and forest.class_weight is not None and forest._weighs_bags()
         return float(forest._bootstrap.draws[-1] / tree.weight[0]) if reweighted else 1.0
+
+
+class RandomSplitClassAveraging(ClassAveraging):
+    """Averaging of extra-trees classifiers, whose splits near the root separate the classes less."""
+
+    split_prior: ClassVar = 0.5
 
 
 class NumberAveraging(Averaging):

@@ -23,7 +23,13 @@ from fastens.forests.bags import Reweight
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.out_of_bag import MAX_ROWS, TreeErrors, quantiles_of_trees
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES
-from fastens.forests.posterior_averaging import ClassAveraging, NumberAveraging
+from fastens.forests.posterior_averaging import (
+    AUTO,
+    CLASS_AVERAGING,
+    ClassAveraging,
+    NumberAveraging,
+    RandomSplitClassAveraging,
+)
 from fastens.forests.tree import TreesClassifier, TreesRegressor
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, instance, one_of, parameter
@@ -45,7 +51,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     """Random forest for classification.
 
     Each tree is grown on a bootstrap sample of the rows and evaluates a random subset of the features at each split.
-    The class probabilities of the trees are averaged.
+    The class probabilities of the trees are averaged; each tree is itself averaged over its prunings (see `averaging`).
 
     {parameters and attributes}
 
@@ -68,6 +74,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     criterion: str = parameter(CLASS_CRITERION, default="gini")
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default="sqrt")
     bootstrap: Any = parameter(STRATIFIED, default=True)
+    averaging: Any = parameter(CLASS_AVERAGING, default=AUTO)
     voting: str = parameter(one_of("soft", "hard"), default="soft")
     class_weight: Any = parameter(CLASS_WEIGHT, default=None)
 
@@ -414,7 +421,8 @@ class ExtraTreesClassifier(RandomForestClassifier):
     """Extremely randomised trees for classification.
 
     Each split evaluates a random subset of the features with one random threshold per feature, and takes the best of
-    them. The trees are grown on all rows by default, and their class probabilities are averaged.
+    them. The trees are grown on all rows by default, and their class probabilities are averaged; each tree is itself
+    averaged over its prunings (see `averaging`).
 
     Thresholds are drawn uniformly between the minimum and the maximum of the feature in the node, and then moved to the
     midpoint between the two adjacent training values, or between the two adjacent bins if the feature has more than
@@ -438,6 +446,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
 
     bootstrap: Any = parameter(STRATIFIED, default=False)
 
+    _averaging_kind: ClassVar = RandomSplitClassAveraging
     _has_random_thresholds = True
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,24 @@ from fastens.table.labels import share_right
 from fastens.table.training_data import rows_to_score
 
 logger = logging.getLogger("fastens")
+
+
+class Deadline:
+    """Boosting callback that stops training at a moment of `time.monotonic`, and records that it did."""
+
+    def __init__(self, moment: float) -> None:
+        self.moment, self.has_ended = moment, False
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Stop training once the deadline has passed."""
+        if time.monotonic() >= self.moment:
+            self.has_ended = True
+            raise StopTraining
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self.moment - time.monotonic()
 
 
 class StopTraining(Exception):  # noqa: N818 - like StopIteration, it is not an error

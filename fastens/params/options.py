@@ -375,8 +375,8 @@ class PosteriorAverage(Options, of="averaging"):
         Rows that the likelihood is computed on. "train": the rows that a tree was grown on. "oob": its out-of-bag
         rows, conditional on the training rows.
     split_prior : {"search", "strict", "features"}, float, pair or None, default=None
-        Prior probability that a node splits, as in `BayesTreeClassifier`. If None, 0.2 for classification and 0.5 for
-        regression.
+        Prior probability that a node splits, as in `BayesTreeClassifier`. If None, 0.2 for random forest
+        classifiers and 0.5 for extra-trees classifiers and for regression.
     temperature : float, default=1
         The likelihood is raised to the power of 1 / temperature. Larger values give the prior more influence.
     alpha : float, default=0.01
@@ -500,7 +500,7 @@ SHORT_FORMS: dict[str, dict[Any, Options]] = {
     "growth": {None: Growth()},
     "linear_leaves": {True: LinearLeaves()},
     "categories": {None: Categories()},
-    "averaging": {"posterior": PosteriorAverage()},
+    "averaging": {"auto": PosteriorAverage(), "posterior": PosteriorAverage()},
     "loss": {"huber": HuberLoss(), "tweedie": TweedieLoss(), "lambdarank": LambdaRankLoss(), "aft": AFTLoss()},
 }
 

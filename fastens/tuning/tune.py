@@ -29,7 +29,7 @@ from fastens.forests.random_forest import (
     RandomForestRegressor,
 )
 from fastens.modelfile.storage import replacing
-from fastens.monitoring.callbacks import CallbackEnv, StopTraining, announce
+from fastens.monitoring.callbacks import Deadline, announce
 from fastens.monitoring.metrics import score_by_name
 from fastens.params.options import with_hints
 from fastens.params.rules import FLAG, FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
@@ -253,24 +253,6 @@ MIN_FOR_MEDIAN = 5
 
 class TimeIsUpError(Exception):
     """Raised if a fit would exceed the time limit."""
-
-
-class Deadline:
-    """Boosting callback that stops training at a deadline, and records that it did."""
-
-    def __init__(self, moment: float) -> None:
-        self.moment, self.has_ended = moment, False
-
-    def __call__(self, env: CallbackEnv) -> None:
-        """Stop training once the deadline has passed."""
-        if time.monotonic() >= self.moment:
-            self.has_ended = True
-            raise StopTraining
-
-    @property
-    def left(self) -> float:
-        """Seconds until the deadline."""
-        return self.moment - time.monotonic()
 
 
 @dataclass(frozen=True)

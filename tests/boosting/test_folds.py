@@ -238,10 +238,10 @@ def test_short_time_raises_the_rate():
 def test_qualities():
     for quality in QUALITIES:
         model = GradientBoostingClassifier.with_quality(quality, n_jobs=1)
-        assert clone(model).get_params() == model.get_params()
-    assert GradientBoostingRegressor.with_quality("best", time_limit=3).early_stopping == EarlyStopping(
-        folds=N_FOLDS, select_pruning=True, time_limit=3
-    )
+        assert repr(clone(model)) == repr(model)
+    assert GradientBoostingRegressor.with_quality("best", time_limit=3).time_limit == 3
+    of_folds = GradientBoostingRegressor.with_quality("best", time_limit=3, loss="poisson")
+    assert of_folds.early_stopping == EarlyStopping(folds=N_FOLDS, select_pruning=True, time_limit=3)
     assert GradientBoostingRegressor.with_quality("best", learning_rate=0.5).learning_rate == 0.5
     with pytest.raises(ValueError, match="quality must be"):
         GradientBoostingRegressor.with_quality("better")

@@ -20,12 +20,13 @@ def table(tmp_path):
 
 
 @pytest.mark.slow
-def test_best_within_a_time(table, tmp_path):
+def test_best_within_a_time(table, tmp_path, capsys):
     model = str(tmp_path / "model.fastens")
     assert main(["train", table, "--target", "y", "--quality", "best", "--time-limit", "1", "-o", model]) == 0
     found = fastens.load(model)
-    assert found.early_stopping.folds == 8
-    assert found.early_stopping.time_limit == 1
+    assert found.time_limit == 1
+    said = capsys.readouterr().out
+    assert all(member in said for member in found.named_estimators_)
 
 
 def test_parameters_go_before_those_of_the_quality(table, tmp_path):

@@ -109,7 +109,9 @@ def test_default_forests(table):
 def test_folds_that_are_none(kind, rng):
     X, members = rng.normal(size=(30, 2)), [("tree", DecisionTreeClassifier(max_depth=1))]
     y = (X[:, 0] > 0).astype(int)
-    with pytest.raises(ValueError, match=r"cv must be a number of folds, a splitter or a list of .* got 'prefit'"):
+    with pytest.raises(
+        ValueError, match=r"cv must be a number of folds, 'content', a splitter or a list of .* got 'prefit'"
+    ):
         kind([("tree", DecisionTreeClassifier().fit(X, y))], cv="prefit").fit(X, y)
     model = kind(members, cv=KFold(3).split(X), **{"weights": "nnls"} if kind is VotingClassifier else {}).fit(X, y)
     with pytest.raises(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import VotingClassifier as PeerVoting
@@ -20,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, VotingClassifier, VotingRegressor
+from fastens.combining.folds import MemberData, content_folds
 from fastens.combining.voting import OutOfFold, learn_weights, margin_weights
 from fastens.engine.threads import resolve_n_jobs
 
@@ -329,7 +331,7 @@ def test_groups_are_one_for_each_row(table, groups, weight):
 @pytest.mark.parametrize("cv", [object(), 2.5, "five"])
 def test_what_is_no_cv_is_refused(table, weights, cv):
     model = VotingClassifier([("tree", DecisionTreeClassifier())], weights=weights, cv=cv)
-    with pytest.raises(ValueError, match="cv must be a number of folds, a splitter or a list of"):
+    with pytest.raises(ValueError, match="cv must be a number of folds, 'content', a splitter or a list of"):
         model.fit(*table)
 
 
@@ -354,3 +356,90 @@ def test_members_are_asked_for_their_tags_a_few_times_each(table):
     n = 30
     VotingClassifier([(f"m{k}", Asked()) for k in range(n)]).fit(*table)
     assert asked < 15 * n
+
+
+# The ensemble of with_quality("best") --------------------------------------------------
+
+
+def test_the_best_ensemble(tmp_path):
+    X, y = make_regression(150, 4, noise=20.0, random_state=0)
+    model = GradientBoostingRegressor.with_quality("best", max_bins=63, random_state=0, n_jobs=1)
+    assert [member.max_bins for _, member in model.estimators] == [63] * 5
+    model.fit(X, y)
+    assert isinstance(model, VotingRegressor)
+    assert [len(models) for models in model.estimators_] == [5] * 5
+    assert model.weights_.sum() == pytest.approx(1)
+    model.save(tmp_path / "best.fastens")
+    again = fastens.load(tmp_path / "best.fastens")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.losses_, model.losses_)
+    explained = model.explain(X[:5])
+    np.testing.assert_allclose(explained.values.sum(axis=1) + explained.base_values, model.predict(X[:5]), rtol=1e-5)
+    order = np.random.default_rng(0).permutation(150)
+    np.testing.assert_allclose(clone(model).fit(X[order], y[order]).predict(X), model.predict(X), rtol=1e-9)
+
+
+def test_the_best_ensemble_is_not_worse_than_the_defaults_out_of_fold(table):
+    X, y = table
+    model = GradientBoostingClassifier.with_quality("best", random_state=0, n_jobs=1).fit(X, y)
+    assert model.voting == "soft"
+    found = np.zeros((len(y), 3))
+    data = MemberData(X, y.astype(float), model.classes_, None)
+    for number, (_, test) in enumerate(content_folds(data)):
+        parts = [models[number].predict_proba(X[test]) for models in model.estimators_]
+        found[test] = np.tensordot(model.weights_, parts, 1)
+    loss = -np.log(found[np.arange(len(y)), y]).mean()
+    assert loss <= model.losses_.min() + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_models"), [(40, [5, 5, 5, 5, 5]), (14, [5, 5]), (5.5, [5]), (2, [2]), (0.01, [1])]
+)
+def test_members_are_fitted_within_the_time(limit, n_models, monkeypatch):
+    """On a clock that moves on by one second in each fit, each of the five members takes five."""
+    now = [0.0]
+    monkeypatch.setattr("fastens.combining.voting.time.monotonic", lambda: now[0])
+    fit_level = VotingRegressor._fit_level
+
+    def fit(self, *args, **given):
+        now[0] += 1.0
+        return fit_level(self, *args, **given)
+
+    monkeypatch.setattr(VotingRegressor, "_fit_level", fit)
+    X, y = make_regression(60, 3, noise=20.0, random_state=0)
+    model = GradientBoostingRegressor.with_quality("best", time_limit=limit, random_state=0, n_jobs=1).fit(X, y)
+    assert [len(member.models) for member in model._members] == n_models
+    assert all(each.get_params().get("callbacks") is None for member in model._members for each in member.models)
+    assert now[0] <= max(limit, 1)
+
+
+def test_folds_by_content(rng):
+    X = rng.normal(size=(50, 2))
+    X, y = np.repeat(X, 2, axis=0), np.repeat(np.arange(50) % 3, 2).astype(float)
+    folds = content_folds(MemberData(X, y, np.arange(3), None))
+    fold = np.zeros(100, dtype=int)
+    for number, (train, test) in enumerate(folds):
+        assert sorted([*train, *test]) == list(range(100))
+        fold[test] = number
+    np.testing.assert_array_equal(fold[::2], fold[1::2])
+    assert all(np.ptp(np.bincount(fold[y == k])) <= 2 for k in range(3))
+    order = rng.permutation(100)
+    for (_, test), (_, other) in zip(
+        folds, content_folds(MemberData(X[order], y[order], np.arange(3), None)), strict=True
+    ):
+        assert sorted(order[other]) == list(test)
+    with pytest.raises(ValueError, match="must hold two different rows"):
+        VotingRegressor(weights="nnls", cv="content").fit(np.ones((9, 1)), np.ones(9))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"refit": False}, "refit must be True unless weights are learned"),
+        ({"time_limit": 1}, "time_limit must be None unless weights are learned"),
+        ({"time_limit": 1, "weights": "nnls"}, "time_limit must be None with refit=True"),
+    ],
+)
+def test_limits_of_learned_weights(table, options, message):
+    with pytest.raises(ValueError, match=message):
+        VotingClassifier(members(), **options).fit(*table)

@@ -52,7 +52,7 @@ def test_estimator_is_a_tree_with_the_parameters_of_the_forest(kind):
 @pytest.mark.parametrize("bootstrap", [True, False])
 @pytest.mark.parametrize("kind", FORESTS)
 def test_a_tree_grows_again_on_its_bag(kind, bootstrap, max_features):
-    model = kind(5, max_features=max_features, bootstrap=bootstrap, random_state=0).fit(X, y)
+    model = kind(5, max_features=max_features, bootstrap=bootstrap, averaging=None, random_state=0).fit(X, y)
     for tree, rows in zip(model, model.estimators_samples_, strict=True):
         again = clone(tree).fit(X[rows], y[rows])
         assert_array_equal(again.tree_.feature, tree.tree_.feature)
@@ -62,7 +62,9 @@ def test_a_tree_grows_again_on_its_bag(kind, bootstrap, max_features):
 @pytest.mark.parametrize("class_weight", ["balanced", "balanced_subsample", {0: 1, 1: 4}])
 @pytest.mark.parametrize("bootstrap", [True, False, "stratified"])
 def test_a_tree_grows_again_whatever_the_weights_of_classes(bootstrap, class_weight):
-    model = RandomForestClassifier(3, bootstrap=bootstrap, class_weight=class_weight, max_depth=1, random_state=0)
+    model = RandomForestClassifier(
+        3, bootstrap=bootstrap, class_weight=class_weight, max_depth=1, averaging=None, random_state=0
+    )
     model.fit(X[:150], y[:150])
     for tree, rows in zip(model, model.estimators_samples_, strict=True):
         again = clone(tree).fit(X[rows], y[rows])
@@ -109,7 +111,7 @@ def test_warm_start_adds_the_same_trees(kind):
 @pytest.mark.parametrize("bootstrap", ["stratified", "balanced"])
 def test_warm_starts_draw_nothing_of_classes_that_their_rows_lack(bootstrap, weight, tmp_path):
     X, y = np.arange(90.0)[:, None], np.repeat([0, 1, 2], 30)
-    model = RandomForestClassifier(2, bootstrap=bootstrap, warm_start=True, random_state=0).fit(X, y)
+    model = RandomForestClassifier(2, bootstrap=bootstrap, averaging=None, warm_start=True, random_state=0).fit(X, y)
     model.set_params(n_estimators=4).fit(X[y != 1], y[y != 1], weight)
     tree = model[3].tree_
     assert tree.weighted_n_node_samples[0] == 60

@@ -232,7 +232,7 @@ def test_out_of_bag_predictions_are_averaged_too(classes):
     [
         (
             {"averaging": "mean"},
-            "averaging must be None or 'posterior' or PosteriorAverage; got 'mean'",
+            "averaging must be 'auto' or None or 'posterior' or PosteriorAverage; got 'mean'",
         ),
         ({"averaging": PosteriorAverage(alpha=0)}, r"averaging\.alpha must be a number greater than 0; got 0"),
         ({"averaging": PosteriorAverage(prior_shape=3)}, r"averaging\.prior_shape must be 1.0: .* not read .*; got 3"),
@@ -250,7 +250,7 @@ def test_what_is_refused(parameters, message, classes):
 def test_what_reweight_refuses(classes):
     X, y = classes
     with pytest.raises(ValueError, match="averaging must not be None in fit"):
-        RandomForestClassifier(5).fit(X, y).reweight(alpha=1.0)
+        RandomForestClassifier(5, averaging=None).fit(X, y).reweight(alpha=1.0)
     forest = RandomForestClassifier(5, averaging="posterior").fit(X, y)
     with pytest.raises(ValueError, match="reweight must not change evidence"):
         forest.reweight(evidence="oob")
@@ -263,7 +263,7 @@ def test_what_reweight_refuses(classes):
     assert forest.averaging == "posterior"
     with pytest.raises(ValueError, match="which is no likelihood"):
         RandomForestRegressor(5, averaging="posterior", criterion="absolute_error").fit(X, y)
-    forest = RandomForestClassifier(5, warm_start=True).fit(X, y)
+    forest = RandomForestClassifier(5, averaging=None, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="averaging must be None with warm_start"):
         forest.set_params(averaging="posterior", n_estimators=6).fit(X, y)
     forest = RandomForestClassifier(5, warm_start=True, averaging="posterior").fit(X, y)
@@ -311,3 +311,19 @@ def test_averaged_forests_are_saved_after_averaging_was_set_to_none(kind, rng, t
     np.testing.assert_array_equal(
         loaded.set_params(averaging="posterior").log_evidence_, forest.set_params(averaging="posterior").log_evidence_
     )
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_classifiers_average_by_default(kind, classes):
+    X, y = classes
+    default, given, plain = (
+        kind(10, random_state=0, **options).fit(X, y)
+        for options in ({}, {"averaging": "posterior"}, {"averaging": None})
+    )
+    np.testing.assert_array_equal(default.predict_proba(X), given.predict_proba(X))
+    assert default.predict_proba(X).min() > 0 == plain.predict_proba(X).min()
+    # An average over prunings need not obey the constraints, so "auto" does without.
+    rows = y < 2
+    constrained = kind(10, monotonic_cst=[1, 0, 0, 0], random_state=0).fit(X[rows], y[rows])
+    assert not hasattr(constrained, "log_evidence_")
+    assert fastens.BaggingClassifier(n_estimators=3, random_state=0).fit(X, y).predict_proba(X).min() == 0

@@ -339,7 +339,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 def add_quality(parser: argparse.ArgumentParser) -> None:
     """Add `--quality` and its `--time-limit`."""
-    text = "of boosting: fast, default, or best, the mean of models stopped early on folds"
+    text = "of boosting: fast, default, or best, an ensemble of boosting and forests"
     parser.add_argument("--quality", choices=QUALITIES, help=text)
     text = "with --quality best: the time that training may take"
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help=text)
