@@ -151,7 +151,7 @@ def test_what_cannot_be_fitted_can_be_shown(kind, members):
 
 
 # That read only what is given, or fit first.
-OF_ANY = ("fit", "partial_fit", "cost_complexity_pruning_path", "with_quality", "plain", "from_tables", "read_bif")
+OF_ANY = ("fit", "partial_fit", "cost_complexity_pruning_path", "with_quality", "textbook", "from_tables", "read_bif")
 GIVEN = {"times": [1.0], "format": "c", "path": "model", "feature": 0, "features": [0], "member": 0, "tree": 0}
 
 

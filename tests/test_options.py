@@ -30,6 +30,7 @@ from fastens import (
     LambdaRankLoss,
     LinearLeaves,
     Mvs,
+    RandomForestClassifier,
     RandomForestRegressor,
     TweedieLoss,
 )
@@ -117,9 +118,9 @@ def test_a_short_form_is_its_record(parameter, short, record):
     if short == "aft":
         kind, y = GradientBoostingSurvival, Y - Y.min() + 0.1
     if parameter == "averaging":
-        kind = RandomForestRegressor
+        kind, y = (RandomForestClassifier, Y > 0.5) if short == "auto" else (RandomForestRegressor, y)
     options |= {"subsample": 0.5} if short == "mvs" else {}
-    if short == "auto":  # without rows to validate on it is not the same
+    if parameter == "early_stopping" and short == "auto":  # without rows to validate on it is not the same
         options |= {"X_val": X[100:], "y_val": y[100:]}
     rows = {name: options.pop(name) for name in ("X_val", "y_val") if name in options}
     rows |= {"group": [len(X)]} if kind is GradientBoostingRanker else {}

@@ -110,7 +110,7 @@ class SetCalibration:
 
 
 def _present(X: Any, y: Any, sample_weight: Any, init_score: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the rows without those of weight 0."""
+    """Return the rows with a positive weight."""
     if init_score is not None:
         init_score, *_ = drop_zero_weight_rows(unmasked(init_score, "init_score"), y, sample_weight)
     return *drop_zero_weight_rows(X, y, sample_weight), init_score

@@ -55,7 +55,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         from threshold to threshold (a cumulative link model); labels must be numbers, which order the classes. A
         callable takes (y, raw), where y holds class indices, and returns gradients and hessians. An object has such a
         method named `derivatives`, and optionally `start`, `loss` and `predict`; `predict` returns probabilities. For
-        binary targets, `raw` and the returned arrays have the shape (n_samples,), and the probability is that of the
+        binary targets, `raw` and the returned arrays have the shape (n_samples,), and the probability belongs to the
         second class. Otherwise, their shape is (n_samples, n_classes).
     {parameters}
 
@@ -142,7 +142,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         X : table of shape (n_samples, n_features)
             Rows to predict.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
         """
         return self._response("predict", self._raw_from(X, init_score))
 
@@ -236,7 +236,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             large enough; harder rows get larger sets, and no set is empty. "raps" is "aps" with a penalty for each
             class after the second. See `ConformalClassifier`.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             Probability that the set of a new row contains its class. Larger values give larger sets.
             A list adds a last axis with the result of each coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
 
         Returns
         -------

@@ -155,9 +155,9 @@ def named_sets(model: Any, eval_set: EvalSet | None) -> dict[str, Any]:
 
 def record_sets(model: Any, rounds: Any, sets: Mapping[str, Any]) -> None:
     """Make the rounds record the metrics of further rows."""
-    for name, (X, y, *weight) in sets.items():
+    for name, (X_set, y_set, *weight) in sets.items():
         try:
-            X, y, weight_of_rows = split_columns(X, y=y, sample_weight=weight[0] if weight else None)
+            X, y, weight_of_rows = split_columns(X_set, y=y_set, sample_weight=weight[0] if weight else None)
             data = model._apply_statistics(model._check_validation(X, y, weight_of_rows))
         except ValueError as error:
             raise ValueError(f"eval_set must hold rows as X and y; {name!r} does not: {error}") from error

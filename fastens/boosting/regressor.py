@@ -149,8 +149,8 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         X : table of shape (n_samples, n_features)
             Rows to predict.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model. For several quantiles of several targets, the columns are
-            ordered by target, then by quantile; an array with the shape of the predictions is accepted too.
+            Raw predictions to add to the model's raw predictions. For several quantiles of several targets, the columns
+            are ordered by target, then by quantile; an array with the shape of the predictions is accepted too.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         X : table of shape (n_samples, n_features)
             Rows to predict.
         init_score : array of shape (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         quantiles : array of numbers between 0 and 1, default=(0.05, 0.5, 0.95)
             Quantile levels.
         init_score : array of shape (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         levels = np.atleast_1d(np.asarray(quantiles, dtype=object))
         if levels.ndim != 1 or not all(map(LEVEL.holds, levels)):
             raise ValueError(f"quantiles must hold numbers between 0 and 1; got {quantiles!r}.")
-        dist = self.predict_dist(X, init_score)
+        dist = self.predict_dist(X, init_score=init_score)
         found = [
             np.column_stack([np.asarray(own.ppf(float(level)), dtype=np.float64) for level in levels])
             for own in (dist if isinstance(dist, list) else [dist])
@@ -236,7 +236,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return np.stack(found, axis=1) if isinstance(dist, list) else found[0]
 
     def _calibrated_quantiles(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        return self.predict_quantiles(X, QUANTILE_LEVELS, init_score)
+        return self.predict_quantiles(X, QUANTILE_LEVELS, init_score=init_score)
 
     def sample(
         self, X: ArrayLike, n_draws: int = 1, *, random_state: Any = None, init_score: ArrayLike | None = None
@@ -252,7 +252,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         random_state : int, RandomState or None, default=None
             Seed of the draws.
         init_score : array of shape (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
 
         Returns
         -------
@@ -264,7 +264,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             If the loss does not predict a distribution, or `n_draws` is not a positive integer.
         """
         whole(1).check("n_draws", n_draws)
-        dist, generator = self.predict_dist(X, init_score), check_random_state(random_state)
+        dist, generator = self.predict_dist(X, init_score=init_score), check_random_state(random_state)
         found = [
             np.ascontiguousarray(own.rvs(size=(n_draws, len(own.mean())), random_state=generator).T, dtype=np.float64)
             for own in (dist if isinstance(dist, list) else [dist])
@@ -326,7 +326,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             Sample weights. Integer weights count as copies, and rows of weight 0 are ignored; fractional weights are
             scaled to a mean of 1.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
 
         Returns
         -------
@@ -360,7 +360,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             Probability that the interval of a new row contains its target. Larger values give wider intervals.
             A list adds a last axis with the result of each coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            Raw predictions to add to those of the model.
+            Raw predictions to add to the model's raw predictions.
 
         Returns
         -------
@@ -390,5 +390,5 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         """
         self._check_fitted()
         if self._calibration is None and self._loss.has_distribution:
-            return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], init_score)
+            return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], init_score=init_score)
         return calibration_of(self, "predict_interval", "ConformalRegressor").predict(self, X, init_score, coverage)

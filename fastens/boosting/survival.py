@@ -330,7 +330,7 @@ class GradientBoostingSurvival(BoostedTrees):
         X : table of shape (n_samples, n_features)
             Rows to predict.
         init_score : array of shape (n_samples,), optional
-            Predictions to add to those of the model.
+            Predictions to add to the model's predictions.
         """
         return self._response("predict", self._raw_from(X, init_score))
 
@@ -346,7 +346,7 @@ class GradientBoostingSurvival(BoostedTrees):
         times : array of shape (n_times,)
             Non-negative times.
         init_score : array of shape (n_samples,), optional
-            Predictions to add to those of the model.
+            Predictions to add to the model's predictions.
 
         Returns
         -------

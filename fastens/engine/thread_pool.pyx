@@ -274,7 +274,7 @@ cdef struct Run:
 
 
 cdef int parallel_for_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
-    """Run pieces as in `dynamic_parallel_for`, for passes over many rows; after Ctrl-C, raise with some of the pieces done."""
+    """Run pieces as in `dynamic_parallel_for`, for many rows; after Ctrl-C, raise with some of the pieces done."""
     cdef Run run = Run(work, job, 0)
     cdef Py_ssize_t least = max(n_threads, 1)
     cdef Py_ssize_t n = least

@@ -80,7 +80,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "verbosity silent verbose_eval logging_level metric_period": ("verbose",),
     "eval_set eval_sets valid_sets evals eval_X eval_y validation_data": ("X_val", "y_val"),
     "eval_names valid_names": ("eval_set={name: (X, y)}",),
-    "folds nfold n_folds": ("early_stopping=EarlyStopping(folds=...)", "cv"),
+    "nfold n_folds": ("early_stopping=EarlyStopping(folds=...)", "cv"),
     "choose_pruning select_pruning": ("early_stopping=EarlyStopping(select_pruning=...)",),
     "on_trial": ("callback",),
     "state": ("checkpoint",),

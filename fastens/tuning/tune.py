@@ -559,7 +559,7 @@ def ranked(trials: list[Trial]) -> list[Trial]:
 
 
 @in_memory_only
-def tune(
+def tune(  # noqa: PLR0913
     X: Any,
     y: Any,
     task: str | None = None,

@@ -167,7 +167,7 @@ def test_a_metric_may_write_over_what_it_is_given(as_scorer, X, y):
 
 @pytest.mark.parametrize("metric", ["nonsense", 3, [], ["loss", "loss"], ["loss", 3]])
 def test_errors_of_metrics(metric, X, y):
-    with pytest.raises(ValueError, match="eval_metric must be 'loss', the name of a scorer, a callable"):
+    with pytest.raises(ValueError, match="eval_metric must be 'loss', the name of a scorer, 'neg_crps', a callable"):
         GradientBoostingRegressor(early_stopping=True, eval_metric=metric).fit(X, y)
 
 

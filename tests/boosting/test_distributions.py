@@ -10,7 +10,6 @@ import fastens
 from fastens import (
     ConformalClassifier,
     ConformalRegressor,
-    EarlyStopping,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     RandomForestRegressor,
@@ -132,8 +131,7 @@ def test_unit_of_the_target_does_not_matter(unit, rng):
 def test_early_stopping_by_crps(rng):
     X = rows(rng)
     y = target("normal", X, rng)
-    stopping = EarlyStopping(eval_metric=["neg_crps", "loss"])
-    model = model_of("normal", n_estimators=200, early_stopping=stopping).fit(
+    model = model_of("normal", n_estimators=200, early_stopping=True, eval_metric=["neg_crps", "loss"]).fit(
         X[:400], y[:400], X_val=X[400:], y_val=y[400:]
     )
     best = model.evals_result_["validation"]["neg_crps"].max()

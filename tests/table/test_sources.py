@@ -387,7 +387,9 @@ def test_what_is_a_source():
 
 
 def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"files that exist; there is none at '.*\*.parquet'"):
+    with pytest.raises(
+        FileNotFoundError, match=r"files that exist, or a folder of them; there is none at '.*\*.parquet'"
+    ):
         open_batches(str(tmp_path / "*.parquet"))
     (tmp_path / "a.txt.xlsx").write_text("")
     with pytest.raises(ValueError, match="Parquet files, or CSV files"):

@@ -353,7 +353,7 @@ def test_bars_and_outputs(table):
         ({"output": "never"}, r"output must be one of \['no', 'perhaps', 'yes'\], or its position; got 'never'"),
         ({"feature": "height", "output": 0}, r"feature must be one of the columns, \['size', 'colour', 'age'\], or"),
         ({"feature": (0, 1, 2), "output": 0}, r"feature must be a column or a pair of two; got \(0, 1, 2\)"),
-        ({"kind": "violins"}, "kind must be 'dots' or 'bars' or None; got 'violins'"),
+        ({"kind": "violins"}, "kind must be 'beeswarm' or 'bar' or None; got 'violins'"),
         ({"n_top": 0}, "n_top must be a whole number of at least 1; got 0"),
     ],
 )

@@ -275,7 +275,9 @@ def add_families(
         &codes[0, 0], sizeof(any_code_t), &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
-        parallel_for_until_interrupted(_block_piece, &families, (families.n_rows + FAMILY_ROWS - 1) // FAMILY_ROWS, n_threads)
+        parallel_for_until_interrupted(
+            _block_piece, &families, (families.n_rows + FAMILY_ROWS - 1) // FAMILY_ROWS, n_threads
+        )
 
 
 cdef struct Averaged:

@@ -41,6 +41,8 @@ cdef inline int64_t track_more_resident_rows(
     return end
 
 
-cdef inline void track_resident_rows(Pages* pages, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step) noexcept nogil:
+cdef inline void track_resident_rows(
+    Pages* pages, uint32_t first, uint32_t last, Py_ssize_t n, Py_ssize_t step
+) noexcept nogil:
     """Note that rows without predecessors will be read."""
     track_more_resident_rows(pages, -1, first, last, n, step)

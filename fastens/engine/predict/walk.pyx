@@ -265,7 +265,9 @@ cdef class Walker:
             Values(&values[0, 0], sizeof(value_t), values.shape[1]), self.is_wide
         )
         with nogil:
-            dynamic_parallel_for(_add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
+            dynamic_parallel_for(
+                _add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads
+            )
 
     def permuted_losses(
         self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
@@ -308,5 +310,7 @@ cdef class Walker:
             tree, query.stamp = self._tree(t), t * query.n + 1
             query.values = Values(&values[self.offsets[t], 0], sizeof(value_t), values.shape[1])
             with nogil:
-                dynamic_parallel_for(_add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads)
+                dynamic_parallel_for(
+                    _add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads
+                )
         return out

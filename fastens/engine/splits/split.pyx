@@ -77,7 +77,9 @@ cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules)
     return 0.0 if is_one_hot(feature, rules) else rules.category_l2
 
 
-cdef inline void _append(ScanBuffer* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing) noexcept nogil:
+cdef inline void _append(
+    ScanBuffer* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing
+) noexcept nogil:
     room.keys[n] = <float64_t>sums.gradient / (<float64_t>sums.hessian + smoothing)
     room.codes[n] = code
 
