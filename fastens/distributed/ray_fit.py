@@ -89,7 +89,7 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]
     # Partitions, including those of a lost node, must be computed before actors reserve the CPUs that this needs.
     _get([_touch.remote(*part.values()) for found in parts.values() for part in found])
     n_actors, n_cpus = _numbers(table, len(parts["X"]))
-    options = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}
+    options: dict[str, Any] = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}
     kind = ray.remote(**options)(_Rank)
     cluster = _cluster()
     started = [kind.remote(table.patience, task) for _ in range(n_actors)]
