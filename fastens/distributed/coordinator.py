@@ -126,6 +126,8 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
         raise ValueError(f"{refuse('X', X, f'{type(model).__name__}.fit')}")
     model._check_parameters()
     model._check_all_read()
+    if given.get("eval_set") is not None:
+        raise ValueError("eval_set must be None in distributed fits. Use X_val and y_val.")
     for name, table in (("X", X), ("X_val", given.get("X_val"))):
         columns = getattr(getattr(table, "table", table), "columns", None)
         if columns is None or callable(columns):

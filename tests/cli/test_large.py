@@ -304,7 +304,7 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
     assert (forest.code, "--checkpoint is for --model boosting" in forest.err) == (2, True)
     best = run("train", *given, "--checkpoint", "half.fastens", "--quality", "best")
-    assert (best.code, "--checkpoint is for --model boosting" in best.err) == (2, True)
+    assert (best.code, "--checkpoint is for a single model" in best.err) == (2, True)
 
 
 @pytest.mark.slow

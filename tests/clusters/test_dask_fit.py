@@ -408,7 +408,7 @@ def test_what_is_wrong_is_said_before_rows_are_read(client):
         (lambda: model.fit(unread, "target", sample_weight="none"), "sample_weight must name a column of X"),
         (lambda: model.fit(unread, "target", X_val=unread, y_val="no"), "y_val must name a column of X_val"),
         (lambda: model.fit(unread, "target", eval_set=[]), "Use X_val and y_val"),
-        (lambda: model.fit(unread, "target", eval_metric="mae"), "EarlyStopping"),
+        (lambda: model.fit(unread, "target", eval_metric="mae"), "Use eval_metric, a parameter of the constructor"),
         (lambda: model.fit(unread, "target", group=[3]), "Queries are for GradientBoostingRanker"),
         (lambda: model.fit(unread, "target", client=client), r"DaskTable\(X, client=...\)"),
     ]:
