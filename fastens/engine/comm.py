@@ -185,7 +185,7 @@ def chain_reduce(comm: Comm, state: T, change: Callable[[T], T]) -> T:
 
     Examples
     --------
-    >>> relayed(LOCAL, "a", lambda text: text + "b")
+    >>> chain_reduce(LOCAL, "a", lambda text: text + "b")
     'ab'
     """
     for turn in range(comm.size):

@@ -490,7 +490,7 @@ class TuningResult:
     >>> search = fastens.TuningConfig(families=("forest",), n_trials=1, n_folds=2)
     >>> X, y = load_diabetes(return_X_y=True)
     >>> fastens.tune(X, y, search=search, verbose=0)
-    TuningResult(RandomForestRegressor, loss 58.24, 1 trial, stopped by trials)
+    TuningResult(RandomForestRegressor, loss 61.08, 1 trial, stopped by trials)
     """
 
     best_estimator_: Any
