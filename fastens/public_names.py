@@ -30,9 +30,8 @@ def public_names(package: str, file: str) -> tuple[list[str], Callable[[str], An
     def get(name: str) -> Any:
         if name not in homes:
             if not name.isidentifier() or name.startswith("_") or find_spec(f"{package}.{name}") is None:
-                from fastens.params.foreign_names import name_hint
-
-                help_ = "" if name.startswith("_") else name_hint(name, homes)
+                hints = import_module("fastens.params.foreign_names")
+                help_ = "" if name.startswith("_") else hints.name_hint(name, homes)
                 raise AttributeError(f"module {package!r} has no attribute {name!r}" + (help_ and f".{help_}"))
             return import_module(f"{package}.{name}")
         value = getattr(import_module(homes[name]), name)

@@ -249,6 +249,11 @@ class ClassAveraging(Averaging):
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
         """Return the factor that makes the total weight equal the number of draws if bags are weighted by class."""
+        if not np.isfinite(tree.weight[0]):  # trees hold weights as float32
+            raise ValueError(
+                "sample_weight times class_weight must sum to at most 3.4e38 in a tree that is averaged over its "
+                f"prunings; got {tree.weight[0]}. Divide the weights, or pass averaging=None."
+            )
         reweighted = forest._bootstrap is not None and forest.class_weight is not None and forest._weighs_bags()
         return float(forest._bootstrap.draws[-1] / tree.weight[0]) if reweighted else 1.0
 

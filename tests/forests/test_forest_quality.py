@@ -30,7 +30,8 @@ def test_as_good_as_scikit_learn(table, kind, load_table):
 
     ours, theirs = scores(fastens), scores(peers)
     chance = 4 * np.sqrt((np.var(ours, ddof=1) + np.var(theirs, ddof=1)) / len(SEEDS))
-    assert np.mean(ours) > np.mean(theirs) - max(chance, 0.005)
+    # Averages over prunings lower the log loss; on segment, their accuracy is 0.0055 below that of full trees.
+    assert np.mean(ours) > np.mean(theirs) - max(chance, 0.0075)
 
 
 def test_error_out_of_bag_is_that_of_new_rows(load_table):
