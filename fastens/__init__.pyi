@@ -83,7 +83,7 @@ from fastens.params.options import Mvs as Mvs
 from fastens.params.options import PosteriorAverage as PosteriorAverage
 from fastens.params.options import TweedieLoss as TweedieLoss
 from fastens.table.binned_table import BinnedTable as BinnedTable
-from fastens.table.source import MemoryNeeds as MemoryNeeds
+from fastens.table.memory import MemoryNeeds as MemoryNeeds
 from fastens.table.source import TableSource as TableSource
 from fastens.table.source import estimate_memory as estimate_memory
 from fastens.tuning.tune import Trial as Trial

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -28,9 +28,9 @@ from fastens.table.answers import ANSWERS, answer_streams
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import check_magnitude, index_of_labels, learn_labels, share_right
-from fastens.table.opening import opening_tables
+from fastens.table.opening import open_table, opening_tables
 from fastens.table.parts import present_table
-from fastens.table.source import FitNeeds, MemoryNeeds, TableParts, TableShape, TableSource
+from fastens.table.source import TableParts, TableSource, shape_of_fit, within_limit
 from fastens.table.sources import Batches, is_source
 from fastens.table.spread import refuse_clusters
 from fastens.table.tables import is_plain
@@ -95,6 +95,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _may_lack_classes: bool = False
     # True if sums of weights are compared with row counts or pseudo-counts.
     _compares_weights: bool = False
+    # What a fit holds for all rows, see `fastens.table.memory`: arrays of "boosting", of a "forest" or of "rounds" of
+    # AdaBoost; "codes"; or None if it holds only a batch of rows.
+    _holds: str | None = None
     # Encoder that replaces categorical columns in tree models.
     _statistics: Any = None
 
@@ -164,8 +167,20 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         data = data.weighted(self._combine_weights(target, data.sample_weight))
         X, data = present_table(X, data)
         is_weighted = data.sample_weight is not None
-        rows = self._learn_table(X, FitNeeds.of(self, target, weighted=is_weighted, n_validation=n_validation))
+        rows = self._limited(X, target, self._learn_table, weighted=is_weighted, n_validation=n_validation)
         return data._replace(y=target).with_table(rows)
+
+    def _limited(self, X: Any, y: Any, read: Callable[[Any], Any], *, weighted: bool, n_validation: int = 0) -> Any:
+        """Return the rows that `read` makes of a table, within the memory limit of the table."""
+        if getattr(X, "limits", None) is None:
+            return read(X)
+        classes = self.__dict__.get("classes_")
+        n_classes = max(map(len, classes if isinstance(classes, list) else [() if classes is None else classes]))
+        shape = shape_of_fit(self, X, y, n_classes, weighted=weighted, n_validation=n_validation)
+        if self._splits_dates:
+            dates = open_table(X, type(self).__name__, 0).dates()
+            shape = shape._replace(n_columns=shape.n_columns + sum(len(parts) - 1 for parts in dates.values()))
+        return within_limit(self, shape, X, read)
 
     def _check_ranks(self) -> None:
         """Raise ValueError on all ranks if this estimator does not support distributed training."""
@@ -188,16 +203,20 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             y = column_or_1d(y, warn=True)
         return y
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        """Learn the columns and categories of a table, and return it as a row source within its memory limit."""
+    def _learn_table(self, X: Any) -> Any:
+        """Learn the columns and categories of a table, and return it as a row source."""
         owner, n_threads = type(self).__name__, self._encoder_threads()
-        self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm, needs)
+        self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm)
         self._set_columns()
         return rows
 
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        """Return the memory needs of a fit on a table of this shape."""
-        raise NotImplementedError
+    def _memory_model(self) -> Any:
+        """Return the estimator whose parameters determine the memory of a fit."""
+        return self
+
+    def _base_estimators(self) -> list[Any]:
+        """Return the base estimators that `fit` fits on the table."""
+        return []
 
     def _reading(self) -> Reading:
         return Reading(

@@ -64,7 +64,7 @@ def ours_of_files(folder: Path, n_threads: int, ceiling: str | None) -> None:
     """Under a ceiling for memory; "files": the least, with codes in files; None: no ceiling."""
     model = our_model(n_threads)
     if ceiling == "files":
-        ceiling = fastens.estimate_memory(model, count_rows(folder), N_COLUMNS).least
+        ceiling = fastens.estimate_memory(model, count_rows(folder), N_COLUMNS).in_files
     model.fit(fastens.TableSource(files(folder), max_memory=ceiling, spill_dir=folder), "y")
 
 

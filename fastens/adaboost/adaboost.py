@@ -15,7 +15,6 @@ from fastens.adaboost.weak_learners import (
     Estimators,
     Vote,
     VotingRun,
-    adaboost_needs,
     check_weak,
     class_indices,
     drawn_seed,
@@ -49,7 +48,6 @@ from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.rollback import leave
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.tree_model import (
     CATEGORIES,
@@ -186,6 +184,7 @@ class AdaBoostClassifier(AdditiveVotes):
 
     _docs: ClassVar = DOCS
     _capabilities = Capabilities(supports_distributed_fit=True)
+    _holds = "rounds"
     # Called after each round with the round index, the maximum number of rounds and the losses.
     _on_round: OnRound | None = field(init=False, default=None)
 
@@ -363,8 +362,8 @@ class AdaBoostClassifier(AdditiveVotes):
 
     # Saving --------------------------------------------------
 
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return adaboost_needs(self, shape)
+    def _base_estimators(self) -> list[Any]:
+        return [] if self.estimator is None else [self.estimator]
 
     def _fitted_names(self) -> tuple[str, ...]:
         names = ("estimator_weights_", "estimator_errors_", "restarted_") if self._votes else ()

@@ -14,7 +14,6 @@ from fastens.adaboost.weak_learners import (
     BinnedRows,
     RoundWeights,
     Trees,
-    adaboost_needs,
     check_own_trees,
     check_weak,
     content_order,
@@ -43,7 +42,6 @@ from fastens.monitoring.callbacks import staged_scores
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble
 from fastens.tree_model.tree_model import (
@@ -139,6 +137,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     _capabilities = Capabilities(supports_distributed_fit=True)
 
     _docs: ClassVar = DOCS
+    _holds = "rounds"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -250,8 +249,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self._send_unseen()
         self._restored()
 
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return adaboost_needs(self, shape)
+    def _base_estimators(self) -> list[Any]:
+        return [] if self.estimator is None else [self.estimator]
 
     _saved_names: ClassVar[tuple[str, ...]] = ("n_estimators_", "estimator_weights_", "estimator_errors_")
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.adaboost.weak_learners import BinnedRows, RoundWeights, Trees, adaboost_needs, class_numbers
+from fastens.adaboost.weak_learners import BinnedRows, RoundWeights, Trees, class_numbers
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.engine.bins.binning import Binning, binned, codes_of, learn_binning
@@ -18,7 +18,6 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble, codes_left
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble
 from fastens.tree_model.tree_model import DOCS
@@ -37,6 +36,7 @@ class _Stump(SavedEnsemble, BaseFastens):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS
+    _holds = "rounds"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -67,9 +67,6 @@ class _Stump(SavedEnsemble, BaseFastens):
         self._ensemble = self._grow(data, binning, n_threads)
         self._send_unseen()
         return self
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return adaboost_needs(self, shape)
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         raise NotImplementedError

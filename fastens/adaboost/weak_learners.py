@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state
 from fastens.adaboost.reweight import advance, class_sums, make_whole
 from fastens.base import BaseFastens
 from fastens.boosting.rounds import OnRound
-from fastens.combining.members import needs_of_member
 from fastens.combining.responses import check_kind, label_places, seeded, tags_of, with_weight_type
 from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
@@ -26,21 +25,12 @@ from fastens.engine.forest.forests import ForestGrower, ForestParameters, Target
 from fastens.engine.grow.growth import GrowthParameters, leaves_within_limits
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.rows.sampling import Bootstrap, hash_order, mixed, repeated, stream_seeds
-from fastens.engine.threads import resolve_n_jobs, threads_for
+from fastens.engine.threads import threads_for
 from fastens.engine.trees.leaf_values import add_tree_to_raw
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.engine.whole import are_whole
 from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_model
 from fastens.monitoring.metrics import History
-from fastens.table.source import (
-    WEIGHT,
-    MemoryNeeds,
-    TableShape,
-    bins_of,
-    bytes_of_codes,
-    needs_of,
-    needs_without_files,
-)
 from fastens.warn import warn
 
 # Minimum number of rows per thread, tens of microseconds of work.
@@ -668,41 +658,3 @@ def _tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
     total = gains.sum(axis=1, keepdims=True)
     return np.divide(gains, total, out=gains, where=total > 0)
-
-
-# Bytes per row: target and class, weight, its logarithm and the initial logarithm.
-_ROW = 26
-# Bytes per row to grow trees: two entries, integer weights in two forms, and the node of the row.
-_GROWN = 64
-# Bytes per row for draws or stored errors: hashes, the order by hash, and counts.
-_DRAWN = 20
-# Bytes per row and output of Newton steps: raw prediction, gradient, hessian and position in the tree's row order.
-_STEP = 28
-# Bytes per held-out row.
-_HELD_OUT = 24
-# Bytes of a node in the model, of each of its values, and of a bin in a split search.
-_NODE = 48
-_VALUE = 8
-_SEARCHED = 100
-_MAX_LEAVES = 1 << 15
-
-
-def adaboost_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Estimate the peak memory of a fit of AdaBoost, or of a stump, on a table of this shape."""
-    params = model._every_parameter()
-    if (estimator := params.get("estimator")) is not None:
-        member = needs_of_member("estimator", estimator, shape._replace(is_weighted=True))
-        beside = shape.n_rows * (_ROW + _DRAWN + WEIGHT) + member.kept * model.n_estimators
-        return needs_without_files(shape, model, beside + member.in_memory, beside)
-    n_rows, depth, k = shape.n_rows, params.get("max_depth", 1), shape.n_outputs
-    votes = params.get("algorithm", "discrete") not in ("gentle", "logit")
-    of_row = _ROW + WEIGHT * shape.is_weighted + _HELD_OUT * (params.get("n_iter_no_change") is not None)
-    of_row += (_GROWN * (depth != 1)) if votes else _STEP * k
-    of_row += _DRAWN * (bool(params.get("resample")) or not hasattr(model, "algorithm"))
-    n_leaves = min(1 << min(depth or _MAX_LEAVES, 15), n_rows)
-    trees = 2 * n_leaves * (_NODE + _VALUE * k) * params.get("n_estimators", 1)
-    n_bins = min(bins_of(model), n_rows)
-    search = n_bins * _SEARCHED * (k + 1) * (resolve_n_jobs(params.get("n_jobs")) + 1)
-    search += 0 if votes else n_leaves * shape.n_columns * n_bins * k * 16
-    codes = bytes_of_codes(shape, bins_of(model))
-    return needs_of(shape, model, n_rows * of_row + search, (codes, codes), trees)

@@ -31,7 +31,6 @@ from fastens.boosting.fit_arguments import (
     subset,
 )
 from fastens.boosting.folds import announcing, fit_folds, fold_rows, watching, within_limit
-from fastens.boosting.memory import boosting_needs
 from fastens.boosting.parameters import (
     AUTO,
     CALLBACKS,
@@ -66,7 +65,6 @@ from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.rollback import leave, left_by_interrupts
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import of_rounds, tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
@@ -114,6 +112,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
+    _holds = "boosting"
     # Type of the result of `conformalize`; None for estimators without that method.
     _calibration_type: ClassVar[Any] = None
     # True if the splits may minimise the squared error of the negative gradients.
@@ -225,9 +224,6 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _get_loss(self) -> Loss:
         raise NotImplementedError
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return boosting_needs(self, shape)
 
     def _growth_parameters(self) -> GrowthParameters:
         return growth_parameters(self)

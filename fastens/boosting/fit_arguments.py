@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.base import TrainingData
 from fastens.engine.comm import gathered, own_rows
+from fastens.engine.parts import RowSource
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.params.estimator import constructor_defaults
@@ -109,7 +109,7 @@ def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tu
 
 def check_duplicates(model: Any, data: TrainingData) -> None:
     """Warn about duplicate rows before a random split, if the table is in memory."""
-    if data.comm.size == 1 and (isinstance(data.X, np.ndarray) or issparse(data.X)):
+    if data.comm.size == 1 and not isinstance(data.X, RowSource):
         target = np.ascontiguousarray(getattr(model, "_target_for_hashing", np.asarray)(data.y))
         warn_of_duplicates(content_hashes(data.X, target, resolve_n_jobs(model.n_jobs)), data.X, target)
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
@@ -18,7 +17,7 @@ from fastens.boosting.parameters import Prepared, boosting_parameters, less_prun
 from fastens.boosting.rounds import BoostingParameters, Rounds, scaled_tree
 from fastens.engine.bins.bin_values import CodedRows
 from fastens.engine.comm import gathered, is_any
-from fastens.engine.parts import is_coded
+from fastens.engine.parts import holds_dense_values
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import raw_of_rows
 from fastens.engine.trees.trees import TreeEnsemble
@@ -336,7 +335,7 @@ class FoldedFit:
 def coded(found: Prepared, rules: BoostingParameters) -> Prepared:
     """Replace feature values by their bin codes if the values are not needed again."""
     X = found.data.X
-    if rules.linear_l2 is not None or scipy.sparse.issparse(X) or is_coded(X):
+    if rules.linear_l2 is not None or not holds_dense_values(X):
         return found
     codes: NDArray[Any] = found.binning.codes(X, rules.n_threads)
     return found._replace(data=found.data._replace(X=CodedRows(found.binning, codes)))

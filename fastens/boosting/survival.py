@@ -26,7 +26,7 @@ from fastens.params.foreign_names import CONCORDANCES
 from fastens.params.options import AFTLoss, record
 from fastens.params.rules import one_of, parameter
 from fastens.table.columns.numbers import unmasked
-from fastens.table.tables import is_frame, table_from_frame
+from fastens.table.tables import is_frame, table_over
 from fastens.table.training_data import check_same_rows, rows_to_score
 from fastens.warn import warn
 
@@ -50,9 +50,8 @@ def read_times(y: Any) -> Array:
     """
     if str(getattr(y, "dtype", "")).startswith("Struct"):  # a polars Series of structs
         y = y.struct.unnest()
-    if is_frame(y):
-        names = table_from_frame(y).names
-        return _from_columns({str(name): np.asarray(y[name]) for name in (y.columns if names is None else names)})
+    if (names := table_over(y).names) is not None:
+        return _from_columns({str(name): np.asarray(y[name]) for name in names})
     if type(y).__name__ == "RecordBatch":
         return _from_columns({name: np.asarray(y.column(name)) for name in y.schema.names})
     array = unmasked(y, "y")

@@ -35,6 +35,7 @@ from fastens.cli.table.tables import add_overwrite, check_different, check_outpu
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
 from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint
+from fastens.table.opening import in_parts
 from fastens.table.source import TableSource
 from fastens.table.sources import Batches
 
@@ -149,7 +150,7 @@ def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
         return X
     try:
         source = TableSource(X, max_memory=options.max_memory, spill_dir=options.spill_dir)
-        return source.opened() if isinstance(X, Batches) else source
+        return in_parts(source) if isinstance(X, Batches) else source
     except ValueError as error:
         raise CommandError(first_line(error)) from error
 

@@ -29,7 +29,7 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import BaseOneEstimator, Fits
+from fastens.combining.members import BaseOneEstimator
 from fastens.combining.responses import (
     BAGGING_DOCS,
     VERBOSE,
@@ -71,10 +71,8 @@ from fastens.monitoring.callbacks import announce
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, FUNCTION, NONE, RANDOM_STATE, one_of, parameter, real, whole
-from fastens.table.opening import open_table
+from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers, take_columns
-from fastens.table.source import MemoryNeeds, TableShape
-from fastens.table.tables import is_frame
 from fastens.table.training_data import WEIGHT_TYPE, warn_of_duplicates
 from fastens.warn import warn
 
@@ -204,12 +202,9 @@ class BaseBagging(BaseOneEstimator):
             is_forest = True
         return Capabilities(supports_distributed_fit=is_forest, supports_out_of_core=is_forest)
 
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
+    def _memory_model(self) -> Any:
         forest = self._forest_for_trees()
-        return super()._memory_needs(shape) if forest is None else forest._memory_needs(shape)
-
-    def _planned_fits(self, shape: TableShape) -> Fits:
-        return Fits([("estimator", self._template())], self.n_estimators, 0, resolve_n_jobs(self.n_jobs))
+        return self if forest is None else forest
 
     def _kind_of_forest(self) -> Callable[[], Any] | None:
         """Return the forest class that can grow these bags, or None if the members are fitted one by one."""
@@ -248,7 +243,7 @@ class BaseBagging(BaseOneEstimator):
     def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         self._check_target_given(y)
         # The table is opened here so that errors name the bagging estimator instead of the forest.
-        X = X if is_frame(X) else open_table(X, type(self).__name__, self._comm.size == 1).native
+        X = as_given(X, type(self).__name__, self._comm.size == 1)
         with forest._over(self._comm):
             forest.fit(X, self._read_target(y), sample_weight)
         learned, kept = vars(forest), self._n_columns_of_trees if self.warm_start else ()

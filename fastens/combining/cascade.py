@@ -13,13 +13,12 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
-from fastens.combining.members import Fits, default_forests, responses_of
+from fastens.combining.members import default_forests
 from fastens.combining.responses import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, added, own_request
 from fastens.combining.stacking import BaseLevels
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import parameter, real, whole
-from fastens.table.source import TableShape
 from fastens.table.training_data import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
@@ -68,11 +67,6 @@ class BaseCascade(BaseLevels):
 
     n_layers_: int = field(init=False)
     validation_losses_: list[float] = field(init=False)
-
-    def _planned_fits(self, shape: TableShape) -> Fits:
-        fits = super()._planned_fits(shape)
-        n_columns = len(fits.members) * responses_of(self, shape)
-        return fits._replace(n_fits=fits.n_fits * self.max_layers, n_columns=n_columns)
 
     def _default_members(self) -> NamedMembers:
         return default_forests(is_classifier(self))

@@ -27,7 +27,7 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import BOOSTING, BaseOneEstimator, Fits, n_folds_of, requesting
+from fastens.combining.members import BOOSTING, BaseOneEstimator, requesting
 from fastens.combining.responses import COMMON_RULES, DOCS, added, is_all_ours, joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
@@ -51,7 +51,6 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import ESTIMATOR, FLAG, NONE, Rule, one_of, parameter, real, whole
 from fastens.table.labels import learn_labels
 from fastens.table.parts import as_numbers, beside, take_rows
-from fastens.table.source import TableShape
 from fastens.table.training_data import IMPORTANCE, WEIGHT_TYPE, warn_of_duplicates
 
 Array = NDArray[np.float64]
@@ -154,10 +153,6 @@ class BaseConformal(BaseOneEstimator):
             for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._member = member
-
-    def _planned_fits(self, shape: TableShape) -> Fits:
-        n_folds = N_FOLDS if self.cv is None else n_folds_of(self.cv)
-        return Fits([("estimator", self._template())], n_folds, n_folds, resolve_n_jobs(self.n_jobs))
 
     def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
         """Return the rows and the folds; a prefit estimator has one fold that holds out all rows."""
@@ -359,12 +354,6 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 "method must be 'auto' or 'constant' with cv='prefit' where the estimator does not predict several "
                 f"quantiles; got {self.method!r}."
             )
-
-    def _planned_fits(self, shape: TableShape) -> Fits:
-        fits = super()._planned_fits(shape)
-        of_errors = shape._replace(n_columns=shape.n_columns + 1, n_outputs=1, is_weighted=True, n_values=None)
-        errors = RandomForestRegressor(oob_score=True, n_jobs=self.n_jobs)
-        return fits if self.method != "auto" else fits._replace(further=(("errors", errors, of_errors),))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         self._error_forest: RandomForestRegressor | None = None

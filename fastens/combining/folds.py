@@ -46,8 +46,8 @@ from fastens.modelfile.storage import ModelFileError
 from fastens.monitoring.callbacks import announce
 from fastens.params.rules import FLAG
 from fastens.table.labels import columns_of_labels
+from fastens.table.memory import VALUES_FOR_ALL_THREADS
 from fastens.table.parts import as_numbers, read_table, settled, take_columns, take_rows
-from fastens.table.tables import is_frame
 from fastens.table.training_data import split_of_rows, warn_of_duplicates
 from fastens.tree_model.explanations import Explanation, for_shap
 from fastens.tree_model.saving import SavedEnsemble
@@ -227,8 +227,6 @@ def _by_class(owner: Any, part: Part, found: Any) -> tuple[Array, Array]:
 RowIndices = NDArray[np.intp]
 Fold = tuple[RowIndices, RowIndices]
 
-# Fits on fewer values run in parallel with one thread each; larger fits run one after another with all threads.
-VALUES_FOR_ALL_THREADS = 4e6
 N_FOLDS = 5
 CONTENT = "content"  # the value of `cv` for folds drawn by the content of rows
 ALL_ROWS = -1  # stands for the fit on all rows instead of a fold index
@@ -539,7 +537,7 @@ def _tasks(
 
 def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
     """Return the data with its frame read in advance, if members can use it without changing results."""
-    if not is_frame(data.X) or not any(_reads_tables(spec.estimator) for spec in specs):
+    if not any(_reads_tables(spec.estimator) for spec in specs):
         return data
     table = read_table(data.X)
     return data if table is None else replace(data, X=table)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
-from dataclasses import fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._repr_html.estimator import _VisualBlock
@@ -21,8 +18,6 @@ from fastens.base import BaseFastens
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.folds import (
-    N_FOLDS,
-    VALUES_FOR_ALL_THREADS,
     FittedMember,
     Fold,
     GivenRows,
@@ -53,7 +48,6 @@ from fastens.combining.responses import (
     seeded,
     tags_of,
 )
-from fastens.engine.parts import is_coded
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.random_forest import (
     ExtraTreesClassifier,
@@ -65,12 +59,12 @@ from fastens.params.docstrings import Docs
 from fastens.params.estimator import ChecksParameters
 from fastens.params.options import Growth
 from fastens.params.rules import rows_of
+from fastens.table.arrays import check_places
 from fastens.table.columns.numbers import unmasked
 from fastens.table.encoder import InputEncoder
-from fastens.table.opening import open_table
+from fastens.table.opening import as_given, open_table
 from fastens.table.parts import take_rows
-from fastens.table.source import FitNeeds, MemoryLimits, MemoryNeeds, TableShape
-from fastens.table.tables import check_places, column_positions, is_frame, is_plain
+from fastens.table.tables import column_positions, is_plain
 from fastens.table.training_data import check_same_rows, check_weights
 
 # Leaves are bounded by weight instead of by rows, so that integer weights count as copies.
@@ -102,113 +96,6 @@ def forests(is_classification: bool) -> list[tuple[str, Any]]:
     if is_classification:
         return [("random_forest", RandomForestClassifier), ("extra_trees", ExtraTreesClassifier)]
     return [("random_forest", RandomForestRegressor), ("extra_trees", ExtraTreesRegressor)]
-
-
-# Bytes per row: its index, target, weight and hash; and its index in a fold.
-_ROW = 80
-_FOLD = 8
-_MAX_FOLDS = 10
-# Bytes per response of a member: for the folds, summed up, and as columns.
-_RESPONSE = 32
-# Number of simultaneous copies of a table whose rows are taken: folds, bags of folds, and tables with added columns.
-_TAKEN = 4
-_TAKEN_VALUE = 12  # bytes per value of a sparse table
-# Bytes per value in a stacker: the value, its logarithm, and derived arrays.
-STACKED = 64
-
-
-class Fits(NamedTuple):
-    """The fits of a model's members.
-
-    Attributes
-    ----------
-    members : list of (name, estimator)
-        Estimators that are fitted on the table.
-    n_fits : int
-        Number of fits of each member.
-    n_folds : int
-        Number of folds.
-    n_at_once : int
-        Maximum number of simultaneous fits, if the table is not large.
-    n_columns : int
-        Number of responses that are appended to the columns of the table.
-    further : list of (name, estimator, shape)
-        Estimators that are fitted once on another table.
-    """
-
-    members: list[tuple[str, Any]]
-    n_fits: int
-    n_folds: int
-    n_at_once: int
-    n_columns: int = 0
-    further: tuple[tuple[str, Any, TableShape], ...] = ()
-
-
-def needs_of_members(model: Any, shape: TableShape, fits: Fits) -> MemoryNeeds:
-    """Return the memory that a fit needs on a table of this shape."""
-    of_members = shape._replace(n_columns=shape.n_columns + fits.n_columns, n_values=None)
-    found = [needs_of_member(name, member, of_members if fits.n_columns else shape) for name, member in fits.members]
-    times = n_at_once(shape, fits)
-    further = [needs_of_member(*each) for each in fits.further]
-    most = {field.name: max(getattr(each, field.name) for each in found) for field in fields(MemoryNeeds)}
-    kept = fits.n_fits * sum(each.kept for each in found) + sum(each.kept for each in further)
-    beside = held_beside(model, shape, fits) + kept
-    of_further = max((each.in_memory for each in further), default=0)
-    needs = MemoryNeeds(**{name: times * n_bytes for name, n_bytes in most.items()})
-    needs = replace(needs, held=max(needs.held, of_further) + beside, given=needs.given + beside)
-    needs = replace(needs, learning=needs.learning + beside, kept=kept)
-    # Members of models that require tables in memory ignore the memory limit and write nothing to files.
-    if model._capabilities.supports_out_of_core:
-        return needs
-    return replace(needs, held=needs.in_memory, codes=0, disk=0, column=0)
-
-
-def limits_of_members(model: Any, shape: TableShape, fits: Fits, limits: MemoryLimits) -> MemoryLimits:
-    """Return the limits of each member's fit: the memory left by all members' models and the shared arrays."""
-    room = limits.max_memory - needs_of_members(model, shape, fits).kept - held_beside(model, shape, fits)
-    return limits._replace(max_memory=room // n_at_once(shape, fits))
-
-
-def held_beside(model: Any, shape: TableShape, fits: Fits) -> int:
-    """Return the memory held during the members' fits, in addition to their models and the fits themselves."""
-    n_responses = (len(fits.members) if fits.n_folds else 1) * responses_of(model, shape)
-    held = shape.n_rows * (_ROW + _FOLD * fits.n_folds + _RESPONSE * n_responses)
-    if shape.n_stored is not None:
-        return held + _TAKEN * _TAKEN_VALUE * shape.n_stored
-    if model._capabilities.supports_out_of_core:
-        return held
-    return held + _TAKEN * 8 * shape.n_rows * (shape.n_columns + fits.n_columns)
-
-
-def n_at_once(shape: TableShape, fits: Fits) -> int:
-    """Return the number of members that are fitted at the same time."""
-    return fits.n_at_once if shape.n_rows * shape.n_columns <= VALUES_FOR_ALL_THREADS else 1
-
-
-def n_folds_of(cv: Any) -> int:
-    """Return the number of folds of a splitter, or a likely maximum if it is unknown."""
-    if isinstance(cv, int | np.integer):
-        return int(cv)
-    if isinstance(cv, str):
-        return N_FOLDS
-    if hasattr(cv, "__len__"):
-        return len(cv)
-    return int(getattr(cv, "n_splits", _MAX_FOLDS))
-
-
-def responses_of(model: Any, shape: TableShape) -> int:
-    """Return the number of outputs of a member for each row."""
-    return max(2, shape.n_outputs) if is_classifier(model) else shape.n_outputs
-
-
-def needs_of_member(name: str, member: Any, shape: TableShape) -> MemoryNeeds:
-    """Return the memory that a member's fit needs; raise ValueError for members of other libraries."""
-    if not isinstance(member, BaseFastens):
-        raise ValueError(
-            f"max_memory must be None with {name!r}, a {type(member).__name__}: how much memory models of other "
-            "libraries take is not known."
-        )
-    return member._memory_needs(shape)
 
 
 Array = NDArray[np.float64]
@@ -461,41 +348,24 @@ class BaseMembers(BaseFastens):
 
     # The table --------------------------------------------------
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
+    def _learn_table(self, X: Any) -> Any:
         """Return the table that members receive unchanged: a frame, an array, a CSR or CSC matrix or a row source."""
         table = open_table(X, type(self).__name__)
-        if not is_frame(X):
-            is_csc = sparse.issparse(X) and X.format == "csc"
-            X = table.native.tocsc() if is_csc else table.native
-            if X.dtype is not None and X.dtype.kind == "O":  # errors name the table, not a member
-                InputEncoder.fit(table).transform(table)
-        self._encoder = InputEncoder(X.encoder.names if is_coded(X) else table.names, [None] * len(table))
+        if table.holds_objects:  # errors name the table, not a member
+            InputEncoder.fit(table).transform(table)
+        self._encoder = InputEncoder(table.names, [None] * len(table))
         self._set_columns()
-        return X if needs is None else self._within(X, needs)
+        return table.as_given(X)
 
-    def _within(self, X: Any, needs: FitNeeds) -> Any:
-        """Return the table with the memory limits of each member's fit, if the table has limits."""
-        if (limits := getattr(X, "limits", None)) is not None:
-            needs.place(limits, X)
-            X, shape = copy(X), needs.shape(X)
-            X.limits = limits_of_members(self, shape, self._planned_fits(shape), limits)
-        return X
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return needs_of_members(self, shape, self._planned_fits(shape))
-
-    def _planned_fits(self, shape: TableShape) -> Fits:
-        """Return the planned fits of the members."""
-        members = [pair for members in self._levels() for pair in members]
-        n_folds = n_folds_of(self._default_cv if self.cv is None else self.cv)
-        return Fits(members, n_folds + 1, n_folds, resolve_n_jobs(self.n_jobs))
+    def _base_estimators(self) -> list[Any]:
+        return [member for members in self._levels() for _, member in members]
 
     def _check_table(self, X: Any) -> Any:
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
         native = self._encoder.matched(X, type(self).__name__).native
-        return X if is_frame(X) and native is nw.to_native(X, pass_through=True) else native
+        return X if native is nw.to_native(X, pass_through=True) else native
 
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
         """Check the parameters and the data, and drop rows of zero weight."""
@@ -505,16 +375,13 @@ class BaseMembers(BaseFastens):
             check_prefit(pair for members in self._levels() for pair in members)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be given together.")
-        X = X if is_frame(X) or sparse.issparse(X) else open_table(X, type(self).__name__).native
+        X = as_given(X, type(self).__name__)
         check_places(X)
         n_rows = X.shape[0]
         weight = check_weights(metadata.get("sample_weight"), n_rows)
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
         if len(rows) < n_rows:
-            limits, X = getattr(X, "limits", None), X.tocsr() if sparse.issparse(X) else X
             X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
-            if limits is not None:
-                X.limits = limits
         given, found = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
         X_val, counted = metadata.get("X_val"), found.sample_weight
         data = MemberData(

@@ -37,7 +37,6 @@ from fastens.params.foreign_names import hint
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
 from fastens.table.columns.numbers import unmasked
 from fastens.table.labels import encode_labels
-from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
 from fastens.table.training_data import AUTO, FREQUENCY, IMPORTANCE
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 
@@ -695,9 +694,6 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
     def _learn_target(self, y: NDArray[Any]) -> Array:
         self.classes_, index = encode_labels(y)
         return index
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return needs_without_files(shape, self, 0, 0)
 
     def predict_proba(self, X: Any) -> Array:
         """Return 1 for each row, shape (n_samples, 1)."""

@@ -10,13 +10,11 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
-from fastens.combining.members import STACKED
 from fastens.combining.responses import added
 from fastens.engine.elementary import exp, expit, log, softmax
 from fastens.engine.grow.growth import weight_unit
 from fastens.engine.parts import dense_blocks
 from fastens.params.rules import real
-from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
 
@@ -38,10 +36,6 @@ class _Columns(BaseFastens):
     _compares_weights = True
     # True if all columns are probabilities of three or more classes, member by member; their logarithms are then used.
     is_of_members_ = False
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        held = STACKED * shape.n_rows * (shape.n_columns + max(2, shape.n_outputs))
-        return needs_without_files(shape, self, held, 0)
 
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
         inside = np.fmin.reduce(X) >= 0, np.fmax.reduce(X) <= 1

@@ -44,7 +44,7 @@ from fastens.combining.folds import (
     restrict_folds,
     several_response,
 )
-from fastens.combining.members import BaseMembers, Fits, is_dropped, responses_of
+from fastens.combining.members import BaseMembers, is_dropped
 from fastens.combining.responses import (
     ALL,
     DOCS,
@@ -73,8 +73,8 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, NONE, Rule, one_of, parameter
 from fastens.rollback import leave
 from fastens.table.answers import transforms_streams
-from fastens.table.parts import beside, free_names, in_one
-from fastens.table.source import TableShape
+from fastens.table.arrays import free_names
+from fastens.table.parts import beside, in_one
 from fastens.table.tables import is_frame
 from fastens.table.training_data import WEIGHT_TYPE
 
@@ -296,15 +296,6 @@ class BaseStacking(TransformerMixin, BaseLevels):
             leave(self, error, "_finished")
             raise
         self._finished = progress.finished() if self.warm_start else None
-
-    def _planned_fits(self, shape: TableShape) -> Fits:
-        fits = super()._planned_fits(shape)
-        n_columns = len(fits.members) * responses_of(self, shape)
-        of_final = shape._replace(n_columns=n_columns, n_stored=None, kind="array", value_bytes=8, n_values=None)
-        if not self.passthrough:
-            return fits._replace(further=(("final_estimator", self._final_template(), of_final),))
-        of_final = of_final._replace(n_columns=n_columns + shape.n_columns)
-        return fits._replace(n_columns=n_columns, further=(("final_estimator", self._final_template(), of_final),))
 
     def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
         """Return the initial state; with `warm_start` and unchanged rows, it has the folds of the previous fit."""

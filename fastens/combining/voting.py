@@ -30,15 +30,14 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import BaseMembers, Fits, forests, requesting
+from fastens.combining.members import BaseMembers, forests, requesting
 from fastens.combining.responses import CV, RULES, VERBOSE, NamedMembers, added, joint_classes, with_ties
 from fastens.engine.elementary import exp, log
 from fastens.monitoring.callbacks import Deadline
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
 from fastens.table.answers import transforms_streams
-from fastens.table.parts import free_names
-from fastens.table.source import TableShape
+from fastens.table.arrays import free_names
 from fastens.table.training_data import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
@@ -300,12 +299,6 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
             self.weights_ = self._given_weights(specs)
         self._members = members
-
-    def _planned_fits(self, shape: TableShape) -> Fits:
-        fits = super()._planned_fits(shape)
-        if not isinstance(self.weights, str):
-            return fits._replace(n_fits=1, n_folds=0)
-        return fits if self.refit else fits._replace(n_fits=fits.n_folds)
 
     def _fit_in_time(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], end: float

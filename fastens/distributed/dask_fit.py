@@ -36,7 +36,7 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
     """Train on a Dask collection and return the model; see `run_coordinator` for the errors raised."""
     check_before_reading(model, X, given)
-    table = X if isinstance(X, DaskTable) else DaskTable(X)
+    table = DaskTable.of(X)
     client, parts = _client_of(table), split(table.table, given)
     return run_coordinator(model, table, parts, given, _Cluster(client, table, parts).crew)
 

@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from fastens.distributed.dask_table import DaskTable, in_parts, is_collection, partitions, table_of_collection
+from fastens.distributed.dask_table import DaskTable, in_parts, is_collection, partitions
 from fastens.distributed.rank_fit import are_names, joined, unfitted_clone
 from fastens.engine.threads import limited_threads
 from fastens.table.answers import BY_ROW
@@ -37,7 +37,7 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
         The other arguments of the method. Arguments with one value per row may be collections.
     """
     model._check_fitted()
-    X = table_of_collection(X)
+    X = DaskTable.of(X).table
     by_row = {name: given.pop(name) for name in BY_ROW if given.get(name) is not None and not _is_name(given[name])}
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
@@ -71,7 +71,7 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
     given : dict
         The other arguments of `score`.
     """
-    table = table_of_collection(X)
+    table = DaskTable.of(X).table
     named = {name: value for name, value in given.items() if _is_name(value) or are_names(value, table)}
     several = {name: list(value) for name, value in named.items() if not _is_name(value)}
     chosen = {column for value in named.values() for column in ([value] if _is_name(value) else value)}
@@ -87,7 +87,7 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
         **{name: value for name, value in given.items() if is_collection(value)},
     }
     needed = {name: in_parts(name, values) for name, values in collections.items()}
-    client = X.client if isinstance(X, DaskTable) else None
+    client = DaskTable.of(X).client
     (answers,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
     keep_names = getattr(model, "_learns_names_of_targets", False)
     found = {

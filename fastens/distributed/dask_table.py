@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.distributed.rank_fit import FitProgress, SpreadTable, joined_parts, tables_in
-from fastens.table.spread import cluster_of
+from fastens.distributed.rank_fit import FitProgress, SpreadTable, is_collection_on, joined_parts, tables_in
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
 
@@ -79,7 +78,7 @@ class DaskTable(SpreadTable):
 
 def is_collection(X: Any) -> bool:
     """Return True for a Dask collection and for a list of delayed partitions."""
-    return cluster_of(X) == "dask" and not isinstance(X, SpreadTable)
+    return is_collection_on("dask", X)
 
 
 # Partitions --------------------------------------------------
@@ -117,11 +116,6 @@ def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[d
     columns = {name: in_parts(name, table)}
     columns |= {other: in_parts(other, _divided_as(table, values, other)) for other, values in by_row.items()}
     return joined_parts(columns, name)
-
-
-def table_of_collection(X: Any) -> Any:
-    """Return the collection of a `DaskTable`; other values are returned unchanged."""
-    return X.table if isinstance(X, DaskTable) else X
 
 
 def _divided_as(table: Any, values: Any, name: str) -> Any:

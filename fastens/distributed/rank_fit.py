@@ -15,7 +15,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import is_classifier
 
@@ -27,10 +26,10 @@ from fastens.table.columns.numbers import array_of
 from fastens.table.encoder import InputEncoder
 from fastens.table.labels import learn_labels
 from fastens.table.opening import are_texts, split_columns
-from fastens.table.parted import table_of_part
-from fastens.table.parts import with_rows_to_take
+from fastens.table.parts import rows_of_any
 from fastens.table.source import TableParts
-from fastens.table.tables import is_frame
+from fastens.table.spread import cluster_of
+from fastens.table.tables import concatenated, table_over
 from fastens.table.training_data import TrainingData
 from fastens.warn import relayed, warn
 
@@ -69,7 +68,9 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
     for part, ranks in zip(parts, goes_to, strict=True):
         # A rank without rows must know the columns, too.
         for rank in {comm.rank, *np.unique(ranks).tolist()}:
-            sent[rank].append({name: _rows(values, ranks == rank) for name, values in part.items()})
+            sent[rank].append(
+                {name: rows_of_any(values, np.flatnonzero(ranks == rank)) for name, values in part.items()}
+            )
     kept = sent[comm.rank]
     sent[comm.rank] = []
     return [*kept, *(part for received in comm.alltoall(sent) for part in received)]
@@ -84,15 +85,6 @@ def _column(table: Any, name: str) -> Any:
     if not isinstance(frame, nw.DataFrame) or name not in frame.columns:
         raise ValueError(f"qid must name a column of X; got {name!r}.")
     return array_of(frame[name])
-
-
-def _rows(values: Any, chosen: NDArray[np.bool_]) -> Any:
-    if sparse.issparse(values):
-        return values.tocsr()[chosen]
-    if isinstance(values, np.ndarray | list):
-        return np.asarray(values)[chosen]
-    known = nw.from_native(with_rows_to_take(values), eager_only=True, allow_series=True)
-    return known[np.flatnonzero(chosen)].to_native()
 
 
 # The per-row arguments of `fit`, by the table to whose rows they belong.
@@ -245,15 +237,17 @@ def _number(part: Any) -> str:
 
 def _columns_of(part: Any) -> tuple[Any, list[str | None]]:
     """Return the names or the number of the columns, and the kind of values in each, None if it is unknown."""
-    if not is_frame(part):
-        if len(part.shape) < 2:
-            return None, []
-        if sparse.issparse(part) or part.dtype.kind != "O":
-            return part.shape[1], [_WORDS[part.dtype.kind in "UST"]] * part.shape[1]
-        return part.shape[1], [_WORDS[kind] for kind in table_of_part(part).categorical_by_type()]
+    if len(part.shape) < 2:
+        return None, []
+    table = table_over(part)
+    kinds = table.categorical_by_type()
+    if table.names is None:
+        is_text = not table.is_sparse and part.dtype.kind in "UST"
+        return part.shape[1], [_WORDS[is_text if kind is False else kind] for kind in kinds]
     schema = nw.from_native(part, eager_only=True).schema
-    kinds = zip(schema.values(), table_of_part(part).categorical_by_type(), strict=True)
-    return list(schema), [_DATES if dtype.is_temporal() else _WORDS[kind] for dtype, kind in kinds]
+    return list(schema), [
+        _DATES if dtype.is_temporal() else _WORDS[kind] for dtype, kind in zip(schema.values(), kinds, strict=True)
+    ]
 
 
 def _located(error: Exception, model: Any, arguments: Mapping[str, Any], places: Places) -> Exception:
@@ -308,15 +302,11 @@ class _OwnParts(TableParts):
 
 def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
     """Return the partitions of a table as one row source, and the partitions of an array as one array."""
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    if is_table and len(parts[0].shape) > 1:
+    if is_table and not table_over(parts[0]).is_sparse and len(parts[0].shape) > 1:
         return _OwnParts(*parts)
     if len(parts) == 1:
         return parts[0]
-    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
-        return np.ma.concatenate(parts)
-    return np.concatenate([np.asarray(part) for part in parts])
+    return concatenated(parts)
 
 
 class _Relay:
@@ -430,9 +420,19 @@ class SpreadTable:
         self.table = table
         self.checkpoint_every, self.patience, self.on_progress = checkpoint_every, patience, on_progress
 
+    @classmethod
+    def of(cls: Any, X: Any) -> Any:
+        """Return a collection as a table with default options; a table is returned unchanged."""
+        return X if isinstance(X, cls) else cls(X)
+
     def __repr__(self) -> str:
         """Return the names of this class and of the table's type."""
         return f"{type(self).__name__}({type(self.table).__name__})"
+
+
+def is_collection_on(cluster: str, X: Any) -> bool:
+    """Return True for a collection of a kind of cluster that has no options of its own."""
+    return cluster_of(X) == cluster and not isinstance(X, SpreadTable)
 
 
 def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool], kinds: str) -> Iterator[Rows]:

@@ -29,7 +29,7 @@ Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
     """Train on a table of a Ray cluster and return the model; see `run_coordinator` for the errors raised."""
     check_before_reading(model, X, given)
-    table = X if isinstance(X, RayTable) else RayTable(X)
+    table = RayTable.of(X)
     parts = split_on_ray(table.table, given)
     return run_coordinator(model, table, parts, given, lambda task: _crew(table, parts, task))
 
@@ -92,7 +92,7 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]
     options: dict[str, Any] = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}
     kind = ray.remote(**options)(_Rank)
     cluster = _cluster()
-    started = [kind.remote(table.patience, task) for _ in range(n_actors)]
+    started: list[Any] = [kind.remote(table.patience, task) for _ in range(n_actors)]
     try:
         places = _ready(started, table.patience, n_cpus)
         owned = blocks(len(parts["X"]), len(places))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fastens.distributed.rank_fit import FitProgress, SpreadTable, joined_parts, tables_in
+from fastens.distributed.rank_fit import FitProgress, SpreadTable, is_collection_on, joined_parts, tables_in
 from fastens.params.rules import real, whole
-from fastens.table.spread import cluster_of
 
 RAY_EXTRA = "tables on a Ray cluster need Ray, which is not installed: pip install fastens[ray]"
 _KINDS = "a ray.data.Dataset or a list of object references to partitions"
@@ -76,7 +75,7 @@ class RayTable(SpreadTable):
 
 def is_on_ray(X: Any) -> bool:
     """Return True for a Ray dataset and for a list of object references."""
-    return cluster_of(X) == "ray" and not isinstance(X, SpreadTable)
+    return is_collection_on("ray", X)
 
 
 def split_on_ray(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

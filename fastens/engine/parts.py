@@ -40,6 +40,10 @@ class RowSource:
         Kind of the parts: Arrow batches, slices of a dataframe, or slices of an array.
     value_bytes : int
         Bytes per value as a float, as far as this is known before the values are read.
+    selects_tables : bool
+        True if ``X[rows]`` can select rows of parts that are tables.
+    encoder : InputEncoder
+        The encoder of a table of bin codes.
     is_coded : bool
         True if the parts contain bin codes instead of values; see `fastens.table.binned_table`.
     stays : bool
@@ -53,6 +57,8 @@ class RowSource:
     limits: Any = None
     kind: str = "frame"
     value_bytes: int = 8
+    selects_tables: bool = False
+    encoder: Any
     is_coded: bool = False
     stays: bool = False
 
@@ -71,6 +77,25 @@ class RowSource:
     def parts(self) -> Iterator[Any]:
         """Yield the rows part by part; every call yields the same parts."""
         raise NotImplementedError
+
+    def has_codes_of(self, binning: Any) -> bool:
+        """Return True if the table contains the bin codes of this binning."""
+        return False
+
+    def learned(self, max_bins: int) -> Any:
+        """Return the binning of the table's bin codes, or None."""
+        return None
+
+    def hashes(self) -> Any:
+        """Return the hashes of the rows' values if they are stored, or None."""
+        return None
+
+    def _check_values(self, what: str) -> None:
+        """Raise ValueError if the rows cannot be read by `what`, because they are bin codes instead of values."""
+
+    def values(self) -> NDArray[np.floating]:
+        """Return all rows as one array."""
+        return _joined_parts(self)
 
     def release(self, n_passes: int) -> None:
         """Release rows in the last pass; see the function `release`."""
@@ -190,6 +215,10 @@ class ConvertedRows(RowSource):
             start += len(part)
         return out
 
+    def values(self) -> NDArray[np.floating]:
+        """Return all rows as one array."""
+        return self.whole()
+
     def columns(self, chosen: Any) -> NDArray[np.floating]:
         """Return the selected columns as an array of shape (n_columns, n_rows)."""
         return self._read(self._places(slice(0, len(self))), chosen).T
@@ -264,7 +293,39 @@ def as_floats(values: NDArray[Any]) -> NDArray[np.floating]:
 
 def is_coded(X: Any) -> bool:
     """Return True if a row source contains bin codes instead of values."""
-    return isinstance(X, RowSource) and X.is_coded
+    return getattr(X, "is_coded", False) is True
+
+
+def with_codes_of(X: Any, binning: Any) -> Any:
+    """Return the table if it contains the bin codes of this binning, or None if its rows have to be binned."""
+    return X if isinstance(X, RowSource) and X.has_codes_of(binning) else None
+
+
+def stored_binning(X: Any, max_bins: int) -> Any:
+    """Return the binning that a table brings along, or None if bins have to be learned."""
+    return X.learned(max_bins) if isinstance(X, RowSource) else None
+
+
+def with_limits(taken: Any, X: Any) -> Any:
+    """Return rows of a table, which keep its memory limits."""
+    if (limits := getattr(X, "limits", None)) is not None:
+        taken.limits = limits
+    return taken
+
+
+def own_parts(X: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the parts of a row source, each with the index of its first row; a sparse matrix stays sparse."""
+    return iter([(0, X)]) if stored_values(X) is not None else parts_of(X)
+
+
+def holds_dense_values(X: Any) -> bool:
+    """Return True if all values of a row source can be read as a dense array, rather than as codes or stored values."""
+    return not (scipy.sparse.issparse(X) or is_coded(X))
+
+
+def stored_values(X: Any) -> int | None:
+    """Return the number of stored values of a sparse matrix; None for tables of other kinds, which store all values."""
+    return X.nnz if scipy.sparse.issparse(X) else None
 
 
 def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
@@ -314,11 +375,11 @@ def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
 
 def as_array(X: Any) -> NDArray[np.floating]:
     """Return all rows as one array, because linear leaves access rows in any order."""
-    if is_coded(X):
-        return X.values()
-    if isinstance(X, ConvertedRows):
-        return X.whole()
-    return X if isinstance(X, np.ndarray) else np.concatenate([part for _, part in parts_of(X)] or [np.empty(X.shape)])
+    return X.values() if isinstance(X, RowSource) else X if isinstance(X, np.ndarray) else _joined_parts(X)
+
+
+def _joined_parts(X: Any) -> NDArray[np.floating]:
+    return np.concatenate([part for _, part in parts_of(X)] or [np.empty(X.shape)])
 
 
 def in_memory(X: Any) -> Any:

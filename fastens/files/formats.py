@@ -243,13 +243,12 @@ def _standard_input(stream: Any) -> bytes:
 
 def table_suffix(path: str) -> str:
     """Return the suffix of a file name without the suffix of its compression."""
-    name = Path(urlsplit(path).path if is_remote(path) else path)
+    name = _name_at(path)
     compressed = name.suffix.lower() in COMPRESSIONS
     suffix = (name.with_suffix("") if compressed else name).suffix.lower()
     if (
-        compressed
-        and name.suffix.lower() == ".zip"
-        and not is_remote(path)
+        name.suffix.lower() == ".zip"
+        and is_local_and(path, compressed=True)
         and suffix not in sum(SUFFIXES.values(), ())
     ):
         suffix = _suffix_within(path)
@@ -264,6 +263,16 @@ def _suffix_within(path: str) -> str:
     except (OSError, zipfile.BadZipFile, IndexError):
         suffix = ""
     return suffix if suffix in sum(SUFFIXES.values(), ()) else ".csv"
+
+
+def _name_at(path: str) -> Path:
+    """Return the name of the file at a path or a URL."""
+    return Path(urlsplit(path).path if is_remote(path) else path)
+
+
+def is_local_and(path: str, *, compressed: bool) -> bool:
+    """Return True if a path is not a URL and the file is compressed, or is not, as asked."""
+    return not is_remote(path) and (Path(path).suffix.lower() in COMPRESSIONS) == compressed
 
 
 def is_remote(path: str) -> bool:
@@ -289,7 +298,7 @@ def opener(path: str) -> Callable[[], Any]:
     if path == STANDARD_INPUT:
         content = _standard_input(sys.stdin)
         return lambda: pa.BufferReader(content)
-    suffix = Path(urlsplit(path).path if is_remote(path) else path).suffix.lower()
+    suffix = _name_at(path).suffix.lower()
     if is_remote(path):
         return _remote(path, suffix)
     if not os.path.exists(path):
@@ -330,7 +339,7 @@ def read_other(path: str, format_: str, table: str | None = None, is_named: bool
 
 
 def _read_other(path: str, format_: str, table: str | None, is_named: bool) -> pa.Table:
-    is_plain = not is_remote(path) and Path(path).suffix.lower() not in COMPRESSIONS
+    is_plain = is_local_and(path, compressed=False)
     if format_ == PARQUET:
         return pa.parquet.read_table(path if is_plain else pa.BufferReader(content_of(path)), partitioning=None)
     if format_ == ARROW:

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ from fastens.files.dates import DateFormat, date_format
 from fastens.files.dialects import USUAL_CODES, unique_names
 from fastens.files.formats import (
     AS_TEXT,
-    COMPRESSIONS,
     CSV,
     DAMAGE,
     EXCEL,
@@ -30,6 +28,7 @@ from fastens.files.formats import (
     example_of,
     format_of,
     fsspec_for,
+    is_local_and,
     is_remote,
     opener,
     read_as_text,
@@ -371,7 +370,7 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], has_sheet
             schema = replace(schema, encoding="utf-8", separator=",")
             as_text = [*as_text, *(name for name in texts or () if name not in schema.columns)]
         if format_ in (CSV, *AS_TEXT):
-            if format_ == CSV and not is_remote(path) and Path(path).suffix.lower() in COMPRESSIONS:
+            if format_ == CSV and is_local_and(path, compressed=True):
                 open_file = partial(pa.BufferReader, content_of(path))
             table, dialect = read_csv(open_file, schema, as_text)
             return _checked(table, path), dialect.notes, dialect.prefers_comma

@@ -38,7 +38,6 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.table.answers import transforms_streams
 from fastens.table.parts import present_part
-from fastens.table.source import FitNeeds
 from fastens.table.training_data import WEIGHT_TYPE, check_weights, unless_ones
 from fastens.tree_model.explanations import explain
 from fastens.tree_model.saving import SavedEnsemble
@@ -82,11 +81,9 @@ class RandomSplits(SavedEnsemble, BaseFastens):
             check_same_rules(self)
         comm = self._comm
         self._check_ranks()
-        needs = FitNeeds.of(self, weighted=sample_weight is not None)
         X, sample_weight = present_part(X, sample_weight, comm)
-        table = self._encode_table(X) if continues else self._learn_table(X, needs)
-        if continues and (limits := getattr(table, "limits", None)) is not None:
-            table.place = needs.place(limits, table)
+        read = self._encode_table if continues else self._learn_table
+        table = self._limited(X, None, read, weighted=sample_weight is not None)
         weight = check_weights(sample_weight, table.shape[0], comm)
         weight = unless_ones(self._weights_to_count(weight, is_fit=True), comm)
         n_threads = resolve_n_jobs(self.n_jobs)

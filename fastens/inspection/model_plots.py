@@ -13,9 +13,10 @@ from fastens.engine.grow.growth import Columns
 from fastens.engine.names import are_texts, texts_of
 from fastens.inspection.plotting import COUNT, axes, date_ticks, name_ticks, plain, shortened, whole_ticks
 from fastens.params.rules import one_of, whole
+from fastens.table.arrays import dense
 from fastens.table.columns.dates import instants_of
 from fastens.table.columns.factorize import is_missing
-from fastens.table.tables import dense, is_frame, table_from_frame
+from fastens.table.tables import is_frame, table_from_frame
 
 Array = NDArray[np.float64]
 KINDS = {

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from fastens.engine.grow.growth import Columns
 from fastens.engine.names import have_numbers, plain_names
 from fastens.params.rules import NONE, Rule, whole
+from fastens.table.arrays import dense, with_rows_to_take
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.numbers import numbers_in, unmasked
-from fastens.table.parts import with_rows_to_take
-from fastens.table.tables import dense, is_frame
+from fastens.table.tables import is_frame
 
 # Width of a letter and height of a line, relative to the font size; smallest font size in points.
 CHARACTER, LINE, SMALLEST = 0.6, 1.1, 6.0

@@ -10,15 +10,15 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from scipy import sparse
 
-from fastens.engine.parts import RowSource, is_coded
+from fastens.engine.parts import RowSource
 from fastens.files.dialects import numbered
+from fastens.table.arrays import dense
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
 from fastens.table.sources import Batches, is_stream, open_stream
 from fastens.table.spread import call_on_cluster, cluster_of
-from fastens.table.tables import is_frame
+from fastens.table.tables import concatenated, is_frame
 
 # Methods that return one result per row, with the names of their columns in a stream.
 ANSWERS = {
@@ -99,7 +99,7 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
 
 def _is_parted(X: Any) -> bool:
     """Return True if a table is read in parts, such as the rows of a fold of a table in files."""
-    return isinstance(X, RowSource) and not is_coded(X)
+    return isinstance(X, RowSource) and not X.is_coded
 
 
 def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:
@@ -146,7 +146,7 @@ def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given
 def _joined(answers: list[Any]) -> Any:
     if isinstance(answers[0], list):
         return [_joined(list(own)) for own in zip(*answers, strict=True)]
-    return sparse.vstack(answers, format="csr") if sparse.issparse(answers[0]) else np.concatenate(answers)
+    return concatenated(answers)
 
 
 def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, Any]) -> Any:
@@ -178,7 +178,7 @@ def _named_columns(model: Any, method: str, answer: Any, given: dict[str, Any]) 
     if is_frame(answer):  # each column of a frame has its own type
         columns = nw.from_native(answer, eager_only=True).to_arrow().columns
         return [(f"{ANSWERS[method]} {place}", column) for place, column in enumerate(columns)]
-    answer = answer.toarray() if sparse.issparse(answer) else np.asarray(answer)
+    answer = np.asarray(dense(answer))
     classes = getattr(model, "classes_", None)
     return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], given, classes))
 

@@ -23,17 +23,10 @@ from fastens.engine.rows.draws import hash_rows
 from fastens.engine.threads import resolve_n_jobs
 from fastens.table.columns.numbers import unmasked
 from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.memory import FitShape, needs_of_engine
 from fastens.table.opening import are_texts, in_passes, open_table, split_columns
 from fastens.table.parts import present_table
-from fastens.table.source import (
-    MemoryLimits,
-    MemoryNeeds,
-    TableShape,
-    bytes_of_codes,
-    bytes_to_read,
-    checked_folder,
-    in_bytes,
-)
+from fastens.table.source import MemoryLimits, checked_folder, in_bytes
 from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 from fastens.table.spread import in_memory_only
 from fastens.table.training_data import TrainingData, unless_ones
@@ -255,8 +248,7 @@ class BinningOptions:
         folder = checked_folder(self.spill_dir)
         if self.max_memory is None:
             return MEMORY
-        codes = bytes_of_codes(TableShape(*shape), self.max_bins) + 8 * shape[0] * shape[1] * self.keep_values
-        needs = MemoryNeeds(codes, codes, 24 * shape[0], **bytes_to_read(TableShape(*shape), self))
+        needs = needs_of_engine("table", vars(self), FitShape(*shape))
         return MemoryLimits(in_bytes(self.max_memory), folder).place(needs, "BinnedTable")
 
 
@@ -303,6 +295,7 @@ class BinnedTable(RowSource):
     owner: str = "what reads values"
 
     is_coded = True
+    selects_tables = True
 
     # Making --------------------------------------------------
 
@@ -537,6 +530,10 @@ class BinnedTable(RowSource):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the values as an array, with categories as their positions, for other libraries."""
         return np.array(self.values(), dtype, copy=copy)
+
+    def _check_values(self, what: str) -> None:
+        """Raise ValueError, because the table does not hold the values of its original columns."""
+        raise ValueError(f"X must be the table itself, not a BinnedTable, for {what}.")
 
     def _values(self) -> NDArray[np.floating]:
         if self._arrays.values is None:

@@ -11,21 +11,19 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm, shared
 from fastens.engine.grow.growth import Columns
 from fastens.engine.names import are_positions, from_state, texts_of, to_state
-from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded, parts_of
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded
 from fastens.engine.threads import in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.opening import open_table
-from fastens.table.parted import OnePassCategories, PartedTable, StreamedTable, table_of_part
-from fastens.table.source import FitNeeds
-from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates
+from fastens.table.parted import OnePassCategories
+from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates, table_over
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
@@ -108,7 +106,6 @@ class InputEncoder:
         owner: str,
         n_threads: int = 1,
         comm: Comm = LOCAL,
-        needs: FitNeeds | None = None,
     ) -> tuple[InputEncoder, Any]:
         """Return the encoder that is learned from a table, and the encoded table as a row source.
 
@@ -124,35 +121,19 @@ class InputEncoder:
             Maximum number of threads.
         comm : Comm
             Ranks that the table is distributed over. All ranks learn the categories of the whole table.
-        needs : FitNeeds, optional
-            Memory needs of the fit, for a table with a memory limit. The row source then holds the place of its codes.
 
         Raises
         ------
         ValueError
-            If the table is invalid, or the fit would exceed the memory limit, which is checked before it is read.
+            If the table is invalid.
         """
         if is_coded(X):
             return X.encoder_of(reading, owner), X.validate_for(owner)
-        limits, table = getattr(X, "limits", None), _opened(X, owner, _fewest(comm))
-        if limits is not None and needs is not None:
-            # The categories are not yet known.
-            probe = cls(table.names, [None] * table.source.shape[1])
-            probe._learn_dates(table, reading)
-            needs.place(limits, table.source, [()] * (table.source.shape[1] + probe.n_derived))
-        if reading.at_sight and comm.size == 1 and isinstance(table, StreamedTable):
-            rows: Any = cls._at_sight(table, reading)
-            if limits is not None and needs is not None:
-                rows.on_categories = partial(needs.place, limits, rows)
-                rows.on_categories(rows.encoder.categories)
+        table = _opened(X, owner, _fewest(comm))
+        if reading.at_sight and comm.size == 1 and table.learns_in_one_pass:
+            rows = cls._at_sight(table, reading)
             return rows.encoder, rows
-        encoder, rows = cls._learned(table, reading, n_threads, comm)
-        if limits is not None and needs is not None:
-            categories = encoder.categories + [None] * encoder.n_derived
-            place = needs.place(limits, rows if isinstance(rows, RowSource) else table.source, categories)
-            if isinstance(rows, RowSource):
-                rows.place = place
-        return encoder, rows
+        return cls._learned(table, reading, n_threads, comm)
 
     @classmethod
     @shared
@@ -171,7 +152,7 @@ class InputEncoder:
         return encoder, encoder.transform(table, n_threads)
 
     @classmethod
-    def _at_sight(cls, table: StreamedTable, reading: Reading) -> OnePassCategories:
+    def _at_sight(cls, table: Any, reading: Reading) -> OnePassCategories:
         is_chosen = table.chosen_columns(reading.categorical_features, exact_integers=reading.exact_integers)
         encoder = cls(table.names, [[] if found else None for found in is_chosen])
         encoder._learn_dates(table, reading)
@@ -202,10 +183,10 @@ class InputEncoder:
         table = open_table(X, owner, fewest).matched(self.names)
         if self.names is None and table.names is not None and not are_positions(table.names):
             warn(f"X has feature names, but {owner} was fitted without feature names")
-        if table.names is None and self.has_own_names and not is_coded(X):
+        if table.names is None and self.has_own_names:
             warn(f"X does not have valid feature names, but {owner} was fitted with feature names")
         n_features = len(self.categories)
-        if len(table) != n_features and (table.array is not None or not isinstance(table, PartedTable)):
+        if len(table) != n_features and (table.array is not None or not table.is_read_in_parts):
             raise ValueError(f"X has {len(table)} features, but {owner} is expecting {n_features} features as input.")
         return table
 
@@ -222,7 +203,7 @@ class InputEncoder:
     ) -> InputEncoder:
         """Learn the columns and categories of a table; a column is categorical if it is on any rank."""
         chosen = table.chosen_columns(categorical_features, comm, exact_integers=exact_integers)
-        if sparse.issparse(table.source) and chosen.any():
+        if table.is_sparse and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
             )
@@ -233,14 +214,14 @@ class InputEncoder:
 
     @classmethod
     def fit_codes(
-        cls, table: Table, n_threads: int = 1, comm: Comm = LOCAL
+        cls, table: Any, n_threads: int = 1, comm: Comm = LOCAL
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder that treats every column as categorical, and the `codes` of the table."""
-        if comm.size == 1 and isinstance(table, StreamedTable):
+        if comm.size == 1 and table.learns_in_one_pass:
             rows = OnePassCategories(table, cls(table.names, [[] for _ in range(len(table))]))
             codes = rows.codes(n_threads)
             return rows.encoder, codes
-        if comm.size > 1 or isinstance(table, PartedTable):
+        if comm.size > 1 or table.is_read_in_parts:
             encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
@@ -316,7 +297,7 @@ class InputEncoder:
         is_ready = table.array is not None and is_known
         if is_ready and not self.changes_numbers:
             return table.array
-        if isinstance(table, PartedTable):
+        if table.is_read_in_parts:
             n_columns = len(self.categories) + self.n_derived
             return MappedRows(table.source, lambda _, part: self._of_part(part, unseen_is_error), n_columns)
         if is_ready:
@@ -404,7 +385,7 @@ class InputEncoder:
         return with_parts(rows, self.date_parts) if self.date_parts else rows
 
     def _of_part(self, part: Any, unseen_is_error: bool = False) -> Floats:
-        table = table_of_part(part).matched(self.names)
+        table = table_over(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
             raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
@@ -419,18 +400,16 @@ class InputEncoder:
         sizes = [len(found or ()) for found in self.categories]
         dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
-        if isinstance(table, PartedTable):
-            for start, part in parts_of(table.source):
-                found = table_of_part(part).matched(self.names)
-                out[start : start + found.n_rows] = self.codes(found, n_threads)
-            return out
-
-        def write(index: int) -> None:
-            unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
-            table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
-
-        in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
+        for start, part in table.parts():
+            own, rows = part.matched(self.names), out[start : start + part.n_rows]
+            columns = range(len(own))
+            write = partial(self._write_codes, own, rows, sizes)
+            in_threads(write, columns, own.threads_to_read(columns, n_threads))
         return out
+
+    def _write_codes(self, table: Table, out: NDArray[Any], sizes: list[int], index: int) -> None:
+        unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
+        table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
 
     def _fits_float32(self, table: Table) -> bool:
         return all(

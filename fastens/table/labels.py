@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.engine.comm import LOCAL, Comm, shared
 from fastens.engine.whole import are_whole
+from fastens.table.arrays import dense
 from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.factorize import factorize, is_missing, plain_value
 from fastens.table.columns.numbers import unmasked
@@ -84,7 +84,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -
 
     if predicted.ndim == 1:
         return float(accuracy_score(labels_to_score(y), predicted, sample_weight=sample_weight))
-    y = y.toarray() if issparse(y) else unmasked(y, "y")
+    y = unmasked(dense(y), "y")
     if y.shape != predicted.shape:
         raise ValueError(f"y must have the shape {predicted.shape} of the predictions; got {y.shape}.")
     if y.dtype.kind in "fO" and any(map(is_missing, y.ravel().tolist())):

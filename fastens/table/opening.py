@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from copy import copy
 from functools import wraps
 from inspect import signature
 from typing import Any
@@ -11,14 +12,18 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import is_classifier
 
 from fastens.engine.names import are_positions, is_label, plain_name, plain_names
 from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import kept
+from fastens.table.arrays import check_places, plain_array
 from fastens.table.columns.numbers import array_of
 from fastens.table.labels import columns_of_labels
+from fastens.table.memory import needs_of
 from fastens.table.parted import PartedTable, StreamedTable
-from fastens.table.source import FitNeeds, MemoryLimits, TableParts, TableSource
+from fastens.table.source import MemoryLimits, TableParts, TableSource, shape_of_fit
 from fastens.table.sources import Batches, is_source, is_stream, open_batches
 from fastens.table.spread import (
     call_on_cluster,
@@ -56,14 +61,75 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 def in_parts(X: Any) -> Any:
     """Return tables that are read in parts as row sources, and other tables unchanged."""
     if isinstance(X, TableSource):
-        return X.opened()
+        return opened_source(X)
     return open_batches(X) if is_source(X) else X
+
+
+def opened_source(source: TableSource) -> Any:
+    """Return the table of a `TableSource` as a row source or sparse matrix that carries the memory limit."""
+    opened: Any
+    if sparse.issparse(source.table):
+        if source.columns is not None:
+            raise ValueError("columns must be None for a sparse matrix, which has no names of columns.")
+        opened = copy(source.table)  # a shallow copy, which shares the arrays
+        opened.limits = source.limits
+        return opened
+    if isinstance(source.table, Batches):
+        opened = source.table[:]
+    else:
+        is_read = is_source(source.table)
+        opened = open_batches(source.table, source.folder) if is_read else TableParts(source.table)
+    if source.columns is not None:
+        if opened.columns:  # arrays have no column names; `select` raises the error
+            _check_names(source.columns, opened.columns)
+        opened = opened.select(map(plain_name, source.columns))
+    opened.limits = source.limits
+    return opened
+
+
+def table_in_memory(source: TableSource) -> Any:
+    """Return the table of a `TableSource` that is already in memory, with only the selected columns."""
+    if source.columns is None:
+        is_table = is_frame(source.table) or sparse.issparse(source.table)
+        return source.table if is_table else plain_array(source.table)
+    if not is_frame(source.table):
+        raise ValueError("columns must be None for a table without names of columns.")
+    frame = nw.from_native(source.table, eager_only=True)
+    known = plain_names(frame.columns)
+    _check_names(source.columns, known)
+    return frame[:, [known.index(plain_name(name)) for name in source.columns]].to_native()
+
+
+def _check_names(columns: list[Any], known: list[Any]) -> None:
+    """Raise ValueError if a column to read does not exist or is named twice."""
+    columns = list(map(plain_name, columns))
+    for place, name in enumerate(columns):
+        if name not in known:
+            raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {known}.")
+        if name in columns[:place]:
+            raise ValueError(f"columns must name each column once; got {name!r} twice.")
 
 
 def in_passes(X: Any) -> Any:
     """Return the result of `in_parts`, checked in each pass that it yields the same rows."""
     X = in_parts(X)
     return X.compared() if isinstance(X, Batches) else X
+
+
+def selectable(X: Any) -> Any:
+    """Return a table as a kind that supports row selection; other objects are returned unchanged."""
+    X = in_parts(X)
+    check_places(X)
+    is_known = isinstance(X, list | tuple | np.ndarray | RowSource) or sparse.issparse(X) or is_frame(X)
+    if is_known or nw.dependencies.is_into_series(X):
+        return X
+    array = np.asarray(X)
+    return array if array.ndim else X
+
+
+def as_given(X: Any, owner: str, fewest: int = 1) -> Any:
+    """Return frames and sparse matrices unchanged, and other tables as arrays or row sources."""
+    return X if is_frame(X) or sparse.issparse(X) else open_table(X, owner, fewest).native
 
 
 def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any]:
@@ -282,8 +348,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         return False, None
     if not model._capabilities.supports_out_of_core:
         if isinstance(X, TableSource) and not is_source(X.table):
-            given["X"], limits = X.in_memory()
-            return True, limits
+            given["X"] = table_in_memory(X)
+            return True, X.limits
         raise ValueError(
             f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one in "
             "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
@@ -305,11 +371,10 @@ def _check_ceiling(model: Any, given: dict[str, Any], limits: MemoryLimits | Non
     """Raise ValueError if a fit on a table in memory would exceed its memory limit, if there is one."""
     if limits is None:
         return
-    table = open_table(given["X"], type(model).__name__)
-    is_counted = getattr(model, "categorical_features", None) == "all"
-    categories = table.learn_categories(list(range(len(table)))) if is_counted else ()
-    needs = FitNeeds.of_labels(model, given.get("y"), weighted=given.get("sample_weight") is not None)
-    needs.place(limits, given["X"], categories)
+    X, y = open_table(given["X"], type(model).__name__).source, np.asarray(given.get("y"))
+    n_classes = len(set(y.ravel().tolist())) if is_classifier(model) else 1
+    shape = shape_of_fit(model, X, y, n_classes, weighted=given.get("sample_weight") is not None)
+    limits.place(needs_of(model, shape), type(model).__name__)
 
 
 def _split_tables(model: Any, given: dict[str, Any]) -> bool:

@@ -13,12 +13,7 @@ from fastens.engine.parts import RowSource, parts_of
 from fastens.table.columns.factorize import is_missing, sorted_categories
 from fastens.table.columns.numbers import is_wide_integer
 from fastens.table.sources import Batches
-from fastens.table.tables import ArrayTable, Table, is_frame, joined_dates, joined_kinds, table_from_frame
-
-
-def table_of_part(part: Any) -> Table:
-    """Return a table over a part of a row source: a frame or an array."""
-    return table_from_frame(part) if is_frame(part) else ArrayTable(part)
+from fastens.table.tables import Table, joined_dates, joined_kinds, table_over
 
 
 class PartedTable(Table):
@@ -27,10 +22,12 @@ class PartedTable(Table):
     A column is categorical if it is categorical in any part, and its categories are the union over all parts.
     """
 
+    is_read_in_parts = True
+
     def __init__(self, source: RowSource, names: list[Any] | None = None) -> None:
-        super().__init__(source, names)
+        super().__init__(source, source.encoder.names if source.is_coded else names)
         self.array = None if source.dtype is None else source
-        if names is None and self.array is None:
+        if self.names is None and self.array is None:
             self.names = next((table.names for table in self.tables()), None)
 
     def __len__(self) -> int:
@@ -38,15 +35,14 @@ class PartedTable(Table):
             return len(self.source.encoder.categories)
         return self.source.shape[1] if self.names is None else len(self.names)
 
-    @property
-    def limits(self) -> Any:
-        """Memory limits of a fit on the table, or None."""
-        return self.source.limits
+    def parts(self) -> Iterator[tuple[int, Table]]:
+        """Yield the parts as tables, each with the index of its first row."""
+        for start, part in parts_of(self.source):
+            yield start, table_over(part)
 
     def tables(self) -> Iterator[Table]:
         """Yield the parts as tables."""
-        for _, part in parts_of(self.source):
-            yield table_of_part(part)
+        return (table for _, table in self.parts())
 
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates, each with the parts that may be informative in any part of the table."""
@@ -71,6 +67,7 @@ class StreamedTable(PartedTable):
     """Table whose columns have the same types in all batches, so that few properties require a pass over the rows."""
 
     source: Batches
+    learns_in_one_pass = True
 
     def __init__(self, source: Batches) -> None:
         super().__init__(source, source.columns)
@@ -78,7 +75,7 @@ class StreamedTable(PartedTable):
 
     @cached_property
     def _typed(self) -> Table:
-        return table_of_part(self.source.typed())
+        return table_over(self.source.typed())
 
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates, each with the parts that may be informative."""
@@ -93,7 +90,7 @@ class StreamedTable(PartedTable):
         wide = [index for index, column in enumerate(self._typed.arrays) if is_wide_integer(column)]
         found = [False] * len(self)
         for _, part in parts_of(self.source.select(self.source.columns[index] for index in wide)) if wide else ():
-            for index, flag in zip(wide, table_of_part(part).large_integers(), strict=True):
+            for index, flag in zip(wide, table_over(part).large_integers(), strict=True):
                 found[index] |= flag
         return found
 
@@ -103,7 +100,7 @@ class StreamedTable(PartedTable):
         if needed:
             found: dict[int, set[Any]] = {index: set() for index in needed}
             for _, part in parts_of(self.source.select(self.source.columns[index] for index in needed)):
-                learned = table_of_part(part).learn_categories(list(range(len(needed))), n_threads)
+                learned = table_over(part).learn_categories(list(range(len(needed))), n_threads)
                 for index, own in zip(needed, learned, strict=True):
                     found[index].update(own or ())
             self._learned |= {index: sorted_categories(list(own), self.name(index)) for index, own in found.items()}
@@ -136,8 +133,6 @@ class OnePassCategories(RowSource):
         Categories of each column in the order of the positions of the last pass; None for numeric columns.
     is_known : bool
         True once all rows have been read.
-    on_categories : function of lists of categories
-        Called with the categories of all columns whenever the first pass finds new ones.
     """
 
     def __init__(self, table: StreamedTable, encoder: Any) -> None:
@@ -146,7 +141,6 @@ class OnePassCategories(RowSource):
         self.given = encoder.categories
         self.is_known = False
         self.kind, self.value_bytes = table.source.kind, table.source.value_bytes
-        self.on_categories: Callable[[list[Any]], Any] = lambda _: None
 
     def parts(self) -> Iterator[Any]:
         """Yield the rows of each batch as floats."""
@@ -179,22 +173,18 @@ class OnePassCategories(RowSource):
             encoder.categories = [None if found is None else [] for found in encoder.categories]
         self.given = encoder.categories
         for _, part in parts_of(self.table.source):
-            table = table_of_part(part).matched(encoder.names)
-            if not known and self._see(table, growing):
-                self.on_categories(encoder.categories)
+            table = table_over(part).matched(encoder.names)
+            if not known:
+                self._see(table, growing)
             yield encode(table)
         if not known:
             self._sort()
 
-    def _see(self, table: Table, growing: dict[int, dict[Any, None]]) -> bool:
-        """Add the categories of a part to the categories seen so far; return True if there are new ones."""
-        is_any_new = False
+    def _see(self, table: Table, growing: dict[int, dict[Any, None]]) -> None:
+        """Add the categories of a part to the categories seen so far."""
         for index, own in growing.items():
-            n_before = len(own)
             own.update((value, None) for value in table.read(index).present() if not is_missing(value))
-            if len(own) > n_before:
-                self.encoder.categories[index], is_any_new = list(own), True
-        return is_any_new
+            self.encoder.categories[index] = list(own)
 
     def _sort(self) -> None:
         """Sort the categories of the encoder."""

@@ -20,7 +20,6 @@ from weakref import finalize
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import ThreadPool, limited_threads, thread_limit
@@ -224,6 +223,7 @@ class Batches(RowSource):
 
     dtype = None
     kind = "files"
+    selects_tables = True
 
     def __init__(self, reader: Reader, columns: list[str] | None = None) -> None:
         self._reader = reader
@@ -327,7 +327,7 @@ def _as_numpy(parts: list[Any], type_: Any) -> NDArray[Any]:
 
 def is_source(X: Any) -> bool:
     """Return True if `open_batches` opens `X`: paths, streams, lazy frames, or a function that returns one of them."""
-    if X is None or isinstance(X, np.ndarray) or issparse(X):
+    if X is None or isinstance(X, np.ndarray):
         return False
     if isinstance(X, str | os.PathLike):
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import narwhals
@@ -11,15 +11,15 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_array
 
 from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.grow.growth import Columns
 from fastens.engine.names import plain_names, same_names
-from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks
+from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks, with_limits
 from fastens.engine.rows.sampling import canonical
 from fastens.engine.threads import in_threads
+from fastens.table.arrays import checked_array, dense, free_names, narrow_dtype, rows_of_frame
 from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.dates import days_of_series, elapsed_days, factorize_dates, parts_to_learn, times_of
 from fastens.table.columns.factorize import (
@@ -28,6 +28,7 @@ from fastens.table.columns.factorize import (
     factorize_array,
     index_values,
     is_missing,
+    listed_values,
     match_spellings,
     sorted_categories,
     type_fault,
@@ -44,13 +45,28 @@ from fastens.table.columns.numbers import (
 
 GRAIN = 1_000_000  # values, 1 to 2 ms of work; with fewer values, two threads would mostly wait for the GIL
 FEW = 16  # if there are this many times more categories than values, values are looked up one by one
+_COPIED = 1 << 20  # values that are copied at a time, which takes a few milliseconds
 _AT_ONCE = 1 << 16  # positions that are converted to an array at a time, in about 5 ms
 
 BLOCK_GRAIN = 500_000  # numbers of a block, about 300 microseconds of work
 
 
 class Table:
-    """Table of columns; subclasses define how the columns are read."""
+    """Table of columns; subclasses define how the columns are read.
+
+    Attributes
+    ----------
+    is_sparse : bool
+        True if the source is a sparse matrix.
+    is_read_in_parts : bool
+        True if the source is read in parts, so that its columns are not in memory.
+    learns_in_one_pass : bool
+        True if categories can be learned in the pass that reads the rows.
+    """
+
+    is_sparse = False
+    is_read_in_parts = False
+    learns_in_one_pass = False
 
     def __init__(self, source: Any, names: list[Any] | None = None) -> None:
         self.source = source
@@ -133,6 +149,27 @@ class Table:
     def matched(self, names: list[Any] | None) -> Table:
         """Return the table with its columns in the order of these names, if both have names."""
         return self
+
+    def parts(self) -> Iterator[tuple[int, Table]]:
+        """Yield the parts as tables, each with the index of its first row."""
+        yield 0, self
+
+    def declared_values(self) -> list[Any]:
+        """Return the values that the dtype of each column declares; arrays and tables in batches declare none."""
+        return []
+
+    def value_at(self, row: int, index: int) -> Any:
+        """Return a single value."""
+        return self.source[row, index]
+
+    def as_given(self, X: Any) -> Any:
+        """Return the opened form of the table that was passed as `X` for estimators that read it themselves."""
+        return self.native
+
+    @property
+    def holds_objects(self) -> bool:
+        """True if the values are Python objects without column types."""
+        return False
 
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates in a table with names, each with the parts that may be informative."""
@@ -317,29 +354,116 @@ _FLOAT64, _FLOAT32 = FLOATS
 
 
 class ArrayTable(Table):
-    """Table over a 2-D NumPy array, or a CSR matrix of numbers."""
+    """Table over a 2-D NumPy array."""
 
     @cached_property
     def array(self) -> Any:
         """The table as a row source if it holds numbers, or None."""
-        if sparse.issparse(self.source) or is_ready_array(self.source):
-            return self.source
-        return converted(self.source) if self.source.dtype.kind in "biuf" else None
+        if self.source.dtype.kind not in "biuf":
+            return None
+        ready = ready_array(self.source)
+        return converted(self.source) if ready is None else ready
 
     @cached_property
     def block(self) -> NDArray[Any] | None:
         """The table if it is a dense array of integers or booleans, or None."""
-        return self.source if self.source.dtype.kind in "biu" and not sparse.issparse(self.source) else None
+        return self.source if self.source.dtype.kind in "biu" else None
+
+    @cached_property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The columns as vectors."""
+        return list(self.source.T)
+
+    def is_categorical(self, index: int) -> bool | None:
+        """Return True if the column is categorical by its type."""
+        kind = self.source.dtype.kind
+        return self.is_of_words(index) if kind == "O" else kind in "UT"
+
+    @property
+    def holds_objects(self) -> bool:
+        """True if the array has dtype object."""
+        return self.source.dtype.kind == "O"
+
+    def as_array(self) -> NDArray[Any]:
+        """Return the array."""
+        return self.source
+
+    def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
+        """Return selected rows in C order, copied block by block so that Ctrl-C is handled promptly."""
+        X = self.source
+        if not isinstance(X, np.ndarray) or X.ndim != 2:
+            return X[rows]
+        out = np.empty((len(rows), X.shape[1]), dtype=narrow_dtype(X) if narrows else X.dtype)
+        for block in row_blocks(*out.shape):
+            out[block] = X[rows[block]]
+        return out
+
+    def select(self, columns: list[int]) -> Any:
+        """Return selected columns as an array."""
+        return self.source[:, columns]
+
+    def with_numbers(self, values: NDArray[np.float64], names: list[str]) -> Any:
+        """Return the rows with numeric columns inserted before their columns."""
+        X = self.source
+        out = np.empty((len(X), values.shape[1] + X.shape[1]), np.result_type(values, X))
+        for rows in row_blocks(*out.shape):
+            out[rows] = np.hstack([values[rows], X[rows]])
+        return out
+
+
+class SparseTable(ArrayTable):
+    """Table over a CSR matrix of numbers."""
+
+    is_sparse = True
+
+    def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
+        """Return selected rows in the same format if it supports that, otherwise as CSR, with the memory limits."""
+        rows_of = self.source if hasattr(self.source, "__getitem__") else self.source.tocsr()
+        return with_limits(rows_of[rows], self.source)
+
+    def with_numbers(self, values: NDArray[np.float64], names: list[str]) -> Any:
+        """Return the rows as a CSR matrix with numeric columns inserted before their columns."""
+        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(values), self.source]))
+
+    def as_given(self, X: Any) -> Any:
+        """Return the matrix as CSC if it was passed as such, otherwise as CSR."""
+        return self.source.tocsc() if X.format == "csc" else self.source
+
+    @cached_property
+    def array(self) -> Any:
+        """The matrix."""
+        return self.source
+
+    @cached_property
+    def block(self) -> None:
+        """None, because the values are not a single array."""
 
     @cached_property
     def arrays(self) -> list[NDArray[Any]]:
         """The columns as dense vectors."""
         return list(dense(self.source).T)
 
-    def is_categorical(self, index: int) -> bool | None:
-        """Return True if the column is categorical by its type."""
-        kind = self.source.dtype.kind
-        return self.is_of_words(index) if kind == "O" else kind in "UT"
+
+def table_over(X: Any) -> Any:
+    """Return a table over a frame, an array or a sparse matrix without checks."""
+    if is_frame(X):
+        return table_from_frame(X)
+    return SparseTable(X) if sparse.issparse(X) else ArrayTable(X)
+
+
+def concatenated(parts: Sequence[Any]) -> Any:
+    """Return the rows of arrays, or of sparse matrices, as one array or CSR matrix."""
+    if table_over(parts[0]).is_sparse:
+        return sparse.vstack(parts, format="csr")
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        return np.ma.concatenate(parts)
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Return slices of rows that are copied at a time."""
+    step = max(1, _COPIED // max(1, n_columns))
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def is_plain(X: Any) -> bool:
@@ -353,9 +477,9 @@ def is_plain(X: Any) -> bool:
     )
 
 
-def is_ready_array(array: NDArray[Any]) -> bool:
-    """Return True if the engine can read an array without conversion."""
-    return array.dtype in FLOATS and array.flags.aligned
+def ready_array(array: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return an array if the engine can read it without conversion, or None."""
+    return array if array is not None and array.dtype in FLOATS and array.flags.aligned else None
 
 
 def converted(array: NDArray[Any]) -> Any:
@@ -368,94 +492,7 @@ def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
     if is_plain(X):
         return ArrayTable(X)
     array = checked_array(X, owner, fewest)
-    return ArrayTable(canonical(array) if sparse.issparse(array) else array)
-
-
-def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
-    """Return anything but a frame as an array or a CSR matrix, with the checks and messages of scikit-learn.
-
-    Raises ValueError if it has fewer than `fewest` rows.
-    """
-    if hasattr(X, "collect"):
-        raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
-    if isinstance(X, np.ndarray) and X.dtype.names:
-        fields = list(X.dtype.names)
-        raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
-    if isinstance(X, np.ma.MaskedArray | list | tuple):
-        X = plain_array(X)
-    elif not sparse.issparse(X):
-        array = np.asarray(X)
-        if array.ndim == 0 and array.dtype.kind == "O":
-            raise ValueError(f"X must be a table, such as an array or a data frame; got an object of type {_name(X)}.")
-    check_places(X)
-    X = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=None,
-        ensure_all_finite=False,
-        ensure_min_samples=fewest,
-        estimator=owner,
-        input_name="X",
-    )
-    if sparse.issparse(X):
-        return X
-    return np.asarray(X)
-
-
-def _name(thing: Any) -> str:
-    """Return the type name of an object, prefixed with its package."""
-    package = type(thing).__module__.partition(".")[0]
-    return type(thing).__name__ if package == "builtins" else f"{package}.{type(thing).__name__}"
-
-
-def plain_array(X: Any) -> NDArray[Any]:
-    """Return an array or sequence as a plain array; masked values become missing, mixed values stay objects."""
-    if isinstance(X, np.ma.MaskedArray):
-        return with_missing(X)
-    array = np.asarray(X)
-    is_sequence = isinstance(X, list | tuple)
-    return np.asarray(X, dtype=object) if is_sequence and array.dtype.kind in "US" else array
-
-
-def check_places(X: Any) -> None:
-    """Raise ValueError if the indices of a CSR or CSC matrix are out of bounds.
-
-    SciPy does not check them, even when it selects rows or converts a matrix to an array.
-    """
-    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
-        return
-    starts, places = X.indptr, X.indices
-    n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
-    if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
-        raise ValueError("X must have an indptr that begins with 0 and does not fall, one number more than lines.")
-    if starts[-1] > min(len(places), len(X.data)):
-        raise ValueError(f"X must have an indptr that ends with the number of its values; it ends with {starts[-1]}.")
-    known = places[: starts[-1]]
-    if known.size and (known.min() < 0 or known.max() >= n_places):
-        raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")
-
-
-def dense(X: Any) -> Any:
-    """Return a sparse matrix as a dense array, and anything else unchanged."""
-    if not sparse.issparse(X):
-        return X
-    check_places(X)
-    return X.toarray()
-
-
-def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
-    """Return a masked array as a plain array whose masked values are NaN for numbers, NaT for dates, otherwise None."""
-    mask = np.ma.getmaskarray(X)
-    if not mask.any():
-        return X.data
-    if X.dtype.kind == "f":
-        return X.filled(np.nan)
-    if X.dtype.kind in "mM":
-        return X.filled(np.array(["NaT"], X.dtype)[0])
-    is_exact = X.dtype.kind == "b" or (X.dtype.kind in "iu" and not has_large_numbers(X.data[~mask]))
-    plain = X.data.astype(np.float64 if is_exact else object)
-    plain[mask] = np.nan if is_exact else None
-    return plain
+    return SparseTable(canonical(array)) if sparse.issparse(array) else ArrayTable(np.asarray(array))
 
 
 _MANY = 100  # columns, above which listing all dtypes is faster than looking at each column
@@ -524,14 +561,52 @@ class FrameTable(Table):
         """The frame as an object of its own library."""
         return self.source.to_native()
 
+    def as_given(self, X: Any) -> Any:
+        """Return the frame as it was passed."""
+        return X
+
+    def value_at(self, row: int, index: int) -> Any:
+        """Return a single value."""
+        return nw.from_native(self.native, eager_only=True)[:, index].to_list()[row]
+
+    def declared_values(self) -> list[Any]:
+        """Return the values that the dtype of each column declares."""
+        return [listed_values(getattr(column, "dtype", None)) for column in self.arrays]
+
+    def as_array(self) -> NDArray[Any]:
+        """Return the frame as an array, with dtype object unless it holds only numbers."""
+        columns = list(nw.from_native(self.native, eager_only=True).iter_columns())
+        is_time = [column.to_numpy().dtype.kind in "mM" for column in columns]  # NumPy casts times to integer objects
+        pairs = zip(columns, is_time, strict=True)
+        return np.column_stack([np.array(own.to_list(), object) if time else own.to_numpy() for own, time in pairs])
+
+    def with_numbers(self, values: NDArray[np.float64], names: list[str]) -> Any:
+        """Return the frame with numeric columns inserted before its columns."""
+        frame = nw.from_native(self.native, eager_only=True)
+        if not all(isinstance(name, str) for name in frame.columns):  # only pandas allows other types of names
+            # All names must have one type, because other libraries reject a mixture.
+            frame = nw.from_native(frame.to_native().set_axis(map(str, frame.columns), axis=1), eager_only=True)
+        series = [
+            nw.new_series(name, np.ascontiguousarray(column), backend=frame.implementation)
+            for name, column in zip(free_names(names, frame.columns), values.T, strict=True)
+        ]
+        return frame.with_columns(*series).select([*(one.name for one in series), *frame.columns]).to_native()
+
+    def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
+        """Return selected rows as a frame of the same library."""
+        return rows_of_frame(self.native, rows, narrows)
+
+    def select(self, columns: list[int]) -> Any:
+        """Return selected columns as a frame of the same library."""
+        return nw.from_native(self.native, eager_only=True)[:, columns].to_native()
+
     @cached_property
     def array(self) -> NDArray[Any] | None:
         """The whole table if all columns are floats of one size, or None; only Arrow tables are copied."""
         if set(self.source.schema.values()) not in _FLOATS:
             return None
         if not self.source.implementation.is_pyarrow():
-            array = self.source.to_numpy()
-            return array if is_ready_array(array) else None
+            return ready_array(self.source.to_numpy())
         # Arrow stores columns separately, and its own conversion writes a row-major array, which is much slower.
         out = np.empty(self.source.shape, np.float32 if nw.Float32 in self.source.schema.values() else float, order="F")
         for own, column in zip(out.T, self.native.columns, strict=True):
@@ -629,8 +704,7 @@ class PandasTable(FrameTable):
         """The whole table if all columns are floats of one size or integers in a single array, or None."""
         if self._kind in ("i", "u") and self.block is not None:
             return converted(self.block)
-        array = self.source.to_numpy() if self._kind == "f" else None
-        return array if array is not None and is_ready_array(array) else None
+        return ready_array(self.source.to_numpy()) if self._kind == "f" else None
 
     @cached_property
     def block(self) -> NDArray[Any] | None:

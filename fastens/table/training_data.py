@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.engine.comm import LOCAL, Comm, chain_sum, first_row, gathered, is_any, max_floats, sum_ints
 from fastens.engine.losses.losses import exact_sum
-from fastens.engine.parts import as_array, is_coded
+from fastens.engine.parts import as_array, holds_dense_values
 from fastens.engine.whole import MAX_COPIES, are_copies, are_whole
 from fastens.params.rules import POSITIVE, one_of
+from fastens.table.arrays import dense
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.warn import warn
 
@@ -130,7 +130,7 @@ def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[
     """Return targets, predictions and checked weights of the scored rows; rows with weight 0 are left out."""
     if y is None:
         raise ValueError("y must hold the targets of the rows that are scored; got None.")
-    y = y.tocsr() if issparse(y) else unmasked(y, "y")
+    y = unmasked(dense(y), "y")
     if y.ndim == 0:
         raise ValueError(f"y must hold one target for each row that is scored; got {y.item()!r}.")
     weight = None if sample_weight is None else check_weights(sample_weight, y.shape[0])
@@ -344,7 +344,7 @@ def warn_of_duplicates(hashes: NDArray[np.uint64], X: Any, y: NDArray[Any]) -> N
         return
     rows = np.sort(compared[first[:_ROWS_LOOKED_AT]])
     columns = [*y[rows].reshape(len(rows), -1).T]
-    if X is not None and not issparse(X) and not is_coded(X):
+    if X is not None and holds_dense_values(X):
         columns += [*as_array(X[rows]).T]
     if any(2 * len(np.unique(column)) > len(rows) for column in columns):
         warn(

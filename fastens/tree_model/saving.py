@@ -23,9 +23,7 @@ from fastens.modelfile.storage import ModelFileError
 from fastens.params.options import Categories
 from fastens.table.columns.factorize import same_categories
 from fastens.table.encoder import InputEncoder
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
-from fastens.tree_model.memory import forest_needs
 from fastens.warn import warn
 
 PREFIX = "ensemble."
@@ -52,6 +50,7 @@ class SavedEnsemble:
     _combination: ClassVar[str] = "sum"
     _has_random_thresholds: ClassVar[Any] = False
     _splits_dates = True
+    _holds: str | None = "forest"
 
     if TYPE_CHECKING:  # attributes of the estimator
         n_jobs: int | None
@@ -270,9 +269,6 @@ class SavedEnsemble:
         """
         self._check_fitted()
         return leaf_features(self._shown_trees(), self._leaves(X))
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return forest_needs(self, shape)
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
         """Return the leaf of each row in each tree, (n_samples, n_trees)."""

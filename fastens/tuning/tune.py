@@ -33,13 +33,13 @@ from fastens.monitoring.callbacks import Deadline, announce
 from fastens.monitoring.metrics import score_by_name
 from fastens.params.options import with_hints
 from fastens.params.rules import FLAG, FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
+from fastens.table.arrays import check_places, checked_array
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
 from fastens.table.parts import settled, take_rows
 from fastens.table.sources import is_source
 from fastens.table.spread import in_memory_only
-from fastens.table.tables import check_places, checked_array
 from fastens.table.training_data import WEIGHT_TYPE, check_weights, shuffled_folds, weights_to_count
 
 Draw = Callable[[np.random.Generator], Any]
@@ -672,12 +672,13 @@ def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningCo
             "X must be a table in memory, or a BinnedTable, which can be of a table in files; got "
             f"{type(X).__name__}: {str(X)[:100]!r}."
         )
-    if is_coded(X) and not X.options.keep_values and EXTRA_TREES in search.families:
+    is_binned = is_coded(X)
+    if is_binned and not X.options.keep_values and EXTRA_TREES in search.families:
         raise ValueError(
             f"search.families must leave out {EXTRA_TREES!r} where X is a BinnedTable made with keep_values=False; got "
             f"{search.families}."
         )
-    if isinstance(y, str) or isinstance(sample_weight, str) or is_coded(X):
+    if isinstance(y, str) or isinstance(sample_weight, str) or is_binned:
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)
     if y is None:
         raise ValueError("tune requires y to be passed, but the target y is None.")

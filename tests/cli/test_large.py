@@ -246,8 +246,8 @@ def test_a_disk_too_full_for_codes(run, large_files):
     least = re.search(r"at least ([\d.]+ ?[kMG]?B)", run(*given, "--max-memory", "1MB").err)[1]
     names = sorted(os.listdir(large_files))
     code = (
-        "from fastens.table.source import MemoryNeeds;"
-        "MemoryNeeds.in_memory = property(lambda needs: 1 << 60);"  # codes of so few rows would fit
+        "from fastens.table import source;"
+        "source.MemoryLimits.place = lambda limits, *_: source.TemporaryFiles(limits.spill_dir);"
     )
     done = run_child(LIMIT.format(500) + code + COMMAND, *given, "--max-memory", least, folder=large_files)
     assert done.returncode == 2, done.stderr

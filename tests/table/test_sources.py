@@ -26,7 +26,7 @@ from fastens.files import csv_streams
 from fastens.params.options import Categories, EarlyStopping
 from fastens.table import sources
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.opening import open_table, split_columns
+from fastens.table.opening import in_parts, open_table, split_columns
 from fastens.table.sources import SameRows, is_source, open_batches
 from reference.children import run_child
 
@@ -394,7 +394,7 @@ def test_files_that_are_not_there(tmp_path):
     (tmp_path / "a.txt.xlsx").write_text("")
     with pytest.raises(ValueError, match="Parquet files, or CSV files"):
         open_batches(tmp_path / "a.txt.xlsx")
-    with pytest.raises(ValueError, match=r"X must name files, such as '.*\*\.parquet'; this is a folder"):
+    with pytest.raises(ValueError, match="X must name Parquet files, or CSV files"):
         open_batches(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"PAR1 is all")
     with pytest.raises((ValueError, OSError), match=r"a\.parquet"):
@@ -527,7 +527,7 @@ def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monk
     del table
     assert os.listdir(tmp_path) == []
     (tmp_path / "spilt").mkdir()
-    table = fe.TableSource(reader(), spill_dir=tmp_path / "spilt").opened()
+    table = in_parts(fe.TableSource(reader(), spill_dir=tmp_path / "spilt"))
     assert len(os.listdir(tmp_path / "spilt")) == 1
     del table
     (tmp_path / "spilt").rmdir()
@@ -553,9 +553,10 @@ def test_streams_of_one_pass_are_copied_to_a_file_that_goes_again(tmp_path, monk
 FULL = """
 import resource, sys
 import numpy, pyarrow, fastens
+from fastens.table.opening import in_parts
 table = pyarrow.table({"a": numpy.arange(9999.0)})
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))
-fastens.TableSource(table.to_reader(500), spill_dir=".").opened()
+in_parts(fastens.TableSource(table.to_reader(500), spill_dir="."))
 """
 
 

@@ -95,16 +95,14 @@ class FastensModel(AbstractModel):
         **kwargs: Any,
     ) -> int:
         """Bytes that a fit takes at most, by the arrays that it holds; the trees as if there were 1000 rounds."""
-        from fastens import GradientBoostingRegressor
-        from fastens.boosting.memory import boosting_needs
-        from fastens.table.source import TableShape
+        from fastens import GradientBoostingRegressor, estimate_memory
 
         params = (hyperparameters or {}) | {"n_estimators": 1000, "early_stopping": True}
         known = GradientBoostingRegressor().set_params(
             **{name: value for name, value in params.items() if name in GradientBoostingRegressor().get_params()}
         )
         n_outputs = num_classes if num_classes is not None and num_classes > 2 else 1
-        needs = boosting_needs(known, TableShape(len(X), X.shape[1], n_outputs, is_weighted=True))
+        needs = estimate_memory(known, len(X), X.shape[1], n_outputs=n_outputs, weighted=True)
         frame = int(X.memory_usage(index=False, deep=False).sum())
         return OVERHEAD + FRAME * frame + 8 * X.shape[0] * X.shape[1] + needs.in_memory
 

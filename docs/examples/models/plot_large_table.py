@@ -33,7 +33,7 @@ rows = np.array([10**5, 10**6, 10**7, 10**8])
 needs = [estimate_memory(GradientBoostingRegressor(), n_rows=int(n), n_columns=28) for n in rows]
 print(needs[-1])
 plt.loglog(rows, [each.in_memory / 1e9 for each in needs], marker="o", label="bin codes in memory")
-plt.loglog(rows, [each.least / 1e9 for each in needs], marker="o", label="bin codes in files")
+plt.loglog(rows, [each.in_files / 1e9 for each in needs], marker="o", label="bin codes in files")
 plt.xlabel("rows of 28 columns")
 plt.ylabel("GB")
 plt.legend()

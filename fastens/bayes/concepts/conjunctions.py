@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.bayes.posterior import check_prior, normalised
 from fastens.engine.elementary import xlog1py, xlogy
 from fastens.params.rules import PROBABILITY, real, whole
+from fastens.table.arrays import dense
 from fastens.table.columns.factorize import is_missing
-from fastens.table.tables import dense, is_frame
+from fastens.table.tables import table_over
 
 
 class _Any:
@@ -329,8 +330,9 @@ def _listed(hypotheses: Any) -> list[Any]:
 
 def _plain_rows(X: Any) -> NDArray[np.object_]:
     """Return the rows of a table as an array of Python objects; a list of values is one row."""
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
+    table = table_over(X)
+    if table.names is not None:
+        frame = nw.from_native(table.native, eager_only=True)
         rows = np.empty(frame.shape, dtype=object)
         for j, column in enumerate(frame.iter_columns()):
             rows[:, j] = column.to_list()

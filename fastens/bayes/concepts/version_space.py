@@ -33,7 +33,6 @@ from fastens.bayes.concepts.spaces import (
     general_without_positives,
 )
 from fastens.bayes.counts.attributes import DiscreteClassifier
-from fastens.bayes.counts.counting import version_space_needs
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.inspection.network_plot import plot_boundaries, plot_lattice
 from fastens.inspection.plotting import shortened
@@ -46,7 +45,6 @@ from fastens.table.columns.numbers import unmasked
 from fastens.table.labels import check_classes, read_classes
 from fastens.table.opening import check_in_memory
 from fastens.table.parts import drop_zero_weight_rows
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import check_weights
 from fastens.warn import warn
 
@@ -286,9 +284,6 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         if fitted.on_collapse == "raise" and fitted.noise == 0 and self._has_positives:
             self._space  # noqa: B018 -- a collapse raises here
         return self
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return version_space_needs(self, shape)
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         index = super()._learn_target(y)

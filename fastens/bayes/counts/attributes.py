@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.base import BaseClassifier, Capabilities
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode, encode_all, family_counts
@@ -17,11 +16,11 @@ from fastens.engine.bins.binning import learn_binning
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.names import plain_name
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows
-from fastens.table.columns.factorize import Categories, is_missing, listed_values, sorted_categories, without_same
+from fastens.table.arrays import dense
+from fastens.table.columns.factorize import is_missing, sorted_categories, without_same
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.parted import OnePassCategories, PartedTable, move_positions
-from fastens.table.source import FitNeeds
-from fastens.table.tables import ArrayTable, Table, dense, is_frame, table_from_frame
+from fastens.table.parted import OnePassCategories, move_positions
+from fastens.table.tables import ArrayTable, Table, table_over
 
 Array = NDArray[np.float64]
 Limits = list[Array | None]  # upper bin edges of each column except the last; None for categorical columns
@@ -106,12 +105,7 @@ Values = list[Any] | None  # values of a column; None if they are not declared
 
 def declared_values(X: Any) -> list[Values]:
     """Return the values that the dtype of each column declares; arrays and tables in batches declare none."""
-    if not is_frame(X) or isinstance(X, PartedTable):
-        return []
-    return [
-        column.declared if isinstance(column, Categories) else listed_values(getattr(column, "dtype", None))
-        for column in table_from_frame(X).arrays
-    ]
+    return table_over(X).declared_values()
 
 
 def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, names: Sequence[str]) -> list[Values]:
@@ -208,6 +202,7 @@ class CategoricalInput(BaseClassifier):
     """Base class of classifiers that treat all columns as categorical; values become positions, or NaN."""
 
     _capabilities = Capabilities(supports_binned=False, predicts_row_sources=False)
+    _holds = "codes"
     categorical_features: Any = "all"  # not a parameter
 
     def __sklearn_tags__(self) -> Any:
@@ -215,11 +210,9 @@ class CategoricalInput(BaseClassifier):
         tags.input_tags.categorical = True
         return tags
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        if sparse.issparse(X) and needs is not None and (limits := getattr(X, "limits", None)) is not None:
-            needs.place(limits, X)
+    def _learn_table(self, X: Any) -> Any:
         try:
-            rows = super()._learn_table(dense(X), needs)
+            rows = super()._learn_table(dense(X))
         except TypeError as error:  # an unhashable value, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
         if isinstance(rows, OnePassCategories):
@@ -244,13 +237,13 @@ class CodedInput(CategoricalInput):
     def _reading(self) -> Reading:
         return super()._reading()._replace(at_sight=not self._reads_codes)
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
+    def _learn_table(self, X: Any) -> Any:
         if self._is_whole(X):
-            return super()._learn_table(ArrayTable(X), needs)
+            return super()._learn_table(ArrayTable(X))
         is_whole_table = self._comm.size == 1 and self._reads_codes and _holds_numbers(X)
         found = _ranges_of(X, self._encoder_threads()) if is_whole_table else None
         if found is None:
-            return super()._learn_table(X, needs)
+            return super()._learn_table(X)
         codes, categories = found
         self._encoder = InputEncoder(None, categories)
         self._set_columns()
@@ -288,8 +281,8 @@ def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list
 class DiscreteClassifier(CategoricalInput):
     """Base class of classifiers on categorical columns whose values become integer codes, -1 if missing or unseen."""
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Codes:
-        codes = as_codes(super()._learn_table(X, needs))
+    def _learn_table(self, X: Any) -> Codes:
+        codes = as_codes(super()._learn_table(X))
         declared = getattr(self, "categories", None)
         if declared is not None:
             return self._declare(declared, codes)
@@ -324,7 +317,7 @@ class DiscreteClassifier(CategoricalInput):
             _check_declared(self._encoder.categories, found.categories)
             return self._check_table(X)
         self._encoder = found
-        if declared := declared_values(table if is_frame(X) else X):
+        if declared := table.declared_values():
             self._encoder = self._encoder.with_more_categories(declared)
         return self._check_table(X)
 

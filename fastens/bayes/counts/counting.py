@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -27,8 +26,6 @@ from fastens.engine.comm import LOCAL, Comm, counted, gathered
 from fastens.engine.parts import dense_blocks
 from fastens.engine.threads import threads_for
 from fastens.table.columns.numbers import FLOATS
-from fastens.table.source import MemoryNeeds, TableShape, bytes_to_read, needs_without_files
-from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
 
 Counts = NDArray[np.int64] | NDArray[np.float64]
 CODE_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
@@ -414,137 +411,3 @@ def add_family_logs(
         found if found.size else np.zeros(1, dtype=np.int64) for found in (layout.columns, layout.strides)
     )
     add_family_entries(codes, sizes, layout.starts, columns, strides, layout.offsets, joined, out, n_threads)
-
-
-# Bytes of each count: in the model with its logarithm, and during estimation.
-_KEPT = 16
-_COUNTED = 24
-# Bytes of each category: an object, a list entry and two dictionary entries.
-_CATEGORY = 200
-# Bytes of each value of a batch as a position and a code, and of the moments of a block for each class and column.
-_CODED = 24
-_MOMENTS = 24
-_MOMENT_ROWS, _MOMENT_VALUES = 1 << 14, 1 << 22
-# Bytes of each row for its class as an integer.
-_LABEL = 4
-# Bytes of each cell of pairs, for counts and logarithms during estimation, and of each cell of triples.
-_PAIRS = 16
-_TRIPLES = 12
-# Bytes of each value among the codes of all rows: in batches, and concatenated.
-_CODES = 2
-# Bytes of each value while attributes are compared: as a float, an integer, and sorted.
-_COMPARED = 40
-# Bytes of each text whose words are counted, and of each of its characters.
-_TEXT = 400
-_OF_TEXT = 30
-TEXTS_AT_ONCE = 1 << 12
-# Maximum number of questions about a categorical column.
-MAX_QUESTIONS = 64
-# Bytes of each answer of a row, and of a row in a batch; of each cell of a cube and class; and of sets of attributes.
-_ANSWER, _NEW_ANSWER = 3, 10
-_CUBE = 40
-_SETS, _MAX_SETS = 4, 1 << 27
-# Bytes of each cell of network families that are counted at a time; maximum cells in total and of a dense family, as in
-# `FamilyScores`; bytes of each row with a missing variable.
-_FAMILY = 56
-_MAX_FAMILIES, _DENSE = 1 << 22, 1 << 16
-_HIDDEN = 24
-
-
-def naive_bayes_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return the memory that a fit of naive Bayes needs."""
-    counts = classes_of(shape) * (shape.values(2) + 1).sum()
-    kept = _KEPT * counts + _categories(shape)
-    held = _COUNTED * counts + _LABEL * shape.n_rows + _CODED * _block_values(shape)
-    if hasattr(model, "var_smoothing"):
-        block_rows = max(1, min(_MOMENT_ROWS, _MOMENT_VALUES // shape.n_columns))
-        held += _MOMENTS * classes_of(shape) * shape.n_columns * math.ceil(shape.n_rows / block_rows)
-    return needs_without_files(shape, model, held, kept)
-
-
-def pairs_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return the memory that a fit on counts of pairs of columns, or of triples, needs."""
-    values = shape.values(model.max_bins) + 2
-    pairs = classes_of(shape) * values.sum() ** 2
-    triples = pairs * values.sum() / 2 if getattr(model, "order", 1) == 2 else 0
-    kept = _KEPT * pairs + _TRIPLES * triples + _categories(shape)
-    held = _PAIRS * pairs + shape.n_rows * (_LABEL + _CODES * _code(values) * shape.n_columns)
-    held += _CODED * _block_values(shape)
-    return needs_without_files(shape, model, held, kept, _binning(shape, model))
-
-
-def network_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return the memory that a fit of a Bayesian network needs."""
-    values = np.append(shape.values(model.max_bins or 2), max(2, shape.n_outputs))
-    largest = np.sort(values)[::-1]
-    cells = min(float(MAX_CELLS), largest[: _most_parents(model) + 1].prod()) * len(values)
-    counted = min(_MAX_FAMILIES, max(min(cells, _DENSE * len(values)), len(values) ** 2 * largest[:2].prod()))
-    pairs = classes_of(shape) * (values + 1).sum() ** 2 if model.structure in ("chow-liu", "tan", "kdb") else 0
-    kept = _KEPT * cells + _categories(shape)
-    held = _FAMILY * counted + (_PAIRS + _KEPT) * pairs
-    floats = 3 * shape.value_bytes if model.max_bins else 0
-    held += shape.n_rows * (_HIDDEN + len(values) * (2 * _code(values) + floats)) + _CODED * _block_values(shape)
-    return needs_without_files(shape, model, held, kept, _binning(shape, model) if floats else 0)
-
-
-def _most_parents(model: Any) -> int:
-    """Return the maximum number of parents of a variable in a network."""
-    given = model.structure
-    if isinstance(given, str):
-        return {"chow-liu": 1, "tan": 2}.get(given, model.max_parents)
-    if isinstance(given, Mapping):
-        return max((1 if isinstance(own, str | int) else len(own) for own in given.values()), default=0)
-    return max(Counter(child for _, child in given).values(), default=0)
-
-
-def texts_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return the memory that a fit to texts needs; values are terms, and value bytes are the bytes of a text."""
-    n_terms = shape.values(1).sum()
-    kept = (_KEPT * classes_of(shape) + _CATEGORY) * n_terms
-    held = (_COUNTED * classes_of(shape) + _CATEGORY) * n_terms + _LABEL * shape.n_rows
-    held += min(shape.n_rows, TEXTS_AT_ONCE) * (_TEXT + _OF_TEXT * shape.value_bytes)
-    return needs_without_files(shape, model, held, kept)
-
-
-def version_space_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return the memory that a fit of a version space needs, including the count cube of all conjunctions."""
-    values = shape.values(2)
-    if model.noise > 0 or model.on_collapse in ("noise", "max-consistent"):
-        space = _CUBE * 2 * min((values + 1).prod(), MAX_NUMBERS)
-    else:
-        space = _SETS * min(_MAX_SETS, 2.0 ** (min(shape.n_columns, 60) - 3))
-    return needs_without_files(shape, model, _COMPARED * shape.n_rows * shape.n_columns + space, _categories(shape))
-
-
-def tree_average_needs(model: Any, shape: TableShape) -> MemoryNeeds:
-    """Return the memory that an exact tree average needs: the answers of all rows and the count cube."""
-    values = shape.values(np.nan)
-    asked = 1 + np.where(np.isnan(values), model.n_thresholds, np.minimum(values, MAX_QUESTIONS)).sum()
-    cube = _CUBE * classes_of(shape) * 3.0 ** min(model.max_questions, asked)
-    held = shape.n_rows * (_ANSWER * asked + _COMPARED * shape.n_columns) + _CODED * _block_values(shape)
-    held += _NEW_ANSWER * asked * _block_values(shape) / shape.n_columns
-    return needs_without_files(shape, model, held, cube + _categories(shape))
-
-
-def classes_of(shape: TableShape) -> int:
-    """Return the number of classes; binary targets have a single raw prediction."""
-    return max(2, shape.n_outputs)
-
-
-def _binning(shape: TableShape, model: Any) -> float:
-    """Return the memory for learning bin edges, if there are numeric columns."""
-    return bytes_to_read(shape, model)["learning"] if np.isnan(shape.values(np.nan)).any() else 0
-
-
-def _code(values: Any) -> int:
-    return 1 if values.max(initial=0) < 1 << 8 else 2 if values.max() < 1 << 16 else 4
-
-
-def _block_values(shape: TableShape) -> int:
-    if shape.n_stored is not None:
-        return 0
-    return min(shape.n_rows, BATCH_ROWS, max(1, BATCH_VALUES // shape.n_columns)) * shape.n_columns
-
-
-def _categories(shape: TableShape) -> float:
-    return _CATEGORY * float(shape.values(0).sum())

@@ -17,7 +17,6 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter, whole
 from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
-from fastens.table.source import MemoryNeeds, TableShape, needs_without_files
 
 Array = NDArray[np.float64]
 # Bytes for each outcome, and for each outcome and hypothesis.
@@ -130,10 +129,6 @@ class FiniteHypothesisLearner(BaseFastens):
         if not hasattr(self, "posteriors_"):
             self._start()
         return self._observe(outcomes)
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        of_outcomes = shape.n_rows * (_OUTCOME + _OF_HYPOTHESIS * len(_check_likelihoods(self.likelihoods)))
-        return needs_without_files(shape, self, of_outcomes, of_outcomes)
 
     def _start(self) -> None:
         self._check_parameters()

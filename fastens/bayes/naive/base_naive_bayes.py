@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, Capabilities, TrainingData
 from fastens.bayes.counts.attributes import declared_values
-from fastens.bayes.counts.counting import naive_bayes_needs
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.posterior import ParameterPosteriorMixin
@@ -24,14 +23,13 @@ from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
 from fastens.rollback import keeps_model
+from fastens.table.arrays import dense
 from fastens.table.columns.numbers import has_large_numbers
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.labels import check_classes, read_classes
 from fastens.table.parted import OnePassCategories
 from fastens.table.parts import drop_zero_weight_rows
-from fastens.table.source import FitNeeds, MemoryNeeds, TableShape
 from fastens.table.sources import read_together
-from fastens.table.tables import dense
 
 
 def _is_vector_of_numbers(value: Any) -> bool:
@@ -309,16 +307,13 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     # Input --------------------------------------------------
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
+    def _learn_table(self, X: Any) -> Any:
         is_plain = self._comm.size == 1 and _holds_whole_numbers(X) and self._takes_numbers_as_they_are()
         if not is_plain or (self._keeps_integers and has_large_numbers(X)):
-            return super()._learn_table(X, needs)
+            return super()._learn_table(X)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
         self._set_columns()
         return X
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return naive_bayes_needs(self, shape)
 
     def _reading(self) -> Reading:
         return super()._reading()._replace(at_sight=True, exact_integers=self._keeps_integers)

@@ -28,7 +28,7 @@ from fastens.engine.elementary import exp, log, log1p, logaddexp
 from fastens.engine.parts import RowSource, dense_blocks, parts_of
 from fastens.engine.threads import threads_for
 from fastens.table.columns.numbers import FLOATS
-from fastens.table.parts import row_blocks
+from fastens.table.tables import row_blocks
 
 Array = NDArray[np.float64]
 GRAIN = 100_000  # minimum number of table entries per thread

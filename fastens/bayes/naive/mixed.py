@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.base import TrainingData
 from fastens.bayes.counts.attributes import declared_values, with_categories, with_values
@@ -40,8 +38,7 @@ from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import open_table
 from fastens.table.parted import OnePassCategories
-from fastens.table.source import FitNeeds
-from fastens.table.tables import ArrayTable, Table, checked_array, column_positions, is_frame, table_from_frame
+from fastens.table.tables import Table, column_positions
 
 
 class CategoryInput(BaseNaiveBayes):
@@ -51,8 +48,8 @@ class CategoryInput(BaseNaiveBayes):
     categorical_features: Any = "from_dtype"
     unseen: str
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        table = super()._learn_table(X, needs)
+    def _learn_table(self, X: Any) -> Any:
+        table = super()._learn_table(X)
         if isinstance(table, OnePassCategories):
             self._encoder.unseen = -1.0
             return table
@@ -75,22 +72,9 @@ class CategoryInput(BaseNaiveBayes):
                     row, column = start + found[0], found[1]
                     names = self._encoder.names
                     name = repr(names[column]) if names else str(column)
-                    value = _value_at(X, row, column, names)
+                    value = self._encoder.matched(X, type(self).__name__).value_at(row, column)
+                    value = value.item() if isinstance(value, np.generic) else value
                     raise ValueError(f"Column {name} must hold categories seen in fit; row {row} holds {value!r}.")
-
-
-def _value_at(X: Any, row: int, column: int, names: list[Any] | None) -> Any:
-    if is_frame(X):
-        table = table_from_frame(X)
-        known = table.names or []
-        place = known.index(names[column]) if names and names[column] in known else column
-        return nw.from_native(table.native, eager_only=True)[:, place].to_list()[row]
-    if sparse.issparse(X):
-        values = X.tocsr()[row : row + 1].toarray()[0]
-    else:
-        values = (X if isinstance(X, list | tuple) else np.asarray(X))[row]
-    value = values[column]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 KINDS = ("gaussian", "categorical", "bernoulli", "multinomial")
@@ -303,18 +287,13 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         """Columns that are encoded as categories."""
         return self.kinds_ == "categorical"
 
-    def _learn_table(self, X: Any, needs: FitNeeds | None = None) -> Any:
-        if is_frame(X) or self._is_source(X) or isinstance(X, RowSource):
-            X = open_table(X, type(self).__name__, fewest=0)
-            self.kinds_ = self._kinds_of(X)
-        elif sparse.issparse(X):
-            self.kinds_ = self._kinds_of(ArrayTable(X))
-            if self.categorical_features.any():
-                raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
-        else:
-            array = X if type(X) is np.ndarray and X.ndim == 2 else checked_array(X, type(self).__name__)
-            self.kinds_ = self._kinds_of(ArrayTable(array))
-        return super()._learn_table(X, needs)
+    def _learn_table(self, X: Any) -> Any:
+        table = open_table(X, type(self).__name__, fewest=0)
+        self.kinds_ = self._kinds_of(table)
+        if table.is_sparse and self.categorical_features.any():
+            raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
+        X = X if isinstance(X, np.ndarray) or table.is_sparse else table
+        return super()._learn_table(X)
 
     def _takes_numbers_as_they_are(self) -> bool:
         return not self.categorical_features.any()

@@ -18,7 +18,6 @@ from fastens.bayes.counts.counting import (
     encode_all,
     offsets_of,
     pair_counts,
-    pairs_needs,
     without_missing,
 )
 from fastens.bayes.counts.counts import add_entries, count_triples
@@ -42,7 +41,6 @@ from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, instance, parameter, real, whole
 from fastens.table.parted import OnePassCategories
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.tables import column_positions
 from fastens.table.training_data import WEIGHT_TYPE
 
@@ -517,9 +515,6 @@ class _PairModel(CategoryInput):
     _compares_weights = True
     max_bins: int
     _limits: Limits
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return pairs_needs(self, shape)
 
     def _takes_numbers_as_they_are(self) -> bool:
         chosen = self.categorical_features

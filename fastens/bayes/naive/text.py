@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
@@ -17,7 +17,6 @@ from scipy import sparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from fastens.base import BaseClassifier, Capabilities
-from fastens.bayes.counts.counting import TEXTS_AT_ONCE, texts_needs
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.base_naive_bayes import DOCS
 from fastens.bayes.naive.likelihoods import sums_by_class
@@ -34,10 +33,13 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, parameter, real, whole
 from fastens.table.columns.factorize import is_missing
 from fastens.table.parts import take_rows
-from fastens.table.source import FitNeeds, MemoryNeeds, TableParts, TableShape
+from fastens.table.source import TableParts
 from fastens.table.sources import Batches, is_file_name
-from fastens.table.tables import is_frame
+from fastens.table.tables import table_over
 from fastens.table.training_data import check_weights
+
+# Texts whose words are counted at a time.
+TEXTS_AT_ONCE = 1 << 12
 
 
 class LabelledTexts(NamedTuple):
@@ -114,13 +116,11 @@ def sum_terms(
     rows: LabelledTexts,
     *,
     is_there: bool,
-    on_terms: Callable[[int], Any],
 ) -> TermSums:
     """Return the vocabulary that the vectorizer would learn from all texts and the sums of its terms, in one pass.
 
     If `is_there` is True, each term counts at most once per text in the sums, but the selection of the most frequent
-    terms still uses the vectorizer's counts. `on_terms` is called with the number of terms seen so far. Integer weights
-    count as copies for the vectorizer as well.
+    terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well.
     """
     copies = rows._replace(weight=rows.weight if are_copies(rows.weight) else None)
     found = _Terms(vectorizer, is_there=is_there)
@@ -131,7 +131,6 @@ def sum_terms(
             batch = texts[first : first + TEXTS_AT_ONCE]
             of_batch = slice(start + first, start + first + len(batch))
             counted = found.rows_of(batch, copies.of(of_batch).weight)
-            on_terms(counted.shape[1])
             sums = widened(sums, counted.shape[1])
             own = rows.of(of_batch)
             if counted.nnz:
@@ -220,10 +219,7 @@ def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
 
 def name_of_texts(X: Any) -> str | None:
     """Return the column name of a table with one column, or None if it has no name."""
-    if isinstance(X, Batches | TableParts):
-        names = list(X.columns or ())
-    else:
-        names = nw.from_native(X, eager_only=True).columns if is_frame(X) else []
+    names = list(X.columns or ()) if isinstance(X, Batches | TableParts) else table_over(X).names or []
     return names[0] if names and isinstance(names[0], str) else None
 
 
@@ -239,12 +235,12 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
     if isinstance(X, Batches | TableParts):
         _check_one_column(X.columns or list(range(X.shape[1])))
         return X
-    if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        if name is None or name not in frame.columns:
-            _check_one_column(frame.columns)
-            name = frame.columns[0]
-        X = frame.get_column(name).to_list()
+    table = table_over(X)
+    if table.names is not None:
+        if name is None or name not in table.names:
+            _check_one_column(table.names)
+            name = table.names[0]
+        X = nw.from_native(table.native, eager_only=True)[:, table.names.index(name)].to_list()
     elif hasattr(X, "shape") and len(X.shape) == 2:
         if X.shape[1] != 1:
             raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")
@@ -473,8 +469,13 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         classifier = self._make_classifier()
         if isinstance(texts, RowSource) and self._comm.size == 1:
             labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
-            on_terms, is_there = self._limit_of_terms(texts), isinstance(classifier, BernoulliNB)
-            found = sum_terms(texts, self._make_vectorizer(), labelled, is_there=is_there, on_terms=on_terms)
+            is_there = isinstance(classifier, BernoulliNB)
+            found = self._limited(
+                texts,
+                target,
+                lambda rows: sum_terms(rows, self._make_vectorizer(), labelled, is_there=is_there),
+                weighted=weight is not None,
+            )
             self._take_terms(found.terms)
             self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
             return self
@@ -482,23 +483,6 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         with classifier._over(self._comm):
             self.classifier_ = classifier.fit(counts, labels, weight)
         return self
-
-    def _limit_of_terms(self, texts: RowSource) -> Callable[[int], Any]:
-        """Return a function that raises ValueError if a number of terms would exceed the memory limit of `fit`."""
-        if texts.limits is None:
-            return lambda _: None
-        needs, limits = FitNeeds.of(self, weighted=False), texts.limits
-        _, part = next(parts_of(texts))
-        shape = needs.shape(texts)._replace(value_bytes=1 + sum(map(len, texts_of(part))) // part.shape[0])
-
-        def check(n_terms: int) -> None:
-            limits.place(self._memory_needs(shape._replace(n_values=n_terms)), type(self).__name__)
-
-        check(1)
-        return check
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return texts_needs(self, shape)
 
     def _learn_terms(self, texts: Any, weight: Array | None) -> Any:
         """Learn the vocabulary of texts and return their term counts."""

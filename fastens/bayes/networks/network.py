@@ -20,7 +20,7 @@ from fastens.bayes.counts.attributes import (
     learn_limits,
     with_values,
 )
-from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode, network_needs
+from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, query
@@ -49,7 +49,6 @@ from fastens.table.columns.factorize import is_missing
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import opening_tables
 from fastens.table.parts import present_part
-from fastens.table.source import MemoryNeeds, TableShape
 from fastens.table.training_data import WEIGHT_TYPE, check_same_rows, check_weights, unless_ones
 from fastens.warn import warn
 
@@ -523,9 +522,6 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         parents = self._choose_parents(names, data)
         self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
         return self
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return network_needs(self, shape)
 
     def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
         """Warn about columns that are unlikely to be discrete variables."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, Capabilities
-from fastens.bayes.counts.counting import MAX_QUESTIONS, CountCube, tree_average_needs
+from fastens.bayes.counts.counting import CountCube
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.engine.comm import LOCAL, Comm, chain_sum, max_floats
@@ -21,14 +21,15 @@ from fastens.modelfile.saving import SavedEstimator
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
-from fastens.table.source import MemoryNeeds, TableShape
-from fastens.table.tables import dense
+from fastens.table.arrays import dense
 from fastens.table.training_data import WEIGHT_TYPE, TrainingData
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 
 Floats = NDArray[np.float64]
 # Number of sums that processes exchange at a time.
 _COUNTED = 1 << 20
+# Maximum number of questions about a categorical column.
+MAX_QUESTIONS = 64
 
 
 class BinaryFeatures(NamedTuple):
@@ -436,6 +437,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     """
 
     _capabilities = Capabilities(supports_distributed_fit=True, supports_binned=False, predicts_row_sources=False)
+    _holds = "codes"
     max_questions: int = parameter(whole(1, MAX_TREE_QUESTIONS), default=10, kw_only=False)
     n_thresholds: int = parameter(whole(1), default=16)
     split_prior: float | tuple[float, float] = parameter(PROBABILITY | DECLINE, default=0.5)
@@ -477,9 +479,6 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         self._remember(answers, data, weight)
         self._average()
         return self
-
-    def _memory_needs(self, shape: TableShape) -> MemoryNeeds:
-        return tree_average_needs(self, shape)
 
     def _choose_questions(self, data: TrainingData, weight: Array) -> tuple[BinaryFeatures, NDArray[np.uint8]]:
         rows, comm = data.X, data.comm

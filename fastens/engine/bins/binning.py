@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from fastens.cached import cached_property
@@ -36,7 +35,7 @@ from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.row_sketch import RowSketch
 from fastens.engine.comm import LOCAL, Comm, max_floats, shared
 from fastens.engine.limits import MAX_INT32, check_count, check_shape
-from fastens.engine.parts import is_coded, parts_of
+from fastens.engine.parts import parts_of, stored_binning, stored_values, with_codes_of
 from fastens.engine.rows.sampling import columns_of
 from fastens.engine.threads import threads_for
 
@@ -112,8 +111,8 @@ class Binning:
 
     def codes(self, X: Any, n_threads: int = 1) -> np.ndarray:
         """Return the bin codes of X, shape (n_features, n_rows), in C order."""
-        if is_coded(X) and X.has_codes_of(self):
-            return X.codes()
+        if (coded := with_codes_of(X, self)) is not None:
+            return coded.codes()
         place = place_of(X)
         columns = place.zeros((self.n_features, X.shape[0]), self.code_dtype)
         self.fill(X, columns, None, 0, n_threads, place.pages(columns))
@@ -126,9 +125,9 @@ class Binning:
         If the column-major codes would use more than `most_columns` bytes of memory, only row-major codes are created.
         """
         check_shape(X)
-        if is_coded(X) and X.has_codes_of(self):
-            records = X.records()
-            return self.matrix_of(X.codes(), records) if records is not None else self._filled(X, n_threads)
+        if (coded := with_codes_of(X, self)) is not None:
+            records = coded.records()
+            return self.matrix_of(coded.codes(), records) if records is not None else self._filled(X, n_threads)
         place, n_rows, n_bytes = place_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
         if most_columns is not None and not place.is_file and n_rows * n_bytes > most_columns:
             matrix = make_records(n_rows, self.code_dtype, self.n_codes, self.is_categorical, self.thresholds)
@@ -247,8 +246,8 @@ def learn_binning(
     array([[1, 3, 0]], dtype=uint8)
     """
     check_shape(X, comm)
-    if is_coded(X):
-        return X.learned(max_bins)
+    if (stored := stored_binning(X, max_bins)) is not None:
+        return stored
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm)
     return sketch.finish() if comm.size == 1 else _binning_of_ranks(sketch, comm)
 
@@ -275,7 +274,7 @@ def learn_and_bin(
     array([[1, 2, 2, 3]], dtype=uint8)
     """
     check_shape(X)
-    if max_bins <= BYTE_BINS or is_coded(X) or comm.size > 1:
+    if max_bins <= BYTE_BINS or stored_binning(X, max_bins) is not None or comm.size > 1:
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads, comm)
         return binning, replace(binning.transform(X, n_threads), comm=comm)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
@@ -507,7 +506,8 @@ AnyMatrix = BinnedMatrix | SparseMatrix
 
 def stays_sparse(X: Any) -> bool:
     """Return True if the codes of a table are better stored without the codes of zeros."""
-    return scipy.sparse.issparse(X) and X.nnz <= MAX_STORED * X.shape[0] * X.shape[1]
+    n_stored = stored_values(X)
+    return n_stored is not None and n_stored <= MAX_STORED * X.shape[0] * X.shape[1]
 
 
 def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from fastens.engine.bins.sketch import count_categories, cut_columns, cut_sparse_columns, kth_distinct, note_values
 from fastens.engine.comm import Comm
-from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, parts_of
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, own_parts, parts_of
 from fastens.engine.rows.draws import gather_columns
 from fastens.engine.rows.sampling import Columns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
@@ -142,6 +142,11 @@ class _Rows:
     def n(self) -> int:
         """Number of rows."""
         return self.values.shape[0]
+
+    @property
+    def is_sparse(self) -> bool:
+        """True if the rows are a sparse matrix."""
+        return scipy.sparse.issparse(self.values)
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -274,7 +279,7 @@ class RowSketch:
 
     def holds_all(self) -> bool:
         """Return True if all rows so far are held as one dense array."""
-        is_dense = not any(scipy.sparse.issparse(rows.values) for rows in self._rows)
+        is_dense = not any(rows.is_sparse for rows in self._rows)
         return is_dense and len(self._rows) == 1 and not self._is_sampled and not self._category_weights
 
     def bins(self, codes: np.ndarray | None = None) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
@@ -305,8 +310,9 @@ class RowSketch:
         weights = None
         if sample_weight is not None:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
-        if scipy.sparse.issparse(X) and not self._category_weights:
-            self._keep(_Rows(canonical(X), weights, np.zeros(0, np.uint64)))
+        rows = _Rows(X, weights, np.zeros(0, np.uint64))
+        if rows.is_sparse and not self._category_weights:
+            self._keep(replace(rows, values=canonical(X)))
             return
         stays, is_whole = isinstance(X, RowSource) and X.stays, isinstance(X, ConvertedRows)
         known = list(self._category_weights)
@@ -318,7 +324,7 @@ class RowSketch:
             if not is_whole and not self.is_categorical.all():
                 self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)), stays)
         if is_whole and not self.is_categorical.all():
-            self._keep(_Rows(X, weights, np.zeros(0, np.uint64)))
+            self._keep(rows)
         if stays and self._is_sampled:
             self._lower_bound(_SLACK)
             self._copy_kept()
@@ -341,7 +347,7 @@ class RowSketch:
     def _sample(self, rows: _Rows, stays: bool) -> None:
         """Track the distinct values of new rows, and keep the rows with small hashes."""
         hashes = np.empty(rows.n, dtype=np.uint64)
-        for start, values in [(0, rows.values)] if scipy.sparse.issparse(rows.values) else parts_of(rows.values):
+        for start, values in own_parts(rows.values):
             self._distinct.note(values, self._threads(values.size, _BIN_GRAIN))
             hash_table(values, hashes[start : start + values.shape[0]], self._threads(values.size, _BIN_GRAIN))
         self._rows.append(_Rows(rows.values, rows.weights, hashes))
@@ -389,7 +395,7 @@ class RowSketch:
             weights = np.full(len(kept), self._one) if weights is None else weights
             weights = np.add.reduceat(weights[order], first)
             kept = kept[order[first]]
-        if scipy.sparse.issparse(rows.values) or isinstance(rows.values, ConvertedRows):
+        if rows.is_sparse or isinstance(rows.values, ConvertedRows):
             return _Rows(rows.values[kept], weights, rows.hashes[kept])
         columns = np.empty((self.n_features, len(kept)), dtype=rows.values.dtype)
         gather_columns(rows.values, kept, columns, self._threads(columns.size, _BIN_GRAIN))
@@ -439,7 +445,7 @@ class RowSketch:
         if not self._rows or len(features) == 0:
             return [np.zeros(0)] * len(features)
         weights = self._held_weights()
-        if any(scipy.sparse.issparse(rows.values) for rows in self._rows):
+        if any(rows.is_sparse for rows in self._rows):
             joined = _joined([rows.values for rows in self._rows])
             total = joined.shape[0] if weights is None else int(weights.sum())
             wanted = np.zeros(self.n_features, dtype=bool)

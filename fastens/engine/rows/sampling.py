@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from fastens.cached import cached_property
 from fastens.engine.limits import check_count, check_shape
-from fastens.engine.parts import as_floats, is_coded, parts_of
+from fastens.engine.parts import RowSource, as_floats, own_parts
 from fastens.engine.rows.draws import Urns, hash_rows, hash_stored, sum_duplicates
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_copies
@@ -155,10 +154,12 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
         Number of threads.
     """
     n_threads = threads_for(X.shape[0] * X.shape[1], n_threads, _HASH_GRAIN)
-    of_values = X.hashes() if is_coded(X) else np.empty(X.shape[0], dtype=np.uint64)
     of_targets = np.empty(X.shape[0], dtype=np.uint64)
-    for start, part in () if is_coded(X) else [(0, X)] if issparse(X) else parts_of(X):
-        hash_table(part, of_values[start : start + part.shape[0]], n_threads)
+    of_values = X.hashes() if isinstance(X, RowSource) else None
+    if of_values is None:
+        of_values = np.empty(X.shape[0], dtype=np.uint64)
+        for start, part in own_parts(X):
+            hash_table(part, of_values[start : start + part.shape[0]], n_threads)
     targets = y[:, None] if y.ndim == 1 else y
     hash_rows(targets, of_targets, n_threads)
     return of_values + of_targets * np.uint64(0x9E3779B97F4A7C15)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse
 
-from fastens.engine.parts import is_coded, map_parts
+from fastens.engine.parts import map_parts, with_codes_of
 from fastens.engine.predict.walk import Walker
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.leaf_values import leaves_of_rows
@@ -274,7 +273,7 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
     >>> on_used_columns(trees, X)[1].shape
     (400, 1)
     """
-    if not scipy.sparse.issparse(X) or type(trees) is not TreeEnsemble:
+    if not issparse(X) or type(trees) is not TreeEnsemble:
         return trees, X
     if _NOTE not in trees.notes:
         trees.notes[_NOTE] = narrowed(trees)
@@ -284,8 +283,8 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
 
 def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.float64]:
     """Return the raw predictions for a row source, shape (n_rows, n_outputs)."""
-    if is_coded(X) and trees.has_constant_leaves and X.has_codes_of(trees.binning):
-        return trees.raw_of_codes(X.codes(), n_threads)
+    if trees.has_constant_leaves and (coded := with_codes_of(X, trees.binning)) is not None:
+        return trees.raw_of_codes(coded.codes(), n_threads)
     trees, X = on_used_columns(trees, X)
     return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
 
@@ -451,8 +450,12 @@ class PermutedLosses:
 
     def __init__(self, trees: TreeEnsemble, X: Any, column_of: NDArray[np.integer], n_threads: int) -> None:
         self._trees, self._column_of = trees, column_of
-        self._stored: csr_matrix | None = csr_matrix(X) if issparse(X) else None
-        self._walker = None if issparse(X) else Walker(trees, trees.binning.transform(X, n_threads), column_of)
+        self._stored: csr_matrix | None = None
+        self._walker: Walker | None = None
+        if issparse(X):
+            self._stored = csr_matrix(X)
+        else:
+            self._walker = Walker(trees, trees.binning.transform(X, n_threads), column_of)
 
     def of_tree(
         self, t: int, pairs: NDArray[np.uint32], weight: Array | None, y: Array, answers: Array, *, is_class: bool

@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 
 from fastens import RandomForestClassifier
+from fastens.table.arrays import with_missing
 from fastens.table.columns.numbers import numbers_in, numbers_of, unmasked
 from fastens.table.encoder import InputEncoder
-from fastens.table.tables import ArrayTable, has_large_numbers, table_from_frame, with_missing
+from fastens.table.tables import ArrayTable, has_large_numbers, table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 IDS = [2**60 + 1, 2**53 + 1, -(2**62) - 1, 7]

@@ -1,0 +1,184 @@
+"""Arrays, sequences and sparse matrices that are passed as tables, and checks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+
+from fastens.table.columns.numbers import has_large_numbers, plain_column, plain_table
+
+_WIDE = (nw.Int64, nw.UInt64)
+
+
+def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
+    """Return anything but a frame as an array or a CSR matrix, with the checks and messages of scikit-learn.
+
+    Raises ValueError if it has fewer than `fewest` rows.
+    """
+    if hasattr(X, "collect"):
+        raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+    if isinstance(X, np.ndarray) and X.dtype.names:
+        fields = list(X.dtype.names)
+        raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
+    if isinstance(X, np.ma.MaskedArray | list | tuple):
+        X = plain_array(X)
+    elif not sparse.issparse(X):
+        array = np.asarray(X)
+        if array.ndim == 0 and array.dtype.kind == "O":
+            raise ValueError(f"X must be a table, such as an array or a data frame; got an object of type {_name(X)}.")
+    check_places(X)
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=fewest,
+        estimator=owner,
+        input_name="X",
+    )
+    return X
+
+
+def _name(thing: Any) -> str:
+    """Return the type name of an object, prefixed with its package."""
+    package = type(thing).__module__.partition(".")[0]
+    return type(thing).__name__ if package == "builtins" else f"{package}.{type(thing).__name__}"
+
+
+def plain_array(X: Any) -> NDArray[Any]:
+    """Return an array or sequence as a plain array; masked values become missing, mixed values stay objects."""
+    if isinstance(X, np.ma.MaskedArray):
+        return with_missing(X)
+    array = np.asarray(X)
+    is_sequence = isinstance(X, list | tuple)
+    return np.asarray(X, dtype=object) if is_sequence and array.dtype.kind in "US" else array
+
+
+def check_places(X: Any) -> None:
+    """Raise ValueError if the indices of a CSR or CSC matrix are out of bounds.
+
+    SciPy does not check them, even when it selects rows or converts a matrix to an array.
+    """
+    if not (sparse.issparse(X) and X.format in ("csr", "csc")):
+        return
+    starts, places = X.indptr, X.indices
+    n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
+    if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        raise ValueError("X must have an indptr that begins with 0 and does not fall, one number more than lines.")
+    if starts[-1] > min(len(places), len(X.data)):
+        raise ValueError(f"X must have an indptr that ends with the number of its values; it ends with {starts[-1]}.")
+    known = places[: starts[-1]]
+    if known.size and (known.min() < 0 or known.max() >= n_places):
+        raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")
+
+
+def dense(X: Any) -> Any:
+    """Return a sparse matrix as a dense array, and anything else unchanged."""
+    if not sparse.issparse(X):
+        return X
+    check_places(X)
+    return X.toarray()
+
+
+def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
+    """Return a masked array as a plain array whose masked values are NaN for numbers, NaT for dates, otherwise None."""
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return X.data
+    if X.dtype.kind == "f":
+        return X.filled(np.nan)
+    if X.dtype.kind in "mM":
+        return X.filled(np.array(["NaT"], X.dtype)[0])
+    is_exact = X.dtype.kind == "b" or (X.dtype.kind in "iu" and not has_large_numbers(X.data[~mask]))
+    plain = X.data.astype(np.float64 if is_exact else object)
+    plain[mask] = np.nan if is_exact else None
+    return plain
+
+
+def with_rows_to_take(X: Any) -> Any:
+    """Return a frame or an Arrow column in a form that supports row selection.
+
+    pandas cannot select rows of numbers with non-native byte order. Arrow cannot select rows of string views, which
+    polars exports, or of run-end encoded columns.
+    """
+    found = nw.to_native(X, pass_through=True)
+    if nw.dependencies.is_pandas_dataframe(found):
+        return _in_native_order(found)
+    if nw.dependencies.is_pyarrow_table(found):
+        return plain_table(found)
+    return plain_column(found) if nw.dependencies.is_pyarrow_chunked_array(found) else X
+
+
+def _in_native_order(frame: Any) -> Any:
+    found = frame
+    for index, dtype in enumerate(frame.dtypes):
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            found = frame.copy(deep=False) if found is frame else found
+            found.isetitem(index, frame.iloc[:, index].to_numpy().astype(dtype.newbyteorder("=")))
+    return found
+
+
+def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
+    """Return int32 for integers of 64 bits that fit it, so that a copy is no larger than one of float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.table.arrays import narrow_dtype
+    >>> narrow_dtype(np.array([1, 2**31])), narrow_dtype(np.array([1, 2], dtype=np.uint64))
+    (dtype('int64'), dtype('int32'))
+    """
+    narrow, dtype = np.dtype(np.int32), values.dtype
+    if dtype.kind not in "iu" or dtype.itemsize <= narrow.itemsize:
+        return dtype
+    limits = np.iinfo(narrow)
+    fits = limits.min <= int(values.min(initial=0)) and int(values.max(initial=0)) <= limits.max
+    return narrow if fits else dtype
+
+
+def rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
+    """Return selected rows of a frame as a frame of the same library; narrowing goes column by column."""
+    frame = nw.from_native(with_rows_to_take(X), eager_only=True)
+    if not narrows or not any(frame[:, place].dtype in _WIDE for place in range(frame.shape[1])):
+        return frame[rows].to_native()
+    columns = [_narrow_series(frame[:, place], rows) for place in range(frame.shape[1])]
+    native = frame.to_native()
+    if not nw.dependencies.is_pandas_dataframe(native):
+        return nw.from_dict(dict(zip(frame.columns, columns, strict=True)), backend=frame.implementation).to_native()
+    arrays = {place: column.to_native().array for place, column in enumerate(columns)}
+    # The constructor would otherwise copy all columns once more.
+    found = type(native)(arrays, index=native.index[rows], copy=False)
+    found.columns = native.columns
+    return found
+
+
+def _narrow_series(column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
+    if column.dtype not in _WIDE or column.null_count() == len(column):
+        return column[rows]
+    extremes = np.array([int(column.min()), int(column.max())])
+    return column[rows].cast(nw.Int32) if narrow_dtype(extremes) == np.int32 else column[rows]
+
+
+def free_names(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
+    """Return the names, with "_" appended to names that are taken or repeated.
+
+    Examples
+    --------
+    >>> from fastens.table.arrays import free_names
+    >>> free_names(["age", "size", "size"], taken=["age"])
+    ['age_', 'size', 'size_']
+    """
+    known, found = set(taken), []
+    for name in names:
+        free = name
+        while free in known:
+            free += "_"
+        known.add(free)
+        found.append(free)
+    return found
