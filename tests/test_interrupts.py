@@ -23,7 +23,7 @@ from fastens.engine.forest.forests import ForestGrower, ForestParameters, TreeSa
 from fastens.engine.rows.sampling import _SORTED_AT_ONCE, Bootstrap, hash_order
 from fastens.engine.threads import in_threads
 from fastens.engine.trees import leaf_values as midpoints
-from fastens.table import parts
+from fastens.table import parts, tables
 from fastens.table.columns import factorize as factorizing
 
 
@@ -108,7 +108,7 @@ class Watched(np.ndarray):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_rows_are_taken_block_by_block(order, monkeypatch):
-    monkeypatch.setattr(parts, "_BLOCK", 100)
+    monkeypatch.setattr(tables, "_COPIED", 100)
     plain = np.asarray(np.random.default_rng(0).random((500, 7)), order=order)
     X = plain.view(Watched)
     X.taken = []
@@ -123,7 +123,7 @@ def test_rows_are_taken_block_by_block(order, monkeypatch):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_columns_are_copied_block_by_block(order, monkeypatch):
-    monkeypatch.setattr(parts, "_BLOCK", 100)
+    monkeypatch.setattr(tables, "_COPIED", 100)
     lengths = []
     plain_take = np.take
     monkeypatch.setattr(np, "take", lambda X, *args, **how: (lengths.append(len(X)), plain_take(X, *args, **how))[1])
@@ -136,7 +136,7 @@ def test_columns_are_copied_block_by_block(order, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, object])
 def test_numbers_are_put_before_columns_block_by_block(dtype, monkeypatch):
-    monkeypatch.setattr(parts, "_BLOCK", 100)
+    monkeypatch.setattr(tables, "_COPIED", 100)
     values, X = np.random.default_rng(0).random((500, 1)), np.random.default_rng(1).random((500, 7)).astype(dtype)
     expected = np.hstack([values, X])
     lengths = []
