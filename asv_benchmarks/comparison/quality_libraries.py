@@ -124,7 +124,7 @@ def _boosting() -> list[Library]:
 
 
 def at_best(seconds: float | None, name: str = "best") -> Library:
-    """fastens by its dial at "best", in so many seconds if they are limited."""
+    """Return `with_quality("best")` of fastens, with a time limit in seconds if there is one."""
 
     def make(settings: Settings) -> Any:
         kind = of_task("fastens", "GradientBoosting", settings)

@@ -434,6 +434,10 @@ class InputEncoder:
             found is None or _are_distinct(found, str | bool | int | float) for found in categories
         ):
             raise ValueError("the state of the columns is malformed")
+        # A convention that this version does not know would change predictions, so it must not be ignored.
+        unknown = state.keys() - {"names", "categories", "missing_is_category", "date_parts", "foreign", *_LISTS}
+        if unknown:
+            raise ValueError(f"the state of the columns has unknown entries: {', '.join(sorted(unknown))}")
         encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
         for name in _LISTS:
             setattr(encoder, name, state.get(name, []))

@@ -254,6 +254,12 @@ def test_categories_without_rows_are_none():
     np.testing.assert_array_equal(encoder.transform(table_from_frame(frame))[:, 0], [0, 1, np.nan, 1])
 
 
+def test_an_unknown_convention_is_not_ignored():
+    state = InputEncoder.fit(table_from_frame(pd.DataFrame({"a": ["x", "y"]}))).to_state()
+    with pytest.raises(ValueError, match="unknown entries: zero_is_missing"):
+        InputEncoder.from_state(state | {"zero_is_missing": [0]})
+
+
 def test_state_is_json(make_frame):
     encoder = fit(make_frame(DATA))
     again = InputEncoder.from_state(json.loads(json.dumps(encoder.to_state())))
