@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.common import Benchmark
 from benchmarks.datasets import generated
 from fastens import AdaBoostClassifier, AdaBoostRegressor
-from fastens.adaboost.weak_learners import RowWeights
+from fastens.adaboost.weak_learners import RoundWeights
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.grow.stumps import StumpLearner
 
@@ -23,7 +23,7 @@ class OneStump(Benchmark):
         classes = (np.arange(n_rows) % n_classes).astype(np.uint16)
         binning = learn_binning(X)
         self.learner = StumpLearner(binning, binning.codes(X), classes, n_classes, "gini", n_threads)
-        self.weights = RowWeights(classes, None, n_threads)
+        self.weights = RoundWeights(classes, None, n_threads)
         self.steps = np.full((int(binning.n_codes[0]), n_classes), 1e-6)
 
     def time_find(self, *_: int) -> None:
