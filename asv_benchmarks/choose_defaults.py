@@ -114,7 +114,7 @@ def scores(args: argparse.Namespace, file: RunFile, wanted: list[str]) -> str:
         values = frame.pivot_table(index="table", columns="library", values=measure) + shift
         ratios[measure] = np.log(values.div(values[TODAY], axis=0))
     is_class = np.array([TABLES[name].is_class for name in ratios["loss"].index])
-    rows = [["parameters", "loss", "of classes", "of numbers", "worst table", "seconds"]]
+    rows = [["parameters", "loss", "classification", "regression", "worst table", "seconds"]]
     means = ratios["loss"].mean().sort_values()
     for candidate in means.index:
         own = ratios["loss"][candidate]

@@ -186,11 +186,15 @@ def in_words(found: Found) -> str:
     said = []
     if ("fastens", 1) in found:
         more = median(found, "fastens", 1, "seconds") / median(found, PLAIN, 1, "seconds") - 1
-        said.append(f"With one worker, Dask costs {more:+.0%} of the time of a fit without a cluster.")
+        than = "more" if more > 0 else "less"
+        said.append(f"With one worker, a fit on Dask takes {abs(more):.0%} {than} time than a fit without a cluster.")
+    ratios: dict[str, list[str]] = {}
     for library, n_workers in found:
         if library in FITS and library != "fastens" and ("fastens", n_workers) in found:
             times = median(found, library, n_workers, "seconds") / median(found, "fastens", n_workers, "seconds")
-            said.append(f"{library} takes {times:.1f} times as long as fastens with {n_workers} workers.")
+            ratios.setdefault(library, []).append(f"{times:.1f} with {n_workers} worker{'s' * (n_workers > 1)}")
+    for library, values in ratios.items():
+        said.append(f"The time of {library} relative to fastens is {' and '.join(values)}.")
     return " ".join(said)
 
 

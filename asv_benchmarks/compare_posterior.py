@@ -186,12 +186,12 @@ def trees() -> Iterator[Row]:
 
 
 def fresh() -> Iterator[Row]:
-    """Single trees on quarters of numbers: log loss in three folds."""
+    """Single trees on quartiles of regression targets: log loss in three folds."""
     return compared(FRESH, SINGLE_TREES, 3, lambda name, task: quarters(read(name, task)))
 
 
 def scikit_learn() -> Iterator[Row]:
-    """Trees that scikit-learn prunes: log loss, and processor seconds of GridSearchCV, in one fold of three."""
+    """Trees pruned by scikit-learn: log loss and CPU seconds of GridSearchCV, in one fold of three."""
     yield ["table", "log loss", "seconds"]
     for name, task in REPORTING.items():
         table = read(name, task)
@@ -284,12 +284,12 @@ def average_by(model: Any, a: float, b: float, whose: str, odds: float) -> None:
 
 
 def cost() -> Iterator[Row]:
-    """What averaging adds to a forest of 100 trees on 100,000 x 28: processor seconds, the median of five; and MiB."""
+    """Cost of averaging for a forest of 100 trees on 100,000 x 28: CPU seconds (median of five) and MiB."""
     data, numbers = generated(100_000, 28), generated(100_000, 28, regression=True)
     kinds: dict[str, tuple[Any, dict[str, Any], Table]] = {
         "random forest": (RandomForestClassifier, {}, data),
         "extra trees": (ExtraTreesClassifier, {}, data),
-        "random forest of numbers": (RandomForestRegressor, {"max_features": 1 / 3}, numbers),
+        "random forest, regression": (RandomForestRegressor, {"max_features": 1 / 3}, numbers),
     }
     yield [
         "",

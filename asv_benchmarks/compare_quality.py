@@ -101,7 +101,7 @@ def report(args: argparse.Namespace, file: RunFile, used: dict[str, tuple[str, A
         machine(),
     ]
     chosen = {"splits": range(args.splits), "rows": [args.rows], "hows": {how for how, _ in used.values()}}
-    names = {"of classes": True, "of numbers": False}
+    names = {"classification": True, "regression": False}
     for group, among in {"all": None, **names}.items():
         libraries = [name for name in used if among or name not in OF_CLASSES_ONLY]
         tables = [name for name in args.tables if among is None or TABLES[name].is_class == among]
@@ -112,7 +112,8 @@ def report(args: argparse.Namespace, file: RunFile, used: dict[str, tuple[str, A
             continue
         results = quality_report.Results(runs, libraries, args.shift)
         n_tables = len(results.loss)
-        parts += [f"## {n_tables} table{'s' * (n_tables > 1)}, {group}", quality_report.summary(results)]
+        count = f"All {n_tables}" if group == "all" else f"{n_tables} {group}"
+        parts += [f"## {count} table{'s' * (n_tables > 1)}", quality_report.summary(results)]
         if group == "all":
             overall, kept = results, file.told_kept(runs)
             quality_report.pareto(results, args.file.with_suffix(".png"))

@@ -78,7 +78,7 @@ def spaces(repeats: int) -> Iterator[Row]:
 
 
 def all_trees(repeats: int) -> Iterator[Row]:
-    """Every tree on binary columns, 20 000 rows."""
+    """All trees on binary columns, 20 000 rows."""
     yield ["questions", "fit [CPU s]", "predict 20 000 rows [CPU s]", "MAP tree [CPU s]", "memory [MB]"]
     for p in (6, 8, 10, 12, 14):
         X, y = tree_table(20_000, p)
@@ -126,12 +126,12 @@ def compared(models: dict[str, Callable[[], object]]) -> Iterator[Row]:
 
 
 def against_trees(repeats: int) -> Iterator[Row]:
-    """The average over all trees on 10 questions, and a greedy tree pruned by cross-validation."""
+    """Average over all trees on 10 questions, compared with a greedy tree pruned by cross-validation."""
     yield from compared({"all trees": ExactTreeAverageClassifier, "pruned tree": pruned_tree})
 
 
 def combinations(repeats: int) -> Iterator[Row]:
-    """The three ways to weigh three classifiers."""
+    """Three ways to weight three classifiers."""
     methods = ("bma", "pool", "pseudo-bma+")
     models = {m: lambda m=m: BayesOptimalClassifier(members(), method=m, random_state=0) for m in methods}
     yield from compared(models)

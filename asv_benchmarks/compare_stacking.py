@@ -132,11 +132,11 @@ def report(rows: list[dict[str, Any]]) -> str:
     judged = losses.assign(**{"best member": losses[single].min(axis=1)})
     judged.loc["mean rank"] = judged.drop(columns=single).rank(axis=1).mean()
     parts = ["# Loss on the test rows", table(cells(judged, 4))]
-    for value in ("seconds", "cpu"):
+    for value, name in (("seconds", "Training time"), ("cpu", "CPU time of training")):
         times = found.pivot(index="table", columns="model", values=value)
         share = times[["same settings", "refit", "fold models"]].div(times["scikit-learn"], axis=0)
         share.loc["geometric mean"] = np.exp(np.log(share).mean())
-        parts += [f"# {value} of fit, share of scikit-learn's", table(cells(share, 2))]
+        parts += [f"# {name} as a fraction of scikit-learn's", table(cells(share, 2))]
     return "\n\n".join(parts)
 
 

@@ -116,7 +116,7 @@ def measured(title: str, command: list[str], timed: bool) -> Record:
         "seconds": round((datetime.now(UTC) - started).total_seconds()),
         "commit": build,
         "machine": f"{processor()}; {machine()}".removeprefix("; ").removesuffix("."),
-        "other work": f"{busy:.1f} processes ran on the machine as it began",
+        "other work": f"load average {busy:.1f} at the start",
         "tables": found,
     }
 

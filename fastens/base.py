@@ -50,7 +50,7 @@ _ON_CLUSTERS = frozenset({*ANSWERS, "fit", "score", "fit_transform", "fit_predic
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The tables that an estimator supports; others raise an error or are converted.
+    """The kinds of tables that an estimator supports; other kinds raise an error or are converted.
 
     Attributes
     ----------
@@ -95,8 +95,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _may_lack_classes: bool = False
     # True if sums of weights are compared with row counts or pseudo-counts.
     _compares_weights: bool = False
-    # What a fit holds for all rows, see `fastens.table.memory`: arrays of "boosting", of a "forest" or of "rounds" of
-    # AdaBoost; "codes"; or None if it holds only a batch of rows.
+    # What a fit keeps in memory for all rows (see `fastens.table.memory`): the arrays of "boosting", of a "forest" or
+    # of the "rounds" of AdaBoost; "codes"; or None if it keeps only a batch of rows.
     _holds: str | None = None
     # Encoder that replaces categorical columns in tree models.
     _statistics: Any = None

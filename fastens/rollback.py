@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 Learn = TypeVar("Learn", bound=Callable[..., Any])
 
 
-# Models that are being fitted, by their id, with the thread that fits each and the outermost context.
+# The models that are being fitted, by id: the thread that fits the model, and its outermost context.
 _learning: dict[int, tuple[int, object]] = {}
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_learning.clear)
 
 
-# The error that ends the fit of a model by its id, with the names of the attributes to keep; all of them if empty.
+# By the id of a model, the error that ends its fit and the names of the attributes to keep (all of them if empty).
 _left: dict[int, tuple[BaseException, tuple[str, ...]]] = {}
 
 

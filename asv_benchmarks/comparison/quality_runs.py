@@ -57,7 +57,7 @@ class RunFile:
         """How many of some runs were made by an earlier call; nothing where none was."""
         earlier = {self._key(run) for run in self.runs[: self._n_read]}
         n_kept = sum(self._key(run) in earlier for run in runs)
-        return f"{n_kept} of {len(runs)} fits were made by an earlier call." if n_kept else ""
+        return f"{n_kept} of {len(runs)} fits were reused from an earlier run." if n_kept else ""
 
 
 def split_rows(table: Table, split: int) -> tuple[np.ndarray, np.ndarray]:

@@ -81,12 +81,12 @@ class AdaBoostClassifier(AdditiveVotes):
         Base estimator. If None, stumps or trees of depth `max_depth` are boosted. These, and a `DecisionTreeClassifier`
         of fastens, are grown on rows that are binned once for all rounds. A classifier whose `fit` has no
         `sample_weight` is fitted to rows drawn with replacement, as with ``resample=True``. Base estimators receive
-        numeric arrays in which categories are replaced by their indices. Estimators of fastens are told which columns
-        are categorical, unless they are nested in a meta-estimator such as bagging or voting.
+        numeric arrays in which categories are replaced by their indices. fastens estimators still treat these columns
+        as categorical, unless they are nested in a meta-estimator such as bagging or voting.
     n_estimators : int, default=50
         Maximum number of rounds. Boosting ends early with a classifier that makes no error, which gets weight 1.
-        Without `restart`, it also ends before a classifier that is no better than chance; if this is the first one, it
-        is kept with a warning.
+        Without `restart`, it also ends before a classifier that does not beat chance; if this is the first one, it is
+        kept with a warning.
     learning_rate : float, default=1.0
         Shrinkage of every vote. Smaller values need more rounds.
     algorithm : {"discrete", "m1", "real", "gentle", "logit"}, default="discrete"
@@ -100,7 +100,7 @@ class AdaBoostClassifier(AdditiveVotes):
         If True, fit each round to rows drawn with replacement with probabilities proportional to their current weights.
         The number of draws is the number of rows.
     restart : bool or "auto", default="auto"
-        If True, a classifier that is no better than chance is discarded and boosting continues from the initial
+        If True, a classifier that does not beat chance is discarded and boosting continues from the initial
         weights, at most ten times in a row. If False, boosting ends. "auto" means True if rows are drawn.
     max_depth : int, default=1
         Maximum depth of the trees. A depth of 1 gives stumps.
@@ -120,7 +120,7 @@ class AdaBoostClassifier(AdditiveVotes):
     verbose : int, default=0
         Number of rounds between log messages with the losses, as in gradient boosting; 0 disables them.
     random_state : int, RandomState or None, default=None
-        Seed of the rows drawn and of the validation split. Results do not depend on `n_jobs`. An `estimator` whose
+        Seed for drawing rows and for the validation split. Results do not depend on `n_jobs`. An `estimator` whose
         random_state is None is seeded with the index of the round.
     {parameters}
 
@@ -128,7 +128,7 @@ class AdaBoostClassifier(AdditiveVotes):
     ----------
     {attributes}
     n_estimators_ : int
-        Number of rounds kept.
+        Number of rounds of the model.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
         Weight and weighted error of each weak classifier. Only for "discrete", "m1" and "real".
     restarted_ : bool array of shape (n_estimators_,)
@@ -140,7 +140,7 @@ class AdaBoostClassifier(AdditiveVotes):
         Loss after each round, ``evals_result_["training"]["loss"]``, and of the validation rows, if there are any,
         ``evals_result_["validation"]["loss"]``. For binary targets, the mean of exp(-y F / 2), where F is the log odds;
         for K classes, the mean of exp(all votes / K - votes for the true class); for "logit", the log loss. The losses
-        are those of the whole ensemble, regardless of restarts.
+        refer to the whole ensemble, regardless of restarts.
 
     References
     ----------
@@ -248,8 +248,8 @@ class AdaBoostClassifier(AdditiveVotes):
             Class labels.
         {sample_weight}
         X_val, y_val : table and array, optional
-            Validation set, whose loss is recorded in `evals_result_`. Training stops early by it unless
-            `early_stopping` is False. If None and `early_stopping` is True, a part of X is held out.
+            Validation set, whose loss is recorded in `evals_result_`. It is used for early stopping unless
+            `early_stopping` is False. If None and `early_stopping` is True, a fraction of X is held out.
 
         Returns
         -------
@@ -420,7 +420,7 @@ class AdaBoostClassifier(AdditiveVotes):
         Parameters
         ----------
         X, y, sample_weight
-            The training set as passed to `fit`. For other rows, the weights are those that the rounds would give them.
+            The training set as passed to `fit`. For other rows, the weights are computed as if `fit` had seen them.
 
         Yields
         ------

@@ -72,8 +72,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     estimator : regressor, optional
         Base estimator. If None, trees of depth `max_depth` are boosted, which are grown on rows that are binned once
         for all rounds. A regressor whose `fit` has no `sample_weight` is always fitted to rows drawn with replacement.
-        Base estimators receive numeric arrays in which categories are replaced by their indices. Estimators of fastens
-        are told which columns are categorical, unless they are nested in a meta-estimator such as bagging or voting.
+        Base estimators receive numeric arrays in which categories are replaced by their indices. fastens estimators
+        still treat these columns as categorical, unless they are nested in a meta-estimator such as bagging or voting.
     n_estimators : int, default=50
         Maximum number of rounds. Boosting ends early with a regressor that makes no error, which gets weight 1. It also
         ends before a regressor whose mean loss is 1/2 or more; if this is the first one, it is kept.
@@ -90,7 +90,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         Monotonic constraint of each feature: the prediction must not decrease (1) or not increase (-1) with the
         feature; 0 means no constraint. Set the constraints of an `estimator` on the estimator itself.
     random_state : int, RandomState or None, default=None
-        Seed of the rows drawn. Results do not depend on `n_jobs`. An `estimator` whose random_state is None is seeded
+        Seed for drawing rows. Results do not depend on `n_jobs`. An `estimator` whose random_state is None is seeded
         with the index of the round.
     {parameters}
 
@@ -98,7 +98,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     ----------
     {attributes}
     n_estimators_ : int
-        Number of rounds kept.
+        Number of rounds of the model.
     estimator_weights_, estimator_errors_ : arrays of shape (n_estimators_,)
         Weight and weighted mean loss of each regressor.
     estimators_ : sequence
@@ -313,12 +313,12 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return staged_scores(self, X, y, sample_weight)
 
     def explain(self, X: ArrayLike, *given: Any, **options: Any) -> Any:
-        """Raise ValueError, because Shapley values of trees need a sum of trees and not their median.
+        """Raise ValueError, because a weighted median of trees has no Shapley values that can be computed tree by tree.
 
         Parameters
         ----------
         X, *given, **options
-            Ignored; the arguments that other models accept.
+            Ignored. The arguments that other models accept.
 
         Returns
         -------

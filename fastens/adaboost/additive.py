@@ -274,7 +274,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
 
     def _of_categories(self, column: int, n_categories: int) -> Array:
-        """Return the contribution of each category to the raw prediction, followed by that of a missing value."""
+        """Return the contributions of all categories, and then of missing values, to the raw prediction."""
         rows = np.full((n_categories + 1, len(self._encoder.column_of)), np.nan)
         n_positions = n_categories + self._encoder.missing_is_category
         rows[:n_positions, column] = np.arange(n_positions)

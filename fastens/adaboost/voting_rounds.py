@@ -40,8 +40,8 @@ from fastens.tree_model.tree_model import monotone_columns, path_rules
 # Algorithms whose rounds are votes rather than Newton steps.
 VOTING = ("discrete", "m1", "real")
 
-# Parameters of a decision tree that are not parameters of growth, so it cannot be grown on shared bins if they are set;
-# and the attributes of the model that parameters of growth depend on.
+# Parameters of a decision tree that the shared grower does not support, so trees that set them are not grown on shared
+# bins; and the attributes of the model that the growth parameters depend on.
 _NOT_OF_GROWTH = (
     "class_weight",
     "ccp_alpha",
@@ -129,7 +129,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
         codes, validation_codes = learner.rows.nodes(tree)
         weak = Weak(tree, codes, validation_codes, None, np.zeros(0, np.intp), None)
         values = class_values(np.array(tree.value), is_real)
-        # Rows never end in inner nodes; their values are set to a leaf's so that they cannot be the largest.
+        # Rows never end in inner nodes, whose values are copied from a leaf so that they cannot be the largest.
         values[tree.left_child > 0] = values[-1]
     return Vote(weak, values, weight, model.estimator_errors_[index], bool(model.restarted_[index]))
 

@@ -33,7 +33,7 @@ from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_mo
 from fastens.monitoring.metrics import History
 from fastens.warn import warn
 
-# Minimum number of rows per thread, tens of microseconds of work.
+# Minimum number of rows per thread, which is some tens of microseconds of work.
 _GRAIN = 1 << 14
 # Integer weights stay below 2**50, and their sum below 2**62.
 _WEIGHT_BITS = 50
@@ -190,7 +190,7 @@ Codes = NDArray[np.unsignedinteger]
 
 # Maximum number of restarts in a row before boosting ends.
 MAX_RESTARTS = 10
-# Tolerance of the error: rounding of the weights can make an error of one half slightly smaller.
+# Tolerance of the error, because rounding the weights can make an error of one half slightly smaller.
 _ROUNDING = 1e-9
 
 
@@ -227,10 +227,10 @@ class VotingRules:
     # AdaBoost.M1: a classifier must be right on more than half of the weight, regardless of the number of classes.
     is_m1: bool
     resample: bool  # if True, fit each round to rows drawn in proportion to their weights
-    # If True, discard classifiers that are no better than chance and continue from the initial weights.
+    # If True, discard classifiers that do not beat chance and continue from the initial weights.
     restarts: bool
-    # Patience of early stopping: stop after so many rounds in a row that have not lowered the validation loss by more
-    # than `tol`, or by more than that fraction of the initial loss if it is below 1.
+    # Patience of early stopping: stop after this many consecutive rounds that have not lowered the validation loss by
+    # more than `tol`, or by more than that fraction of the initial loss if it is below 1.
     n_iter_no_change: int
     tol: float
     seed: int  # seed of the rows drawn
@@ -310,7 +310,7 @@ class VotingRun:
         self.weights.restart()
 
     def _next_vote(self) -> Vote | None:
-        """Fit the next classifier; return None if it is no better than chance and boosting must end."""
+        """Fit the next classifier; return None if it does not beat chance and boosting must end."""
         for attempt in range(MAX_RESTARTS + 1):
             index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
             vote = self._fit_vote(index, restarted=attempt > 0)
@@ -360,7 +360,7 @@ class VotingRun:
         return sums
 
     def _weight(self, error: float) -> float:
-        """Return a classifier's weight by SAMME or AdaBoost.M1: 1 without errors, 0 if it is no better than chance."""
+        """Return a classifier's weight by SAMME or AdaBoost.M1: 1 without errors, 0 if it does not beat chance."""
         odds_of_chance = 1 if self.rules.is_m1 else self.rules.n_classes - 1
         if error == 0:
             return 1.0
@@ -528,7 +528,7 @@ def class_values(values: NDArray[np.float64], is_real: bool) -> NDArray[np.float
 
 
 class Estimators:
-    """Learner that fits clones of any classifier, with sample weights if it supports them and else on row copies."""
+    """Learner that fits clones of any classifier, with sample weights if supported and on repeated rows otherwise."""
 
     monotone: NDArray[np.int8] | None = None
     has_own_classes = True
@@ -605,7 +605,7 @@ def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16
 
 
 def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    """Convert fitted estimators to arrays of a model file; those of other libraries are pickled, if this is allowed."""
+    """Convert fitted estimators to arrays of a model file; estimators of other libraries are pickled if allowed."""
     found: dict[str, NDArray[Any]] = {}
     for number, model in enumerate(models):
         found |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")

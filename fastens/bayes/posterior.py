@@ -148,7 +148,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
         return self._with_estimate("ml")
 
     def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
-        """Draw models from the posterior of the parameters; everything else stays as in this model.
+        """Draw models from the posterior of the parameters; they are otherwise identical to this model.
 
         Parameters
         ----------
@@ -236,8 +236,8 @@ def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample
     X : array-like or data frame
         Test set, which the model was not fitted on.
     y : array-like, or the name of a column, optional
-        Labels of the test set. If None, the errors are those that the model expects, which are correct if its posterior
-        is. In this case, the ratio is at most 2 for each row if hypotheses are deterministic, because
+        Labels of the test set. If None, the errors that the model expects are returned, which are correct if its
+        posterior is correct. In this case, the ratio is at most 2 for each row if hypotheses are deterministic, because
         1 - sum p^2 <= 2 (1 - max p) for votes p. If hypotheses give probabilities, the ratio is at most 1 + 2 max p:
         hypotheses that predict another class give the most probable class a probability of at most 1/2, so their
         posterior probability is at most 2 (1 - max p).

@@ -155,8 +155,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             Targets.
         {sample_weight}
         X_val, y_val : table and array, optional
-            Validation set, whose metrics are recorded in `evals_result_`. Training stops early by it unless
-            `early_stopping` is False. If None, and `early_stopping` asks for it, a part of X is held out.
+            Validation set, whose metrics are recorded in `evals_result_`. It is used for early stopping unless
+            `early_stopping` is False. If None and early stopping is on, a fraction of X is held out.
         sample_weight_val : array, optional
             Sample weights of the validation set, which its metrics use.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional

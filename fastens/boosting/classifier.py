@@ -51,8 +51,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     loss : {"log_loss", "exponential", "one_vs_rest", "ordinal"}, callable or object, default="log_loss"
         Loss to minimise. "log_loss" is the binary or multinomial log loss. "exponential" is the loss of AdaBoost, for
         binary targets only. "one_vs_rest" is the log loss of each class against all others; its probabilities do not
-        add up to 1. "ordinal" is the log loss of ordered classes: the log odds of a class above each threshold fall
-        from threshold to threshold (a cumulative link model); labels must be numbers, which order the classes. A
+        add up to 1. "ordinal" is the log loss of ordered classes: the log odds of a class above each threshold decrease
+        from threshold to threshold (a cumulative link model); labels must be numbers, which define the order. A
         callable takes (y, raw), where y holds class indices, and returns gradients and hessians. An object has such a
         method named `derivatives`, and optionally `start`, `loss` and `predict`; `predict` returns probabilities. For
         binary targets, `raw` and the returned arrays have the shape (n_samples,), and the probability belongs to the
@@ -61,7 +61,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,), or list of such with several targets
+    classes_ : array of shape (n_classes,), or list of arrays with several targets
         Class labels, sorted.
     {attributes}
     oob_decision_function_ : array of shape (n_samples, n_classes)
@@ -266,7 +266,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
         Returns
         -------
-        bool array of shape (n_samples, n_classes), with several targets a list of them
+        bool array of shape (n_samples, n_classes), or a list of such arrays with several targets
             True for the classes in the set of a row. With conformity="lac", a set is empty if no class is probable
             enough.
 

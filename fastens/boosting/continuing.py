@@ -99,7 +99,7 @@ def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_valida
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
-    """Load a checkpoint; raise ValueError if its parameters differ from those of the model."""
+    """Load a checkpoint; raise ValueError if its parameters differ from the model's parameters."""
     found = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
     theirs, ours = found.get_params(deep=False), model.get_params(deep=False)
     for name in ours.keys() - _MAY_DIFFER:
@@ -195,7 +195,8 @@ def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
         metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
         run.history.validation[:] = metrics.scores[metrics.names[0]]
         best = earlier._ensemble if earlier._best_trees is None else earlier._best_trees
-        # With another metric the best round may differ, and its trees before later rescaling are not stored.
+        # With another metric, the best round may differ, and its trees are not stored as they were before later
+        # rescaling.
         is_known = best.n_trees == run.history.best_round * run.leaves.n_trees
         run.dropout.best = best.separate_trees() if is_known else list(run.trees)
 

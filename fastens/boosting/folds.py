@@ -156,8 +156,8 @@ def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
 _RESERVE = 0.03
 # Number of rounds from which the total time is estimated, and the maximum fraction of a fold's time that they may use.
 _PROBE, _PROBE_SHARE = 10, 0.1
-# If there is not enough time for all rounds, the learning rate is raised, up to a maximum, so that rounds times rate
-# reaches the value of 100 rounds at 0.1.
+# If there is not enough time for all rounds, the learning rate is raised, up to a maximum, so that rounds times rate is
+# as large as for 100 rounds at 0.1.
 _ENOUGH, _MAX_RATE = 10.0, 0.2
 
 

@@ -30,8 +30,8 @@ from fastens.tree_model.tree_model import column_chances, monotone_columns, path
 # minimum leaf size, except that linear models need leaves with many rows.
 SPLIT_PENALTY = 3.0
 MIN_ROWS, DEFAULT_MIN_SAMPLES_NO_NOISE = 5, 20
-# For distributions, whose scale needs more rows: on ten tables the log likelihood per row was 0.018 and 0.014 higher
-# than with 5 and with 20 rows.
+# For distributions, whose scale parameter needs more rows: on ten tables, the log likelihood per row was 0.018 higher
+# than with 5 rows and 0.014 higher than with 20 rows.
 MIN_ROWS_OF_DISTRIBUTION = 10
 ROWS_IN_TAIL = 2.0  # rows expected beyond a quantile in a leaf; 20 rows in total for levels 0.1 and 0.9
 # The second pruning level of `select_pruning`, which suits noise-free targets.
@@ -242,7 +242,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier: Any = None) -> Prepared:
-    """Encode categories and learn the bins, or reuse those of `earlier`, the fitted estimator that is continued."""
+    """Encode categories and learn the bins, or reuse the bins of `earlier`, the fitted estimator that is continued."""
     loss, comm = model._loss, data.comm
     loss.join(comm)
     loss.check_target(data.y)
@@ -252,7 +252,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
     if rules.sampling.draws:
         hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)
     if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
-        model._statistics = None  # even if a column has more than 32 categories by now
+        model._statistics = None  # no target encoding, even if a column now has more than 32 categories
     else:
         data = data._replace(X=model._learn_statistics(_beside_offset(loss, data), rules.seed).X)
     if earlier is None:
@@ -267,7 +267,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
             f"'log_cosh'; got {model.loss!r}."
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
-        data = data._replace(y=np.asfortranarray(data.y))  # losses read one target after another
+        data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets column by column
     return Prepared(data, binning, hashes, None if earlier is None else earlier._ensemble.baseline)
 
 
@@ -464,24 +464,25 @@ max_leaf_nodes : int or None
 max_depth : int or None
     Maximum number of splits between the root and a leaf. If None, the depth is not limited.
 min_samples_leaf : int or None
-    Minimum number of rows in a leaf; trees do not split if no two leaves can have as many. Integer weights count as
-    copies; a row with a fractional weight counts as one row. If None, 5, or 10 for distributions, or 20 with linear
-    leaves and with losses that do not estimate the dispersion (see `split_penalty`). For quantiles below 0.1 or above
-    0.9, this default grows until two rows of a leaf are expected beyond the quantile (200 rows for 0.99), up to a fifth
-    of the rows that the tree is grown on. Each of several quantiles has a minimum of its own, unless several targets
+    Minimum number of rows in a leaf. A tree on fewer than twice as many rows has a single leaf. Integer weights count
+    as copies; a row with a fractional weight counts as one row. If None, it is 5, or 10 for distributions, or 20 with
+    linear leaves and with losses that do not estimate the dispersion (see `split_penalty`). For quantiles below 0.1 or
+    above 0.9, this default grows until two rows of a leaf are expected beyond the quantile (200 rows for 0.99), up to a
+    fifth of the rows that the tree is grown on. Each of several quantiles has its own minimum, unless several targets
     share their trees.
 l2_regularization : float or None
     L2 regularization of leaf values, added to the sum of hessians of a leaf. If the mean sample weight is below 1, it
-    is multiplied by that mean. If None, 1 for most losses; 3 times the square root of the noise before the tree for log
-    losses; 30 times the noise for losses with a log link, for Cox and for AFT, and 10 times the noise for
-    "exponential", both up to a fifth of the sum of all hessians; and, for expectiles, 20 times the square root of the
-    ratio of the noise to the noise of the best constant. The noise is the sum of the squared gradients divided by the
-    sum of the hessians. It is about 1 for counts and for overlapping classes, and falls to 0 for separable classes.
+    is multiplied by that mean. If None, it depends on the loss: 1 for most losses; 3 times the square root of the noise
+    before the tree for log losses; 30 times the noise for losses with a log link, for Cox and for AFT, and 10 times the
+    noise for "exponential", both up to a fifth of the sum of all hessians; and, for expectiles, 20 times the square
+    root of the ratio of the noise to the noise of the best constant. The noise is the sum of the squared gradients
+    divided by the sum of the hessians. It is about 1 for counts and for overlapping classes, and falls to 0 for
+    separable classes.
 split_penalty : float or None
     Penalty per split for minimal cost-complexity pruning: each grown tree is pruned to the subtree with the largest
     gain minus penalties. Larger values prune more, and 0 keeps all splits. The unit is the noise, which is the variance
     of the gradients within the leaves divided by the mean hessian. A value of 2 is Akaike's criterion with an estimated
-    dispersion (Burnham & Anderson 2002, section 2.5). If None, 3, or 0 for losses that do not estimate the
+    dispersion (Burnham & Anderson 2002, section 2.5). If None, it is 3, or 0 for losses that do not estimate the
     dispersion: absolute error, quantile, Huber and ranking losses.
 max_features : int, float, "sqrt", "log2" or None
     Number of features drawn for each split, or their fraction, which is rounded up. If None, or a number above the
@@ -495,31 +496,33 @@ sampling : "uniform", "goss", "mvs", Goss or Mvs
     Row sampling method. "uniform": all rows have the same probability. "goss": all rows with large gradients are used
     and the others are sampled (see `Goss`). "mvs": the probability of a row grows with its gradient (see `Mvs`).
 boosting : "gbdt", "dart" or Dart
-    Boosting method. "gbdt": each round corrects all trees before it. "dart": each round drops some of the earlier
-    trees, so that no small group of trees dominates (see `Dart`).
+    Boosting method. "gbdt": each round corrects the errors of all earlier trees. "dart": each round drops some of the
+    earlier trees, so that no small group of trees dominates (see `Dart`).
 linear_leaves : bool or LinearLeaves
     If True, leaves are linear models of the numeric features on their paths (see `LinearLeaves`). Rows in which one of
     these features is missing get a constant value, and feature values outside the range of the training rows of a leaf
     are clipped to it. Linear models obey `monotonic_cst` and `max_delta_step`. With several targets, each target has
-    trees of its own. Linear leaves require a loss with a hessian.
+    its own trees. Linear leaves require a loss with a hessian.
 growth : Growth or None
-    Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, the defaults of `Growth`.
+    Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, the defaults of `Growth`
+    are used.
 monotonic_cst : array of shape (n_features,), dict by name, or None
     Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and 0
     for no constraint. Categorical features and targets with more than two classes are not supported. With several
     targets, the constraints apply to each target.
 categories : Categories or None
-    Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`.
+    Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`
+    are used.
 early_stopping : bool, "auto" or EarlyStopping
     If True, stop when the validation loss no longer decreases and keep the rounds up to its minimum. "auto" stops early
     only if `fit` gets X_val. If False, all rounds are kept, and X_val is only recorded. `EarlyStopping` chooses the
     validation rows.
-eval_metric : str, callable or list of such
+eval_metric : str, callable or list of these
     Metrics of the validation set and of `eval_set`, recorded in `evals_result_`. Each is "loss", the name of a
     scikit-learn scorer, a scorer, or a function of (y, predictions) that returns either a number, where smaller is
     better, or a tuple (name, number, True if larger is better). The first metric decides when to stop. y holds the
-    labels as they were passed to `fit`. In classification the predictions are probabilities; for two classes, the
-    probability of `classes_[1]`, which is the positive class. scikit-learn's ``..._score`` functions, such as
+    labels as they were passed to `fit`. In classification, the predictions are probabilities; for binary targets, they
+    are the probability of `classes_[1]`, the positive class. scikit-learn's ``..._score`` functions, such as
     `r2_score`, are maximised.
 validation_fraction : float
     Fraction of the rows held out for validation if early_stopping=True and `fit` does not get X_val.
@@ -527,8 +530,8 @@ n_iter_no_change : int
     Patience: number of rounds without improvement after which training stops.
 tol : float
     Minimum decrease of the validation loss that counts as an improvement. If the first validation loss is below 1, as
-    for targets with small values, the minimum is relative to that loss, except for log losses and for metrics other
-    than the loss.
+    for targets with small values, the minimum is relative to that loss; for log losses and for metrics other than the
+    loss, it is always absolute.
 oob_score : bool
     If True, predict each row with the rounds that did not draw it and measure the out-of-bag improvement. This requires
     row sampling.
@@ -543,7 +546,7 @@ verbose : int or "bar"
     shows a progress bar and requires the rich package.
 random_state : int, RandomState or None
     Seed for drawing rows, features, thresholds and the validation rows. The model does not depend on `n_jobs`. If None,
-    results differ between fits, except that fits which draw only features and thresholds are reproducible.
+    results differ between fits unless a fit draws only features and thresholds, for which a fixed seed is used.
 n_estimators_ : int
     Number of rounds of the model; with early stopping, the number of rounds with the best validation metric.
 evals_result_ : dict of dicts of arrays
@@ -554,6 +557,6 @@ evals_result_ : dict of dicts of arrays
 oob_improvement_ : array of shape (n_rounds,)
     If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
 oob_prediction_ : array of the shape of predictions
-    If oob_score=True, the out-of-bag prediction of each row, which uses only the rounds that did not draw the row.
-    Their sum is scaled up to all rounds of the model.
+    If oob_score=True, the out-of-bag prediction of each row: the sum of the rounds that did not draw the row, scaled up
+    to all rounds of the model.
 """)

@@ -283,10 +283,9 @@ class GradientBoostingRanker(BoostedTrees):
         sample_weight : array of shape (n_samples,), optional
             Weight of each row. A weight of 2 counts as two copies of the row in its query, and 0 removes the row.
         X_val, y_val : table and array, optional
-            Validation set for early stopping. If None, and `early_stopping` asks for it, a part of the queries is held
-            out.
+            Validation set for early stopping. If None and early stopping is on, a fraction of the queries is held out.
         qid : array of shape (n_samples,), optional
-            Query of each row: any labels in any order. Either `qid` or `group` is required.
+            Query of each row. Labels may be of any type and in any order. Either `qid` or `group` is required.
         group : array of shape (n_queries,), optional
             Number of rows of each query, if the rows of each query are consecutive. Replaces `qid`.
         query_weight : array of shape (n_queries,), optional
@@ -310,7 +309,7 @@ class GradientBoostingRanker(BoostedTrees):
         Raises
         ------
         ValueError
-            If neither `qid` nor `group` is given, or if rows, queries and weights are inconsistent.
+            If neither `qid` nor `group` is passed, or if rows, queries and weights are inconsistent.
         """
         if (X_val is not None) != (qid_val is not None or group_val is not None):
             raise ValueError("qid_val or group_val must be given where X_val is, and only there.")
@@ -488,7 +487,7 @@ class GradientBoostingRanker(BoostedTrees):
         X : table of shape (n_samples, n_features)
             Rows to predict.
         init_score : array of shape (n_samples,), optional
-            Scores to add to those of the model.
+            Scores to add to the model's scores.
         """
         return self._response("predict", self._raw_from(X, init_score))
 
@@ -524,7 +523,7 @@ class GradientBoostingRanker(BoostedTrees):
         init_score: ArrayLike | None = None,
         **queries: Unpack[Queries],
     ) -> Iterator[float]:
-        """Yield what `score` returns after each round.
+        """Yield the `score` of the model after each round.
 
         Parameters
         ----------

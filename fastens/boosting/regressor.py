@@ -65,13 +65,13 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         "cross_entropy" is for targets that are probabilities; "cross_entropy_lambda" is its variant that predicts
         -log(1 - probability). "squared_error_of_root" is the squared error of sign(y) sqrt(abs(y)). "normal",
         "lognormal", "student_t", "gamma_dist", "weibull", "beta", "negative_binomial" and "zero_inflated_poisson"
-        predict all parameters of this distribution, with trees for each parameter; `predict_dist` returns it, and
-        `predict` its mean. A callable takes (y, raw) and returns gradients and hessians. An object has such a method
-        named `derivatives`, and optionally `start`, `loss` and `predict`.
+        predict all parameters of that distribution, with separate trees for each parameter; `predict_dist` returns the
+        distribution, and `predict` its mean. A callable takes (y, raw) and returns gradients and hessians. An object
+        has such a method named `derivatives`, and optionally `start`, `loss` and `predict`.
     quantile : float or list of float, optional
         Level to predict with loss="quantile" or "expectile". A list of ascending levels gives one column of predictions
-        per level, and these never cross. With several targets, predictions then have the shape (n_samples, n_targets,
-        n_quantiles).
+        per level, and predicted quantiles never cross. With several targets, predictions then have the shape
+        (n_samples, n_targets, n_quantiles).
     {parameters}
 
     Attributes

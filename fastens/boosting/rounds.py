@@ -58,7 +58,7 @@ class Problem(NamedTuple):
     weight: Array | None  # sample weights
     own_weight: Array | None  # sample weights without class weights, if there are both
     constant_hessian: bool  # True if all hessians are 1 before weighting
-    grid: float | None  # if not None, all values added to raw predictions are multiples of this
+    grid: float | None  # if not None, all values that are added to raw predictions are multiples of this number
     n_threads: int  # number of threads
 
 
@@ -67,7 +67,7 @@ class Table(NamedTuple):
 
     codes: AnyCodes
     X: Any = None
-    pages: MappedPages | None = None  # the pages of codes that are in files
+    pages: MappedPages | None = None  # the pages of the codes, if they are in files
 
 
 class Round(NamedTuple):
@@ -118,7 +118,8 @@ class OutputTrees:
 
     def __init__(self, problem: Problem, growth: GrowthParameters) -> None:
         self.problem = problem._replace(matrix=self._arranged(problem, growth))
-        # Values are clipped after damping, so growth must allow Newton steps that reach the limit when damped.
+        # Values are clipped after damping, so growth must allow the larger Newton steps that damping reduces to the
+        # limit.
         self.most = np.inf if growth.max_delta_step is None else growth.max_delta_step
         self.growth = (
             growth if np.isinf(self.most) else replace(growth, max_delta_step=newton_limit(problem.loss, self.most))
@@ -350,7 +351,7 @@ class SideBySide:
         for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
             self._free.put(leaves.on_one_thread(own))
         # True if the kernels keep their own threads, which grow the trees that do not divide evenly among the workers.
-        # On small tables they run on one thread, because idle OpenMP threads spin and would slow down the workers.
+        # On small tables, kernels run on one thread, because parallelism within a small tree is not efficient.
         self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE
         self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
 
@@ -358,7 +359,7 @@ class SideBySide:
     def of(cls, leaves: OutputTrees) -> SideBySide | None:
         """Return a thread pool, or None if parallelism within each tree is faster."""
         problem, n_trees = leaves.problem, leaves.n_trees
-        # Residuals of renewed leaves depend on the outputs before, and ranks exchange one tree after another.
+        # The residuals of renewed leaves depend on the previous outputs, and ranks exchange one tree after another.
         if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
         n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
@@ -654,7 +655,7 @@ class Rounds:
             if self._side_by_side is not None:
                 trees = self._side_by_side.grow(this)
             else:
-                # Trees are grown sequentially because renewed leaves depend on the trees before them.
+                # Trees are grown sequentially because renewed leaves depend on the earlier trees.
                 trees = list(map(partial(self.leaves.grow, this), range(self.leaves.n_trees)))
         for number, tree in enumerate(trees):
             self._add_to_others(tree, number)

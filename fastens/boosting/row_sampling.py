@@ -123,7 +123,7 @@ class RowSampler:
                 for part in (gradients, hessians)
             ]
             factor = (means[0] / max(means[1], 1e-30)) ** 2
-        # The small constant keeps the probability positive for rows whose gradient and hessian are 0.
+        # The small constant keeps the sampling probability positive for rows whose gradient and hessian are 0.
         size = np.sqrt((g + factor * h).sum(axis=0)) + 1e-30
         expected, n_rows = self._rules.share * self._total(weight), sum_ints(self._comm, len(size))[0]
         sure, before, n_sure = np.zeros(len(size), dtype=bool), -1, 0

@@ -203,7 +203,7 @@ class GradientBoostingSurvival(BoostedTrees):
     """
 
     _capabilities = Capabilities(supports_distributed_fit=True)
-    # Two targets may be columns of X, named by `y`: events and times, or bounds.
+    # `y` may name two columns of X: events and times, or the bounds of the times.
     _learns_names_of_targets = True
     _metrics_rule: ClassVar = metrics_rule("'concordance'", lambda name: name == "concordance", CONCORDANCES)
 

@@ -83,7 +83,7 @@ class _Output:
             write()
         except OSError as error:
             self.error = error
-            # Python flushes the stream again at exit, and this must not fail.
+            # Python flushes the stream again at exit, which must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             if self.is_needed:
                 raise

@@ -95,7 +95,7 @@ OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
 SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", "_n_targets", *OUT_OF_BAG)
 _MEMBERS = "members."
-# Name of the only member if bags of fastens trees are grown together; members fitted one by one have numbers.
+# Name of the only member if fastens trees are grown together; members that are fitted one by one have numbers.
 _FOREST = "forest"
 
 
@@ -122,7 +122,7 @@ class BaseBagging(BaseOneEstimator):
     oob_scores_: Array = field(init=False)
     _members: list[FittedMember] = field(init=False)
     _bags: Bags | None = field(init=False, default=None)
-    # True if all bags are drawn from the same rows in the same way, also after a warm start.
+    # True if all bags are drawn from the same rows in the same way, including after a warm start.
     _drawn_alike: bool = field(init=False, default=True)
     # Number of columns drawn for each tree of the forest, which a warm start may change.
     _n_columns_of_trees: Any = field(init=False, default=())
@@ -330,7 +330,7 @@ class BaseBagging(BaseOneEstimator):
     def _left_out(self, data: MemberData) -> tuple[Array, Array]:
         """Return each row's mean response over the members whose bags lack it, and each member's score on such rows.
 
-        Values are NaN where there are none.
+        Values are NaN for rows without predictions.
         """
         scores = np.full(len(self._members), np.nan)
         total, n_members = None, np.zeros((data.n_rows, 1))
@@ -460,7 +460,7 @@ class BaseBagging(BaseOneEstimator):
         return [every if member.columns is None else np.array(member.columns) for member in self._members]
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
-        """Export bags of trees to another format, or to a file, as `RandomForestClassifier.export` does.
+        """Export bagged trees to another format, or to a file, in the same way as `RandomForestClassifier.export`.
 
         Parameters
         ----------
@@ -595,7 +595,8 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         X : table of shape (n_samples, n_features)
             Rows to predict.
         **metadata
-            Passed to the members' method if scikit-learn's metadata routing is enabled; also in the methods below.
+            Passed to the members' method if scikit-learn's metadata routing is enabled. All prediction methods accept
+            it.
         """
         best = self._shares(X, "predict", metadata).argmax(axis=1)
         return self.classes_[best]

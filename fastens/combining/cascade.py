@@ -26,12 +26,12 @@ Array = NDArray[np.float64]
 
 CASCADE_DOCS = entries("""\
 estimators : list of (name, estimator) or None
-    The forests of a layer. If None, two random forests and two forests of extremely randomised trees.
+    The forests of a layer. If None, these are two random forests and two forests of extremely randomised trees.
 cv : int, splitter, list of (train, test) or None
     The folds, whose test sets must cover all rows. If None, 3 folds are used, stratified for classification.
 inputs_from : {"last", "all"}
-    Layers whose predictions a layer receives in addition to the columns: "last" is the layer before, as in the paper,
-    and "all" is all layers before.
+    Layers whose predictions a layer receives in addition to the columns: "last" is the previous layer, as in the paper,
+    and "all" is all previous layers.
 random_state : int, RandomState or None
     Seeds the forests whose `random_state` is None, with new seeds in each layer.
 n_layers_ : int

@@ -56,7 +56,7 @@ from fastens.table.training_data import IMPORTANCE, WEIGHT_TYPE, warn_of_duplica
 Array = NDArray[np.float64]
 
 N_FOLDS = 5
-# Number of significant binary digits of an error; predictions of more steps than _MAX_STEPS are not rounded.
+# Number of significant binary digits of an error; predictions with more than _MAX_STEPS steps are not rounded.
 _DIGITS, _MAX_STEPS = 30, 2.0**52
 _COLUMN = "conformalregressor_prediction"
 
@@ -83,8 +83,9 @@ def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int 
     part = data.take(np.flatnonzero(~np.isnan(predicted[:, 0])))
     predicted = predicted[~np.isnan(predicted[:, 0])]
     table, error = _table(predicted, part.X), part.y - predicted[:, 0]
-    # Duplicate rows are merged into one row with the sum of weights; otherwise a row could be out of a bag that
-    # contains its copy. The number of draws is the number of rows for any weights, so some rows are left out.
+    # Duplicate rows are merged into one row with the sum of their weights; otherwise a row could be out of bag while
+    # its copy is in the bag. The number of draws is the number of rows regardless of the weights, so some rows are left
+    # out.
     _, rows, copy_of = np.unique(content_hashes(as_numbers(table), error), return_index=True, return_inverse=True)
     weight = np.bincount(copy_of, part.weight)
     forest = RandomForestRegressor(oob_score=True, weight_type=IMPORTANCE, random_state=seed, n_jobs=n_jobs)
@@ -116,7 +117,7 @@ _MEMBERS, _FOLD, _N_PARTS = "members.", "fold", "n_parts"
 
 CONFORMAL_DOCS = entries("""\
 cv : int, splitter, list of (train, test), "prefit" or None
-    How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independent of the
+    How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independently of the
     order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A scikit-learn
     splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does. "prefit" means that
     the estimator is already fitted, and `fit` receives rows that it was not trained on.
@@ -295,17 +296,17 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     {parameters}
     estimator : regressor or None, default=None
         The regressor, from fastens or any library with scikit-learn's interface. If it predicts several quantiles, one
-        column each, or a distribution, the width of the intervals varies by row. If None, gradient boosting whose
-        leaves are bounded by weight instead of by rows, so that integer weights count as copies.
+        column each, or a distribution, the width of the intervals varies by row. If None, gradient boosting is used,
+        whose leaves are bounded by weight instead of by rows, so that integer weights count as copies.
     method : {"auto", "constant", "cqr"}, default="auto"
         With "auto", the width of the intervals varies by row. A random forest learns the errors of held-out
-        predictions; the ends are its quantiles of a new row's error, shifted to reach the coverage. If a single set of
-        rows is held out, the prediction is the mean over models of five folds of the other rows. With "constant", there
-        is one model, or one for each fold, and all intervals have the same width. "auto" falls back to "constant" with
-        fewer than 20 rows, with group folds, for an estimator that predicts several quantiles or a distribution, and
-        for an estimator with monotone constraints, which both ends then satisfy. "cqr" is conformalised quantile
-        regression; the estimator must be fastens gradient boosting, which is fitted with loss="quantile" and
-        `quantiles`.
+        predictions. Its quantiles of the error of a new row, shifted to reach the coverage, give the ends of the
+        interval. If a single set of rows is held out, the prediction is the mean over models of five folds of the other
+        rows. With "constant", there is one model, or one for each fold, and all intervals have the same width. "auto"
+        falls back to "constant" with fewer than 20 rows, with group folds, for an estimator that predicts several
+        quantiles or a distribution, and for an estimator with monotone constraints, which both ends then satisfy. "cqr"
+        is conformalised quantile regression; the estimator must be fastens gradient boosting, which is fitted with
+        loss="quantile" and `quantiles`.
     quantiles : list of float, default=(0.05, 0.5, 0.95)
         Ascending quantile levels for method="cqr". Intervals start from the levels nearest to (1 - coverage) / 2 and
         (1 + coverage) / 2, and `predict` returns the quantile nearest to 0.5.

@@ -216,7 +216,7 @@ def _explained(part: Part, rows: Rows) -> Any:
 def _by_class(owner: Any, part: Part, found: Any) -> tuple[Array, Array]:
     """Return the values and base values of a classifier, with an output for each class of the owner."""
     values, base = found.values, found.base_values
-    if base.ndim == 1:  # with two classes, the values of the second
+    if base.ndim == 1:  # for binary targets, the values of the second class
         values, base = np.stack([-values, values], axis=-1), np.stack([1 - base, base], axis=-1)
     places = places_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
     out, of_base = np.zeros((*values.shape[:-1], len(owner.classes_))), np.zeros((len(base), len(owner.classes_)))
@@ -273,7 +273,7 @@ class MemberData:
     groups: Any = None
     validation: tuple[Any, Any] | None = None  # validation rows for early stopping, with their original targets
     routed: Mapping[str, Mapping[str, Any]] | None = None  # metadata by member if scikit-learn's routing is enabled
-    weight_unit: float | None = None  # divisor that was applied to the weights; None without weights
+    weight_unit: float | None = None  # number by which the weights were divided; None without weights
     narrows: bool = False  # rows may be copied in a narrower type, because only fastens members read them
 
     @property
@@ -288,7 +288,7 @@ class MemberData:
 
     def weight_for(self, member: Any) -> Array | None:
         """Return a member's weights: as the ensemble counts them, or unscaled if it has no `weight_type`."""
-        is_counted = isinstance(member, BaseFastens) and member._compares_weights  # ensembles of members
+        is_counted = isinstance(member, BaseFastens) and member._compares_weights  # such as a nested ensemble
         if self.weight_unit is None or is_counted or names_of_weight_types(member):
             return self.sample_weight
         return self.weight * self.weight_unit
@@ -331,7 +331,7 @@ class FittedMember:
     method: str
     models: list[Any]
     classes: Any  # the labels, or a list with the labels of each target; None in regression
-    uses_labels: bool  # fitted on labels, not on class indices
+    uses_labels: bool  # the member is fitted on labels instead of class indices
     multi_output: bool = False  # a regressor may have several outputs
 
     @property
@@ -484,7 +484,7 @@ class FoldFit:
 class LevelPlan:
     """Settings of the fits of a level's members."""
 
-    refit: bool  # also fit each member on all rows, and keep that model instead of the folds' models
+    refit: bool  # if True, each member is also fitted on all rows, and that model replaces the folds' models
     n_threads: int
     fold_fits: dict[tuple[str, int], FoldFit] = field(default_factory=dict)  # finished fits; new fits are added
     verbose: bool = False  # log how long each fit takes

@@ -123,7 +123,7 @@ class BaseMembers(BaseFastens):
     cv: Any
     random_state: Any
     n_jobs: int | None
-    # If true, log how long each fit of a member takes; a parameter of some subclasses.
+    # If True, the duration of each member's fit is logged. Some subclasses have this as a parameter.
     verbose: Any = False
 
     def __sklearn_is_fitted__(self) -> bool:

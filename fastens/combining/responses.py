@@ -92,12 +92,12 @@ final_estimator : estimator, "linear", "boosting" or None
     regression; "boosting" is gradient boosting. If None, "linear" is used, or "boosting" with `passthrough`.
 levels : list of lists of (name, estimator) or None
     The members of each level, used instead of `estimators`. Each level is trained on the out-of-fold predictions of the
-    level before.
+    previous level.
 prior : array of shape (n_members,) or None
     Prior probability of each member, up to a factor. If None, the prior is uniform.
 noise : float, pair of floats or None
     If None, members predict probabilities. If a number, members vote and are wrong with this probability, with every
-    other class equally likely; 0 leaves only members that make no mistakes. If a pair (a, b), each member has an
+    other class equally likely; with 0, only members that make no mistakes remain. If a pair (a, b), each member has an
     unknown error probability with the prior Beta(a, b).
 temperature : float
     The likelihood is raised to the power 1 / temperature. Values above 1 reduce its influence.
@@ -105,7 +105,7 @@ prefit : bool
     If True, the members are already fitted. `fit` then only learns the classes, and the weights if they are learned.
 cv : int, "content", splitter, list of (train, test) or None
     The folds. If None, 5 folds of consecutive rows are used, stratified for classification with one target. "content"
-    draws 5 folds by the content of the rows: they do not depend on the order of the table, and duplicates share a fold.
+    draws 5 folds by a hash of the rows: they do not depend on the order of the table, and duplicates share a fold.
 stack_method : {"auto", "predict_proba", "decision_function", "predict"}
     The method of the members to use. "auto" selects the first of these that a member has.
 passthrough : bool
@@ -117,26 +117,26 @@ n_iter_no_change : int
 tol : float
     Minimum decrease of the validation loss that counts as an improvement.
 inputs_from : {"last", "all"}
-    Levels whose predictions a later level receives: "last" is the level before, "all" is all levels before. With "all",
-    the columns of X and one member in each level, every model receives the predictions of all models before it (cascade
-    stacking).
+    Levels whose predictions a later level receives: "last" is the previous level, "all" is all previous levels. With
+    "all", the columns of X and one member in each level, every model receives the predictions of all models before it
+    (cascade stacking).
 refit : bool
     If False, the models of the folds are kept and their predictions averaged. If True, each member is also fitted on
-    all rows and only that model predicts, as in scikit-learn. This makes `fit` slower and `predict` faster, and in our
-    measurements the loss is slightly higher.
+    all rows and only that model predicts, as in scikit-learn. This makes `fit` slower and `predict` faster; in our
+    benchmarks, the loss is slightly higher.
 columns : dict of str to columns or None
     Columns that each member uses, by member name: column names, indices or a mask. With several levels, this applies to
     the first one.
 warm_start : bool
     If True, members that an earlier `fit` on the same rows has finished are reused if their parameters are unchanged.
 verbose : int or bool
-    If True, or above 0, log how long each fit of a member took, to the logger "fastens".
+    If True or above 0, the duration of each fit of a member is logged to the logger "fastens".
 calibration_fraction : float
     Fraction of the rows, or groups, that are held out if ``cv=None``.
 time_limit : float or None
     Number of seconds after which `fit` starts no further fit of a member, if weights are learned and ``refit=False``.
-    Members are fitted in their order. A member that is not finished in time is left out, except that the first member
-    keeps what it has; boosting stops between rounds. If None, the time is not limited.
+    Members are fitted in order. A member that is not finished in time is left out, except that the first member keeps
+    the fits that it has completed; boosting stops between rounds. If None, the time is not limited.
 random_state : int, RandomState or None
     Seeds the members whose `random_state` is None.
 n_jobs : int or None
@@ -149,7 +149,7 @@ estimators_, named_estimators_ : list, Bunch
 final_estimator_ : estimator
     The fitted final estimator.
 oof_predictions_ : dict of str to array of shape (n_samples, n_outputs)
-    Out-of-fold predictions of each member for the training rows; NaN where a row has none.
+    Out-of-fold predictions of each member for the training rows; NaN for rows without a prediction.
 n_features_in_ : int
     Number of columns.
 feature_names_in_ : array of shape (n_features_in_,)
@@ -159,7 +159,7 @@ BAGGING_DOCS = TREE_DOCS | entries("""\
 n_estimators : int
     Number of members.
 max_samples : int, float or None
-    Number or fraction of rows drawn for each member. If None, as many as X has.
+    Number or fraction of rows drawn for each member. If None, it is the number of rows of X.
 max_features : int, float, "sqrt", "log2" or None
     Number or fraction of columns drawn for each member. If None, all columns are used.
 bootstrap : bool
@@ -172,10 +172,10 @@ sampling : {"auto", "weights", "rows"}
     "auto" uses weights if the estimator's `fit` accepts them.
 warm_start : bool
     If True, `fit` adds members to the existing ones; with the same rows, the result equals fitting all members at once.
-    With other rows, or rows drawn in another way, ``oob_score=False`` is required and the bags are unavailable.
+    If the rows or the sampling have changed, ``oob_score=False`` is required and the bags are unavailable.
 verbose : int or bool
-    If True, or above 0, log how long the fit of each member took. Bags of fastens decision trees are grown together and
-    log nothing.
+    If True or above 0, the duration of each member's fit is logged. fastens decision trees are grown together, so
+    nothing is logged for them.
 random_state : int, RandomState or None
     Determines the bags and seeds the members.
 n_jobs : int or None
@@ -203,7 +203,7 @@ def check_metadata(
 def check_prefit(members: Iterable[tuple[str, Any]]) -> None:
     """Raise NotFittedError for the first member that is not fitted."""
     for name, member in members:
-        shown = repr(name).replace("%", "%%")  # the message is a format string
+        shown = repr(name).replace("%", "%%")  # the message is used as a format string
         check_is_fitted(member, msg=f"Member {shown} must be fitted already; this %(name)s is not fitted yet.")
 
 
@@ -319,7 +319,7 @@ Options = Mapping[str, Any]
 
 WEIGHT = "sample_weight"
 METHODS = ("predict_proba", "decision_function", "predict")
-# Names of class weight parameters in scikit-learn and LightGBM, and in CatBoost.
+# Names of the class weight parameters of scikit-learn and LightGBM, and of CatBoost.
 _CLASS_WEIGHTS = ("class_weight", "class_weights")
 # Parameters that hold the candidate values of scikit-learn's searches.
 _SEARCHED = ("param_grid", "param_distributions")

@@ -84,8 +84,8 @@ Array = NDArray[np.float64]
 class BaseLevels(BaseMembers):
     """Base class of ensembles whose members are arranged in levels."""
 
-    # `inputs_from`: whether a level receives the predictions of the last level or of all levels before. `passthrough`:
-    # whether it also receives the columns of X.
+    # `inputs_from` selects the levels whose predictions a level receives: the previous level or all previous levels. If
+    # `passthrough` is True, it also receives the columns of X.
     inputs_from: str
     passthrough: bool
     _fitted_levels: list[list[FittedMember]]
@@ -114,7 +114,7 @@ class BaseLevels(BaseMembers):
         """Return the column names of the next level's input, with the level as prefix if several levels contribute."""
         prefix = type(self).__name__.lower()
         stems = [f"{prefix}_{depth}" for depth in range(1, len(levels) + 1)] if self.inputs_from == ALL else [prefix]
-        names, n_columns = [], self._n_meta()  # which reads the tags of all members
+        names, n_columns = [], self._n_meta()  # reading this number reads the tags of all members
         for stem, members in zip(stems, levels[-len(stems) :], strict=True):
             for member in members:
                 names += [f"{stem}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
@@ -127,7 +127,7 @@ class BaseLevels(BaseMembers):
 
     @property
     def named_estimators_(self) -> Bunch:
-        """The fitted models by name; a list of models where the models of the folds are kept."""
+        """The fitted models by name; lists of models if the models of the folds are kept."""
         self._check_fitted()
         members = [member for level in self._fitted_levels for member in level]
         return Bunch(**{member.name: member.kept for member in members})

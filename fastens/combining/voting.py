@@ -78,8 +78,8 @@ def nnls_weights(data: OutOfFold) -> Array:
         return np.full(len(products), 1 / len(products))
     values, vectors = np.linalg.eigh(products / size)
     half = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
-    # For weights s v, with v summing to 1, the minimum of s^2 |E v|^2 + (s - 1)^2 over s grows with |E v|. Appending
-    # one row therefore makes non-negative least squares find this v.
+    # Let the weights be s v, where v sums to 1. The minimum of s^2 |E v|^2 + (s - 1)^2 over s grows with |E v|, so
+    # appending one row makes non-negative least squares minimise |E v|.
     rows = np.vstack([half, np.ones(len(products))])
     found = nnls(rows, np.append(np.zeros(len(products)), 1.0))[0]
     return found / found.sum()
@@ -157,7 +157,7 @@ def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
     centered = margins - mean[:, None]
     covariance = (centered * weight) @ centered.T / weight.sum()
     variances = np.diag(covariance)
-    # A voter that is never wrong has no variance and would get all the weight, so it counts as half a row wrong.
+    # A voter that is never wrong has no variance and would get all the weight, so it counts as wrong on half a row.
     floor = 2.0 / max(weight.sum(), 1.0)
     covariance = (1 - shrinkage) * covariance + np.diag(shrinkage * variances + floor)
     half = np.linalg.cholesky(covariance)
@@ -165,7 +165,7 @@ def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
     return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
 
 
-# Maximum expected cost of a member's first fit, relative to the slowest fit of the members before it.
+# Maximum expected cost of a member's first fit, relative to the slowest fit of the earlier members.
 MAX_COST = 3.0
 
 
@@ -315,7 +315,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                 began = time.monotonic()
                 if (members or models) and began + expected > end:
                     break
-                # The folds of the first member share the time, so that each of them gets a model.
+                # The time is divided among the folds of the first member, so that each fold gets a model.
                 moment = end if members else began + (end - began) / (len(folds) - number)
                 (member,), (part,) = self._fit_level([_stopping_at(spec, moment)], data, [fold], refit=False)
                 models += member.models
@@ -667,7 +667,7 @@ def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
 # Parameters of boosting that all members of `best_ensemble` have.
 SHARED = frozenset({"random_state", "n_jobs", "weight_type", "categorical_features", "categories", "max_bins"})
 _N_TREES = 50
-# Next to the defaults, members for tables with much noise and with little noise.
+# In addition to the defaults: members for tables with much noise and with little noise.
 _CAUTIOUS = {"learning_rate": 0.06, "l2_regularization": 10.0, "split_penalty": 5.0, "max_depth": 4}
 _DETAILED = {"n_estimators": 150, "l2_regularization": 0.1, "split_penalty": 0.5, "min_samples_leaf": 2}
 

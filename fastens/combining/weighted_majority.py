@@ -45,8 +45,9 @@ _ROWS_AT_ONCE = 1 << 16
 class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     """Weighted vote in which members lose weight for each mistake.
 
-    `fit` trains the members and weights them by their out-of-fold predictions. `partial_fit` continues row by row, also
-    with prefit members: the ensemble predicts, observes the label, and reduces the weights of members that were wrong.
+    `fit` trains the members and weights them by their out-of-fold predictions. `partial_fit` continues row by row and
+    also works with prefit members: the ensemble predicts, observes the label, and reduces the weights of members that
+    were wrong.
     Integer weights count as that many consecutive copies of a row.
 
     Parameters
@@ -59,12 +60,12 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     beta : float, default=0.5
         Factor applied to a member's weight after a mistake, above 0 and below 1. Smaller values reduce weights faster.
     weighting : {"online", "errors", "covariance"}, default="online"
-        How `fit` weights the members. "online" updates the weights like `partial_fit`, over the rows in their order.
+        How `fit` weights the members. "online" updates the weights row by row, like `partial_fit`.
         "errors" uses log((1 - e) / e) + log(K - 1) for an error rate e and K classes, at least 0, which is optimal for
         voters with independent errors. "covariance" maximises the mean margin divided by its standard deviation, which
-        gives higher weights to accurate members and lower weights to correlated ones.
+        gives higher weights to accurate members and lower weights to correlated members.
     shrinkage : float, default=0.1
-        With weighting="covariance", how far the covariances of the errors are shrunk to 0, from 0 to 1.
+        With weighting="covariance", amount of shrinkage of the covariances of the errors towards 0, from 0 to 1.
     prefit : bool, default=False
         If True, the members are already fitted and are not trained further.
 
@@ -132,7 +133,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         if self.weighting == ONLINE:
             self._update_weights(responses, y, weight)
             return
-        weight = weight / weight_unit(weight)  # a row counts as one even if weights sum to 1
+        weight = weight / weight_unit(weight)  # each row counts as one row, even if the weights sum to 1
         right = responses.argmax(axis=2) == y
         if self.weighting == COVARIANCE:
             self._set_weights(margin_weights(np.where(right, 1.0, -1.0), weight, self.shrinkage))
@@ -165,7 +166,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         classes : array of shape (n_classes,), optional
             All possible labels; required in the first call, unless its rows contain all of them.
         sample_weight : array of shape (n_samples,), optional
-            Integer weights count as that many consecutive copies of a row, also for members that are trained.
+            Integer weights count as that many consecutive copies of a row, including for members that are trained.
 
         Returns
         -------
@@ -224,7 +225,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return self._encode_target(y)
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Any:
-        # The mean weight of a stream is unknown, so `partial_fit` uses weights unchanged, also in its first batch.
+        # The mean weight of a stream is unknown, so `partial_fit` uses weights unchanged, even in its first batch.
         return weight if hasattr(self, "_all_classes") else super()._weights_to_count(weight, is_fit=is_fit)
 
     # Online --------------------------------------------------

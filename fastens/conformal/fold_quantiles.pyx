@@ -20,7 +20,7 @@ cdef struct Folds:
 cdef inline int64_t n_below(
     const double* values, int64_t first, int64_t last, double center, double scale, double limit, bint or_at
 ) noexcept nogil:
-    # Return the end of the scores whose sum is below the limit, or also those at it if `or_at` is set, by bisection.
+    # Return the end of the scores whose sum is below the limit (or equal to it if `or_at` is set), by bisection.
     cdef int64_t middle
     cdef double reached
     while first < last:
@@ -45,7 +45,7 @@ cdef double upper_end(
     const Folds* folds, const double* centers, const double* scales, double needed, int64_t* work
 ) noexcept nogil:
     # Return the smallest sum with enough weight at or below it. Sums before `low` are too small, and sums from `high`
-    # on are not smaller than the best one so far. Sums between them are tried until none is left.
+    # on are not smaller than the best sum so far. The sums in between are tried until none is left.
     cdef Py_ssize_t n = folds.n_folds, k, tried
     cdef int64_t* low = work
     cdef int64_t* high = work + n
@@ -69,7 +69,7 @@ cdef double upper_end(
         if weight < needed:
             for k in range(n):
                 low[k] = place[k]
-            low[tried] = max(low[tried], middle + 1)  # guarantees progress if a center is NaN
+            low[tried] = max(low[tried], middle + 1)  # guarantees progress if a centre is NaN
         else:
             best = end
             for k in range(n):
@@ -123,7 +123,7 @@ def upper_ends(
     n_threads : int
         Number of threads.
     """
-    cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8  # a cache line apart
+    cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8  # threads are a cache line apart
     cdef Folds folds
     cdef Ends ends
     cdef int64_t* work = <int64_t*> malloc(n_threads * size * sizeof(int64_t))

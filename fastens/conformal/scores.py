@@ -28,7 +28,7 @@ _GRAIN = 50
 class ConformalScores:
     """Sorted nonconformity scores of calibration rows."""
 
-    values: Array  # in ascending order
+    values: Array  # scores in ascending order
     upto: Array  # total weight of the rows before each score, followed by the weight of all rows
 
     @classmethod
@@ -176,7 +176,7 @@ def nearest_columns(levels: Sequence[float] | None, n_columns: int, coverage: fl
     if levels is None or len(levels) != n_columns:
         return 0, n_columns - 1
     given = np.asarray(levels, dtype=np.float64)
-    # Rounding makes ties of nearly equal distances, which go to the outer level.
+    # Rounding turns nearly equal distances into ties, which go to the outer level.
     distance_low = np.abs(given - (1 - coverage) / 2).round(9)
     distance_high = np.abs(given - (1 + coverage) / 2).round(9)
     return int(distance_low.argmin()), n_columns - 1 - int(distance_high[::-1].argmin())
@@ -219,7 +219,7 @@ class SetScore:
     """
 
     name: str = "lac"  # "lac", "aps" or "raps"
-    penalty: float = 0.01  # with "raps", added for each rank after the free ones
+    penalty: float = 0.01  # with "raps", the penalty for each rank after those without a penalty
     free_places: int = 2  # number of ranks without a penalty
 
     def of(self, probability: Array) -> Array:

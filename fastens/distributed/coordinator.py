@@ -167,7 +167,7 @@ class _Leader:
                     with self._start(task) as crew, self._kept_alive(crew):
                         return self._follow(crew)
                 except RankLostError as error:
-                    # Dask may cancel tasks once because of a restart; if it cancels them twice, it would do so again.
+                    # Dask may cancel tasks once because of a restart; if it cancels them twice, it would keep doing so.
                     left = min(left - 1, 1) if isinstance(error, TasksCancelledError) else left - 1
                     if self._checkpoint is not None and self._checkpoint is not task.checkpoint:
                         task, left = replace(task, checkpoint=self._checkpoint), _MAX_ATTEMPTS

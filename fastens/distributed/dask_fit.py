@@ -109,7 +109,7 @@ class _Cluster:
     def on_each(self, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:
         """Call a function on workers, each the first argument of a call; return the results or exceptions."""
         limit = self.table.patience if seconds is None else seconds
-        # Each call must time out before `sync` does, because a worker that hangs does not mean a lost scheduler.
+        # Each call must time out before `sync` does, because a hanging worker does not mean that the scheduler is lost.
         found: list[Any] = self.sync(_on_each, self.client, function, calls, limit, longer=limit)
         return found
 
@@ -211,7 +211,7 @@ class _DaskWorkerGroup(WorkerGroup):
         """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
         found = self._on_first(remote.next_events, heard, _POLL_SECONDS)
         if isinstance(found, BaseException):
-            time.sleep(0.1)  # `renew` will detect the cause
+            time.sleep(0.1)  # `renew` detects the cause
             return []
         return list(found)
 

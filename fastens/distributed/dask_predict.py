@@ -42,7 +42,7 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
         named = {*names, *(value for value in given.values() if _is_name(value))}
-        X = X[[name for name in X.columns if name in named]]  # so that other columns are not read
+        X = X[[name for name in X.columns if name in named]]  # other columns are not read
     parts = partitions(X, by_row)
     shared = dask.delayed(deepcopy(unfitted_clone(model)), pure=False, traverse=False)
     answer = dask.delayed(_answer, pure=False)

@@ -87,12 +87,12 @@ def _column(table: Any, name: str) -> Any:
     return array_of(frame[name])
 
 
-# The per-row arguments of `fit`, by the table to whose rows they belong.
+# The per-row arguments of `fit`, by the table whose rows they describe.
 BY_ROW = {
     "X": ("y", "sample_weight", "init_score", "qid", "groups"),
     "X_val": ("y_val", "sample_weight_val", "init_score_val", "qid_val"),
 }
-# The kind of values in a column, by whether it is categorical.
+# How messages describe the values of a column, by whether it is categorical.
 _WORDS = {True: "categories or text", False: "numbers", None: None}
 _DATES = "dates"
 _QUERIES = {"X": "qid", "X_val": "qid_val"}
@@ -185,7 +185,7 @@ def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tupl
     """Return the arguments of `fit`, with the partitions moved out of `tables`, and the places of the partitions."""
     arguments: dict[str, Any] = dict(task.arguments)
     places: Places = {}
-    for table in sorted(tables):  # in the same order on all ranks
+    for table in sorted(tables):  # the same order on all ranks
         found = tables.pop(table)
         qid = _QUERIES[table]
         if comm.size > 1 and (qid in found[0] or isinstance(arguments.get(qid), str)):
@@ -218,7 +218,7 @@ def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
                 _report_types(
                     comm, f"Column {name} of {table} must have one type in all partitions; {got}.", kind, expected
                 )
-                known[place] = number, ""  # so that each column causes one warning only
+                known[place] = number, ""  # each column causes only one warning
 
 
 def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:

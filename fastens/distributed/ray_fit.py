@@ -70,7 +70,7 @@ class _Rank(Session):
 
 
 def _call(actor: Any, method: str, *args: Any, group: str = "lead") -> Any:
-    if not ray.is_initialized():  # a call would start another cluster
+    if not ray.is_initialized():  # calling Ray would start another cluster
         raise ClusterLostError("Ray was shut down during the fit.")
     return getattr(actor, method).options(concurrency_group=group).remote(*args)
 
@@ -86,7 +86,7 @@ def _touch(*values: Any) -> None:
 @contextmanager
 def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]:
     """Start the actors of a new attempt, load their partitions and start training."""
-    # Partitions, including those of a lost node, must be computed before actors reserve the CPUs that this needs.
+    # Partitions, including partitions of a lost node, must be computed before actors reserve the CPUs that this needs.
     _get([_touch.remote(*part.values()) for found in parts.values() for part in found])
     n_actors, n_cpus = _numbers(table, len(parts["X"]))
     options: dict[str, Any] = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}

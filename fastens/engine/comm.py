@@ -360,7 +360,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _State(threading.local):
-    # Cached results by key; None outside `shared_work`. Each thread has its own cache because a binned matrix can have
+    # Cached results by key; None outside `shared_work`. Each thread has its own cache, because a binned matrix supports
     # only one grower at a time.
     made: dict[Hashable, tuple[Any, Any]] | None = None
 

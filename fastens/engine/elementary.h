@@ -130,7 +130,7 @@ FASTENS_INLINE double rest_of_stirling(double x)
 }
 
 /* log(gamma(x)) for x > 0, with an error of about 1e-14 where the result is small. Smaller x are shifted up to
- * STIRLING_FROM, and the product of the steps is divided out. Small integers use exact factorials. */
+ * STIRLING_FROM, and the product of the shifted values is divided out. Small integers use exact factorials. */
 FASTENS_INLINE double exact_lgamma(double x)
 {
     double steps = 1.0;

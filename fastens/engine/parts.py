@@ -98,7 +98,7 @@ class RowSource:
         return _joined_parts(self)
 
     def release(self, n_passes: int) -> None:
-        """Release rows in the last pass; see the function `release`."""
+        """Free the memory of rows as the last of `n_passes` passes reads them, if the source alone holds them."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -262,7 +262,7 @@ def origin(X: Any) -> Any:
 
 
 def release(X: Any, n_passes: int = 1) -> None:
-    """Release the rows that only the row source holds while the last of `n_passes` passes reads them."""
+    """Free the rows that only the row source holds, as the last of `n_passes` passes reads them."""
     if isinstance(X, RowSource):
         X.release(n_passes)
 

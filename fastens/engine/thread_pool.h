@@ -12,7 +12,7 @@
 #define NOMINMAX
 #endif
 #include <windows.h>
-#undef near /* remove the macro of the Windows headers, because kernels use the name */
+#undef near /* remove the macro of the Windows headers, because kernels use its name */
 #undef far
 
 static inline int64_t nanoseconds(void)

@@ -43,24 +43,24 @@ cdef enum:
     CACHE_LINES = 128               # bytes; processors prefetch cache lines in pairs
     # Times are in nanoseconds.
     AWAKE = 100000                  # spin time of an idle helper before it sleeps
-    SPIN_NS = 50000                # spin time of a waiting lead before it sleeps: no part should take longer
-    WORK_PER_WAIT = 10              # minimum ratio of work to waiting, below which the lead works alone
+    SPIN_NS = 50000                # spin time of a waiting lead before it sleeps; parts should not take longer
+    WORK_PER_WAIT = 10              # minimum ratio of work to waiting; below it, the lead works without helpers
     MIN_SOLO_NS = 1000000           # first period without helpers; doubled each time until a helper is useful again
     MAX_SOLO_NS = 128000000
     SIGNAL_CHECK_NS = 10000000               # time between checks for Ctrl-C
-    # Maximum growth of consecutive runs of pieces: the first pieces may be fast by chance.
+    # Maximum growth factor from one run of pieces to the next, because the first pieces may be fast by chance.
     MAX_STEP_GROWTH = 64
 
 cdef enum State:
-    # States of a seat, and who may change them.
-    VACANT                          # no thread yet; changed by a lead
-    DENIED                          # the system refused a thread; final
-    IDLE                            # changed by a lead
-    CLAIMED                         # changed by its lead
-    OFFERED                         # changed by the helper, or by its lead, who withdraws the offer
-    TAKEN                           # changed by the helper, or by its lead, who is about to sleep
-    AWAITED                         # changed by the helper, which wakes its lead
-    DONE                            # changed by its lead
+    # States of a helper's slot, and the threads that may change them.
+    VACANT                          # no thread has been started yet; any lead may change this
+    DENIED                          # the system refused to start a thread; final
+    IDLE                            # the helper has no part; any lead may claim it
+    CLAIMED                         # its lead prepares the offer of a part
+    OFFERED                         # the helper takes the part, or its lead withdraws the offer
+    TAKEN                           # the helper runs the part; its lead may start to sleep
+    AWAITED                         # the helper runs the part, and wakes its lead when the part is done
+    DONE                            # the part is done; its lead frees the helper
 
 
 cdef struct WorkerSlot:
@@ -80,7 +80,7 @@ cdef struct WorkerSlot:
 cdef WorkerSlot seats[MAX_THREADS]
 cdef int64_t alone_until = 0        # time until which helpers are not used
 cdef int64_t alone_for = 0          # length of the last such period; reset once a helper is useful
-# time that leads worked together with helpers, minus WORK_PER_WAIT times the time they waited
+# Time that leads worked together with helpers, minus WORK_PER_WAIT times the time that they waited.
 cdef int64_t work_beside = 0
 
 

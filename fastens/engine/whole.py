@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Sums of integers above this are not exact in float64, so such weights cannot count as copies.
+# Larger sums of integers are not exact in float64, so such weights cannot count as copies.
 MAX_COPIES = 2.0**53
 
 

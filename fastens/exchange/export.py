@@ -384,7 +384,7 @@ def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: 
     column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
     threshold, missing_left = trees.threshold.copy(), trees.missing_left.astype(bool)
-    # A split that sends all numbers to the right is mirrored, so that its threshold becomes +inf.
+    # A split that sends all numbers to the right is mirrored so that its threshold becomes +inf.
     swapped = np.isneginf(threshold) & ~by_category
     threshold[swapped] = np.inf
     missing_left ^= swapped

@@ -20,7 +20,8 @@ from fastens.exchange.records import CLASSIFIER, RANKER, REGRESSOR, Column, Colu
 from fastens.exchange.trees import FlatTrees, ForeignModel, Line, with_vectors
 from fastens.params.options import TweedieLoss
 
-# Losses with the same kind of prediction. Other objectives have no counterpart and predict raw values by another loss.
+# Losses with the same kind of prediction. Other objectives have no counterpart; another loss then predicts their raw
+# values.
 _NUMBERS: dict[str, Any] = {
     "regression": "squared_error",
     "regression_l2": "squared_error",

@@ -22,7 +22,7 @@ from fastens.table.columns.numbers import numbers_in
 from fastens.tree_model.saving import on_one_binning
 from fastens.tree_model.tree_model import obeyed
 
-# Parameters of boosted models that predictions depend on, in addition to trees and classes.
+# Parameters of boosted models on which predictions depend, in addition to trees and classes.
 _OF_LOSS = ("loss", "quantile")
 # Learned attributes that must be equal in all models, by their names in error messages.
 _LEARNED = {
@@ -66,7 +66,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     Raises
     ------
     TypeError
-        If a model cannot be merged, or the models are of different classes.
+        If a model cannot be merged, or the models belong to different classes.
     ValueError
         If the models differ in a parameter or attribute that must be equal, which the message names; if
         ``loss="cox"``, because each model has its own baseline hazard; if only some models have linear leaves; or if

@@ -438,7 +438,7 @@ def _sets(graph: Graph, node: Node, note: dict[str, Any], sizes: dict[int, int])
         raise refuse("the note of fastens and the tables of sets do not fit together")
     sets = []
     for column, table in zip(columns, tables, strict=True):
-        # The rows are the categories, then missing and unseen values. Members of a set have 0.
+        # The rows are the categories, followed by missing and unseen values. Members of a set have the entry 0.
         n_rows = sizes[column] + 2
         if len(table) % n_rows:
             raise refuse(f"a table of sets must have {n_rows} rows; the file is damaged")
@@ -671,7 +671,7 @@ class _Tests:
 
 
 def _newer(node: Node) -> _Tests:
-    """Return the nodes of a TreeEnsemble, which is of version 5."""
+    """Return the nodes of a TreeEnsemble (version 5)."""
     features = node.integers("nodes_featureids")
     n = len(features)
     names = ("truenodeids", "falsenodeids", "trueleafs", "falseleafs")
@@ -718,7 +718,7 @@ def _memberships(node: Node, mode: Ints) -> dict[int, Floats]:
 
 
 def _older(node: Node) -> _Tests:
-    """Return the nodes of a TreeEnsembleRegressor or TreeEnsembleClassifier, which are of version 3."""
+    """Return the nodes of a TreeEnsembleRegressor or TreeEnsembleClassifier (version 3)."""
     tree_of, id_of = node.integers("nodes_treeids"), node.integers("nodes_nodeids")
     n = len(tree_of)
     names = ("featureids", "truenodeids", "falsenodeids")

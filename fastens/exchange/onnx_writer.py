@@ -47,7 +47,7 @@ class Graph:
         self.constants: list[Any] = []
         self.results: dict[str, str] = {}
         self.ml_opset = ml_opset
-        # The type of sums of trees.
+        # The ONNX type of the sums of trees.
         self.float_type = np.float64 if ml_opset >= 5 else np.float32
 
     def input(self, name: str, dtype: DTypeLike, n_columns: int) -> str:

@@ -258,7 +258,7 @@ _READERS: dict[str, Callable[[Any], ForeignModel]] = {
 # Export --------------------------------------------------------------------
 
 
-_N_WORDS = 8  # of 32 bits each, in sets of categories
+_N_WORDS = 8  # number of 32-bit words in a set of categories
 _MAX_CATEGORIES = 255
 _FOREST_OF = {
     DecisionTreeClassifier: RandomForestClassifier,

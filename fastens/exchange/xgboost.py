@@ -36,7 +36,7 @@ from fastens.exchange.records import (
 from fastens.exchange.trees import FlatTrees, ForeignModel, join_trees, set_codes
 from fastens.params.options import AFTLoss, TweedieLoss
 
-# An objective without a counterpart is replaced by a loss with the same kind of prediction.
+# Replacements of objectives without a counterpart: losses with the same kind of prediction.
 _NUMBERS = {
     "reg:squarederror": "squared_error",
     "reg:linear": "squared_error",
@@ -265,7 +265,7 @@ def read_booster(model: Any) -> ForeignModel:
     is_estimator = hasattr(model, "get_booster")
     booster = model.get_booster() if is_estimator else model
     found = read_xgboost(read_ubjson(bytes(booster.save_raw(raw_format="ubj"))), up_to_best=is_estimator)
-    missing = getattr(model, "missing", None)  # only estimators have it; for a Booster it belongs to the DMatrix
+    missing = getattr(model, "missing", None)  # only estimators store it; for a Booster, it belongs to the DMatrix
     if missing is not None and not np.isnan(missing):
         found.columns.missing_number = float(missing)
     return found

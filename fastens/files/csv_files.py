@@ -166,7 +166,7 @@ def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
 
 def _zeros_in(signs: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
     before = signs[:-3]
-    found = before - np.uint8(9) < 36  # tabs, line ends, quotes and commas; vectorised like the conditions below
+    found = before - np.uint8(9) < 36  # tabs, line ends, quotes and commas; all conditions are vectorised
     if starts[0] > 44:
         found |= before == starts[0]
     found &= signs[1:-2] == ord("0")

@@ -204,7 +204,7 @@ class CsvStream:
             head, dialect = self._with_encoding(0, self._head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
-        # If all values stay texts, notes on their interpretation would be misleading.
+        # If all values remain text, notes on their interpretation would be misleading.
         notes = [] if self.as_text else self.notes
         typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, notes, self.schema.missing)
         found = {name: typing.read(name, head[name]) for name in head.column_names}

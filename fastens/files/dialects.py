@@ -50,7 +50,8 @@ _MISSING = (
 MISSING_CODES = [*_MISSING, *(" " + text for text in _MISSING if text), " "]
 # Common missing-value codes, which are suggested to the user if they are the only texts among numbers.
 USUAL_CODES = ("-", "--", ".", "..", "...", "missing", "unknown", "n.a.", "n.a", "nd", "nil", "x", "*")
-# Encodings in the order of trial. Latin-1 decodes every byte, so equal values stay equal whatever the true encoding is.
+# Encodings in the order of trial. Latin-1 decodes every byte, so equal values stay equal even if the true encoding
+# differs.
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
 _SEPARATOR_LINE = re.compile("\ufeff?sep=(.)", re.IGNORECASE)  # convention of spreadsheets
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")

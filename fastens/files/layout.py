@@ -134,7 +134,7 @@ def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[st
 
 def _is_above_numbers(row: Row, below: Sequence[Row], missing: Collection[str]) -> bool:
     """Return True if a row has a name above a numeric column."""
-    below = below[1:] if len(below) > 3 else below  # the first row below may hold units
+    below = below[1:] if len(below) > 3 else below  # the first row below the header may hold units
     places = _columns_of_numbers(below, len(row), missing)
     return any(row[place].strip() and not is_number(row[place]) for place in places)
 

@@ -26,7 +26,7 @@ _SYMBOL = (
     r"(?:US|AU|CA|NZ|HK|NT|MX|A|C|R|S)?\$|[€£¥₹₽₩₺₴₪฿%]|Rs|Kč|zł|kr|元|円|원|руб|"  # noqa: RUF001
     + "|".join(_CODES.split())
 )
-# Powers of ten by their names. Names of one or two letters are case-sensitive, longer ones are not.
+# Powers of ten by their names. Names of one or two letters are case-sensitive; longer names are not.
 _POWERS = {
     word: power
     for power, words in {
@@ -67,7 +67,7 @@ _EXPONENT = r"(?:[eE][-+]?[0-9]+)?"
 SEPARATORS = [(".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"), (".", "_")]
 _GROUPS = {"": "", ",": ",", ".": r"\.", " ": f"[{SPACES}]", "'": f"[{APOSTROPHES}]", "_": "_"}
 _COUNT = r"([0-9]+(?:\.[0-9]+)?)"
-# Numbers with two units, by the name of the pair: their pattern, and how many of the second unit make one of the first.
+# Numbers with two units, by the name of the pair: their pattern, and the size of the first unit in terms of the second.
 COMPOUNDS = {
     "ft in": (rf"^{_COUNT} ?(?:'|’|′|ft\.?|feet|foot) ?(?:{_COUNT} ?(?:\"|”|″|''|in\.?|inch|inches)?)?$", 12),  # noqa: RUF001
     "h min": (rf"^{_COUNT} ?(?:h|hr|hrs|hours?|Std\.?) ?(?:{_COUNT} ?(?:m|min|mins|minutes?|Min\.?)?)?$", 60),

@@ -121,7 +121,7 @@ class BaseForest(TreeParameters, TreeModel):
             kinds = self._is_categorical
             reads_left_out = self._is_averaged and self._options("averaging").evidence == OUT_OF_BAG
             if not (self._has_random_thresholds or reads_left_out or getattr(self, "keep_leaves", False)):
-                release(data.X, n_passes=2)  # one pass learns the bin edges, the other one bins the rows
+                release(data.X, n_passes=2)  # one pass learns the bin edges, and another pass bins the rows
             binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
@@ -140,7 +140,7 @@ class BaseForest(TreeParameters, TreeModel):
         return self
 
     def _continues(self) -> bool:
-        """Return True if this fit adds trees to those of the last fit."""
+        """Return True if this fit adds trees to the trees of the last fit."""
         if not self.warm_start or not hasattr(self, "_ensemble"):
             return False
         check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
@@ -249,7 +249,7 @@ class BaseForest(TreeParameters, TreeModel):
         Raises
         ------
         ValueError
-            If the model was fitted without bootstrap, or a warm start changed the rows or the way of drawing them.
+            If the model was fitted without bootstrap, or if a warm start changed the rows or how they are drawn.
         """
         self._check_fitted()
         if self._bootstrap is None:
@@ -285,7 +285,8 @@ class BaseForest(TreeParameters, TreeModel):
         """The fitted trees, each of which is created as a decision tree estimator when it is accessed.
 
         The `random_state` of a tree is the seed that it was grown with, so a clone fitted on the same bag grows the
-        same tree. Its leaves hold the averages over the prunings if the forest has them, and the clone's do not.
+        same tree. If the forest averages over prunings, the leaves of the tree hold these averages, but the leaves of
+        the clone do not.
         """
         self._check_fitted()
         return Members(self)
@@ -365,9 +366,9 @@ class BaseForest(TreeParameters, TreeModel):
         The estimate is the sum over the training rows of the squared covariance between the number of times the row was
         drawn and the predictions of the trees. It is corrected for the Monte Carlo noise of a finite number of trees
         and clipped at 0. Use several times as many trees as training rows to keep the noise small. The estimate only
-        captures first-order effects of single rows, so it is too low if leaves hold few rows: by a third or more at the
-        defaults, but hardly if `max_samples` is a fifth of the rows. A row of weight 2 counts as one observation that
-        is drawn more often, not as two.
+        captures first-order effects of single rows, so it is too low if leaves hold few rows: by a third or more with
+        the default settings, but only slightly if `max_samples` is a fifth of the rows. A row of weight 2 counts as one
+        observation that is drawn more often, not as two.
 
         Parameters
         ----------

@@ -110,8 +110,9 @@ def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors
 LEVELS = (0.005, 0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975, 0.995)
 # Maximum number of calibration rows: with 20 000 rows, the coverage has a standard deviation of .002.
 MAX_ROWS = 20_000
-# Relative rounding error of the interval ends by item size of the leaf values: equal predictions of all trees may
-# differ from their mean by rounding. Targets with a large offset relative to their range have float64 values.
+# Relative rounding error of the interval ends, by the item size of the leaf values: even if all trees predict the same
+# value, their mean may differ from it by rounding. Leaf values are float64 if targets have a large offset relative to
+# their range.
 _ROUNDING = {4: 2.0**-21, 8: 2.0**-44}
 
 

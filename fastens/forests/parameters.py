@@ -133,7 +133,7 @@ n_estimators : int
     Number of trees. More trees reduce the variance of the predictions at a proportional cost in time and memory.
 splitter : {"best", "random"}
     How the threshold of each candidate feature is chosen: "best" takes the threshold with the highest gain, "random"
-    draws one at random, as extra trees do.
+    draws a threshold at random, as extra trees do.
 max_depth : int or None
     Maximum depth of a tree. Deeper trees fit the training set more closely and may overfit. If None, depth is not
     limited.
@@ -163,13 +163,13 @@ oob_score : bool or function
     as `score` does. A function of the targets and the predictions replaces that score.
 warm_start : bool
     If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
-    result is identical to fitting all trees at once. If the rows or the way of drawing them change, `oob_score` and
-    `keep_leaves` must be False, and the bags are no longer available.
+    result is identical to fitting all trees at once. If the rows or the sampling change, `oob_score` and `keep_leaves`
+    must be False, and the bags are no longer available.
 keep_leaves : bool
     If True, store the training targets of every leaf, so that `predict_quantiles` uses their full distribution.
 ccp_alpha : float
     Complexity parameter of minimal cost-complexity pruning (Breiman et al. 1984). Subtrees that lower the impurity by
-    less than this per leaf are pruned, so larger values give smaller trees.
+    less than this value per leaf are pruned, so larger values give smaller trees.
 criterion : {"squared_error", "absolute_error", "poisson"}
     Function that measures the quality of a split. Leaves predict the mean, or with "absolute_error" the weighted
     median. "friedman_mse", from scikit-learn before 1.11, means "squared_error".

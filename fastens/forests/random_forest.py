@@ -421,7 +421,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
     """Extremely randomised trees for classification.
 
     Each split evaluates a random subset of the features with one random threshold per feature, and takes the best of
-    them. The trees are grown on all rows by default, and their class probabilities are averaged; each tree is itself
+    them. By default, the trees are grown on all rows. Their class probabilities are averaged; each tree is itself
     averaged over its prunings (see `averaging`).
 
     Thresholds are drawn uniformly between the minimum and the maximum of the feature in the node, and then moved to the

@@ -101,7 +101,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         bags = self._bags(self._seed, all_hashes, all_weights)
         given = all_weights if bags.draws is None else None
         samples = Samples(bags, given, store.n_trees, self.n_estimators, own)
-        # Row hashes as targets: no node with distinct rows is pure, so growth only stops at the limits.
+        # Row hashes serve as targets: a node with distinct rows is never pure, so growth stops only at the limits.
         target = number_target((hashes / 2.0**64)[:, None], comm=comm)
         matrix = binned(binning, table, n_threads, comm)
         total = float(len(all_hashes) if all_weights is None else all_weights.sum())
@@ -111,7 +111,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return X, weight
 
     def _continues(self) -> bool:
-        """Return True if this fit adds trees to those of the last fit."""
+        """Return True if this fit adds trees to the trees of the last fit."""
         return self.warm_start and hasattr(self, "_ensemble")
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
@@ -158,7 +158,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
 
 
 EULER = 0.5772156649015329
-# Path length in trees of one row instead of 0, so that the score is one half, as without any splits.
+# Path length in trees of a single row (instead of 0), so that the score is one half, as it is without any splits.
 LONE_ROW = 1.0
 # Tolerance for rounding in the product of a fraction and a number of rows: 0.07 * 100 is more than 7.
 _SLACK = 1e-9
@@ -171,7 +171,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     Each tree is grown on a small sample of the rows by random splits on random columns, until every row is isolated or
     the tree reaches the depth of a balanced tree. Rows that are isolated by few splits are outliers. The anomaly score
     of a row is 2 to the power of -d / c, where d is its mean depth and c is the mean depth of a leaf in a random binary
-    search tree on as many rows.
+    search tree with the same number of rows.
 
     Thresholds are drawn uniformly between the minimum and the maximum of the column in the node, and then moved to the
     midpoint between the two adjacent training values, or between the two adjacent bins if the column has more than

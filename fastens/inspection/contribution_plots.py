@@ -163,7 +163,7 @@ class Explained:
         """Return the index of an output given by label or index; by default, the largest output of a row."""
         if given is None:
             return 0 if row is None else int((self.values[row].sum(axis=0) + self.base[row]).argmax())
-        if str(given) in self.outputs:  # also a label that predict returned, such as np.float64(2.0)
+        if str(given) in self.outputs:  # matches labels that `predict` returned, such as np.float64(2.0)
             return self.outputs.index(str(given))
         if not whole(0, len(self.outputs) - 1).holds(given):
             raise ValueError(f"output must be one of {self.outputs}, or its position; got {given!r}.")
@@ -436,7 +436,7 @@ def output_labels(estimator: Any, n_outputs: int) -> list[Any]:
     ]
 
 
-# Explained quantity, by the loss of a regressor with a link.
+# Name of the explained quantity for regression losses with a link function.
 _OF_LINKS = dict.fromkeys(("poisson", "gamma", "tweedie"), "logarithm of the prediction")
 _OF_LINKS["cross_entropy"] = "log odds of the prediction"
 

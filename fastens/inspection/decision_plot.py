@@ -30,7 +30,7 @@ from fastens.params.rules import Rule
 from fastens.table.spread import in_memory_only
 
 Array = NDArray[np.float64]
-N_PLACES = 160  # along each axis
+N_PLACES = 160  # number of grid points along each axis
 BLOCK_CELLS = 4_000_000  # maximum cells of a table that is predicted at once
 FAINT, STRONG = 0.1, 0.5  # strength of a class's colour for the lowest and the highest probability
 NAMED = 3  # maximum number of held columns listed in the title

@@ -282,7 +282,7 @@ def draw_box(
 MAX_CATEGORIES = 30  # maximum number of categories along an axis; the most frequent ones
 MARGIN = 0.06  # fraction of an axis beyond the lowest and the highest number
 BAND = 0.08  # fraction of an axis for missing values
-LARGEST = 1e300  # so that differences are finite
+LARGEST = 1e300  # keeps differences finite
 MISSING = "missing"
 DRAWN = str | bool | int | float
 
@@ -295,7 +295,7 @@ class Axis:
     column: int  # index of the column
     low: float  # categories extend half a unit to each side
     high: float
-    categories: list[Any] | None  # None for numbers
+    categories: list[Any] | None  # None for a numeric column
     examples: NDArray[np.intp]  # index of a row with each category
     missing: float | None  # position of missing values, or None
     missing_row: int = -1  # index of a row in which the column is missing
@@ -369,7 +369,7 @@ class Plane:
             if n_columns != 2:
                 raise ValueError(f"features must name the two columns to draw of the {n_columns} of X; got None.")
             return 0, 1
-        # Names may be tuples, so that the number of dimensions of the whole pair says nothing.
+        # Names may be tuples, so the number of dimensions of the pair is not informative.
         if isinstance(features, str) or not hasattr(features, "__len__") or len(features) != 2:
             raise ValueError(f"features must be a pair of columns; got {features!r}.")
         first, second = (self._position("features", feature) for feature in features)

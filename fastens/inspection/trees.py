@@ -261,7 +261,7 @@ def plot_tree(
 
 
 def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, label: str) -> None:
-    """Draw an edge that is slanted only between levels, where there are no boxes."""
+    """Draw an edge that is slanted only between levels, because boxes occupy the levels."""
     (x, top), (end, low) = layout.middle(node), layout.middle(child)
     bottom = -layout.tops[layout.depth[child]]
     ax.plot([x, x, end, end], [top, bottom + BETWEEN, bottom, low], color="0.55", linewidth=0.9, zorder=1)

@@ -33,7 +33,7 @@ class SavedEstimator:
     metadata_: dict[str, Any] | None = None
     # Names of fitted attributes of this class, numbers and numeric arrays, that are saved unchanged.
     _saved_names: ClassVar[tuple[str, ...]] = ()
-    # Classes by name that a file may hold inside another model.
+    # The classes that a file may contain inside another model, by name.
     _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
 
     if TYPE_CHECKING:  # attributes of the estimator

@@ -312,8 +312,8 @@ class Metrics:
         """Measure and store all metrics, and return the value of the first one."""
         raw = self._raw_of_all()
         values = [self._number(name, metric, raw) for name, metric in zip(self.names, self._metrics, strict=True)]
-        # All processes use the coordinator's values, so that they decide identically even if a user's function does
-        # not.
+        # All processes use the coordinator's values, so that they decide identically even if a user's function is not
+        # deterministic.
         for name, value in zip(self.names, self._comm.allgather(values)[0], strict=True):
             if np.isnan(value):
                 raise ValueError(f"eval_metric must give numbers; {name!r} gave {value}.")

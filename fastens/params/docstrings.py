@@ -41,7 +41,7 @@ deep : bool, default=True
 input_features : array of str, optional
     Names of the input columns. If None, the names seen in `fit` are used.
 init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-    Raw predictions to add to those of the model.
+    Raw predictions to add to the model's raw predictions.
 member : int
     Index of a base estimator, starting at 0.
 mode : {"bayes", "map", "ml", "gibbs"}, default="bayes"
@@ -104,7 +104,7 @@ sample_posterior : list or array
 members : iterator of Conjunction
     Hypotheses, one at a time.
 best_question : Question
-    Instance to ask for, with the fraction of the hypotheses that cover it.
+    Most informative instance to label, with the fraction of the hypotheses that cover it.
 answers : array of int, of shape (n_samples, n_questions)
     Binary features.
 decision_path : CSR matrix of shape (n_samples, n_nodes)

@@ -22,7 +22,7 @@ from fastens.warn import warn
 
 # `sklearn.utils.estimator_checks` sets these parameters on every estimator that has them.
 _SET_BY_CHECKS = ("n_iter_no_change",)
-# Parameters that methods of a fitted model read at their current value, because they change at most random draws.
+# Parameters whose current values are used by methods of a fitted model, because they affect nothing but random draws.
 _OF_NOW = ("n_jobs", "verbose", "callbacks", "random_state")
 _REQUEST = re.compile(r"set_\w+_request")
 Kind = TypeVar("Kind", bound=type)
@@ -38,7 +38,7 @@ class ChecksParameters(BaseEstimator):
     _docs: ClassVar[Docs] = {}
     # Cache: the constructor and the names of its parameters.
     _names_of_parameters: ClassVar[tuple[Any, list[str]]]
-    # Values during `fit` of the parameters that were changed after it.
+    # The values that parameters had during `fit`, if they have been changed since.
     _parameters_of_fit: Mapping[str, Any] = MappingProxyType({})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -173,7 +173,7 @@ class ChecksParameters(BaseEstimator):
             if options_in(parameter, value) is not None:
                 nested.setdefault(parameter, {})[option] = found.pop(key)
             elif not hasattr(value, "set_params"):
-                is_estimator = parameter.endswith("estimator") or not hasattr(self, parameter)  # named base estimators
+                is_estimator = parameter.endswith("estimator") or not hasattr(self, parameter)  # named estimators
                 is_short = isinstance(value, bool | str)
                 needed = "be an estimator" if is_estimator else "be a record" if is_short else "have parameters"
                 raise ValueError(f"{parameter} must {needed} to set {key}; got {value!r}.")

@@ -298,7 +298,7 @@ def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[s
     return f" Is {close[0]} meant?" if close else ""
 
 
-# Classes of other libraries, and earlier names of ours, with the public names that replace them.
+# Classes of other libraries, and earlier class names of fastens, with the public names that replace them.
 _CLASSES = {
     "XGBClassifier LGBMClassifier CatBoostClassifier HistGradientBoostingClassifier": "GradientBoostingClassifier",
     "XGBRegressor LGBMRegressor CatBoostRegressor HistGradientBoostingRegressor": "GradientBoostingRegressor",

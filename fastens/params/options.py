@@ -115,8 +115,8 @@ class Dart(Options, of="boosting"):
     max_drop : int or None, default=50
         Maximum number of rounds dropped at once. If None, the number is not limited.
     normalize : {"tree", "forest"}, default="tree"
-        Weight of a new tree. "tree": the weight of each dropped tree. "forest": the weight of all dropped trees
-        together.
+        Weight of a new tree. "tree": equal to the weight of each dropped tree. "forest": equal to the total weight of
+        the dropped trees.
 
     Examples
     --------
@@ -205,9 +205,10 @@ class EarlyStopping(Options, of="early_stopping"):
         the models with the lower loss on the held-out rows. The second run is skipped if one of these parameters is
         set, if the loss does not estimate the noise, or if there is not enough time left. It requires `folds`.
     time_limit : float or None, default=None
-        Number of seconds after which `fit` does not start another round; reading the table counts. Folds share the
-        remaining time equally, and `refit` reserves slightly more than half of the time for the second training. Folds
-        raise `learning_rate` if the limit allows too few rounds at the given rate. If None, the time is not limited.
+        Number of seconds after which `fit` does not start another round, including the time for reading the table.
+        Folds share the remaining time equally, and `refit` reserves slightly more than half of the time for the second
+        training. With `folds`, the `learning_rate` is raised if the limit allows too few rounds at the given rate. If
+        None, the time is not limited.
 
     Examples
     --------
@@ -320,15 +321,16 @@ class Categories(Options, of="categories"):
         columns. "category": they form a category of their own.
     unseen : {"average", "missing", "error"}, default="average"
         Handling of categories that were not seen in training. "average": if the column had no missing values in
-        training, a row with an unseen category is sent to the sides that give it, over all trees, the mean of both
-        sides weighted by their number of rows; otherwise the category is treated as missing. "missing": the category is
-        treated as missing; if there were no missing values in training, it goes to the side with the larger weight.
-        "error": predictions raise ValueError. With target encoding, an unseen category gets the mean over all rows.
+        training, each split sends the category to a fixed side, chosen so that over all trees the prediction
+        approximates the mean of both sides, weighted by their number of rows; otherwise the category is treated as
+        missing. "missing": the category is treated as missing; if there were no missing values in training, it goes to
+        the side with the larger weight. "error": predictions raise ValueError. With target encoding, an unseen category
+        gets the mean over all rows.
     one_hot_max_size : int, default=2
         Maximum number of categories for one-hot splits, which separate one category from the others.
     min_samples : int or None, default=None
         Minimum number of rows of a category in a node. Rarer categories are pooled there and go to the same side of a
-        split. If None, 10, or the minimum number of rows in a leaf if that is smaller.
+        split. If None, it is 10, or the minimum number of rows in a leaf if that is smaller.
     max_per_split : int or None, default=None
         Maximum number of categories on the side of a split that has fewer categories. If None, the number is not
         limited.
@@ -375,7 +377,7 @@ class PosteriorAverage(Options, of="averaging"):
         Rows that the likelihood is computed on. "train": the rows that a tree was grown on. "oob": its out-of-bag
         rows, conditional on the training rows.
     split_prior : {"search", "strict", "features"}, float, pair or None, default=None
-        Prior probability that a node splits, as in `BayesTreeClassifier`. If None, 0.2 for random forest
+        Prior probability that a node splits, as in `BayesTreeClassifier`. If None, it is 0.2 for random forest
         classifiers and 0.5 for extra-trees classifiers and for regression.
     temperature : float, default=1
         The likelihood is raised to the power of 1 / temperature. Larger values give the prior more influence.
@@ -449,13 +451,13 @@ class LambdaRankLoss(Options, of="loss"):
     Parameters
     ----------
     truncation_level : int, default=30
-        Number of top positions whose documents are paired with all documents below them. Choose a value slightly
-        larger than `ndcg_at`.
+        Number of top positions. Only pairs with at least one document in these positions are used. Choose a value
+        slightly larger than `ndcg_at`.
     label_gain : {"exponential", "linear"}, default="exponential"
         Gain of a document with relevance r: 2**r - 1 ("exponential") or r ("linear").
     normalize : bool, default=True
         If True, pairs with similar scores get more weight than pairs with distant scores, and queries with many pairs
-        do not get more weight than other queries.
+        do not dominate other queries.
 
     Examples
     --------
@@ -492,7 +494,7 @@ class AFTLoss(Options, of="loss"):
     scale: float = parameter(real(0, open_low=True), default=1.0, elsewhere="aft_loss_distribution_scale")
 
 
-# The records that plain values of parameters are shorthand for.
+# The option records that plain values of parameters stand for.
 SHORT_FORMS: dict[str, dict[Any, Options]] = {
     "boosting": {"dart": Dart()},
     "sampling": {"goss": Goss(), "mvs": Mvs()},

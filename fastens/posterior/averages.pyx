@@ -239,7 +239,7 @@ ctypedef fused sum_t:
 def kinds_of_nodes(const int32_t[::1] left_child):
     """Return the inner nodes, their left children, and the leaves, as int32 arrays in ascending order."""
     cdef Py_ssize_t i, n = left_child.shape[0], n_inner = 0, n_leaves = 0
-    # Branchless: each node is written to both lists, and only the right list advances.
+    # The loop is branchless: each node is written to both lists, and only the correct list advances.
     inner_, left_, leaf_ = (np.empty(n // 2 + 2, dtype=np.int32) for _ in range(3))
     cdef int32_t[::1] inner = inner_, left = left_, leaf = leaf_
     with nogil:
@@ -591,7 +591,7 @@ def count_classes(
 ):
     """Write the weights of one target's classes in the leaves, (n_classes, n_leaves), from the class probabilities.
 
-    The probabilities are of the second of two classes, or of each class if there are more. Weights are rounded to
+    The probabilities refer to the second of two classes, or to each class if there are more. Weights are rounded to
     integers if `counts` has an integer type.
     """
     cdef Py_ssize_t k, j, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0

@@ -434,7 +434,7 @@ class TreeAverager:
         found = self._statistics(tree, nodes.leaf, grown, left_out)
         if scale != 1:
             found[0] = found[0] * scale
-        # The statistics are stored so that another prior can be evaluated later.
+        # The statistics are stored so that `reweight` can evaluate another prior later.
         self._of_trees[number] = kept = [compact(part) for part in found]
         plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
         return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 _TABLE = 1 << 16
 # Number of entries of tables that are only used by a single model.
 _SMALL_TABLE = 256
-# Nodes of at most this many rows may store their evidence itself instead of its logarithm, if the magnitude of the
+# Nodes with at most this many rows may store the evidence itself instead of its logarithm, if the magnitude of the
 # logarithm stays below the second number.
 _MAX_TABLED_ROWS, _LARGEST_LOG = 1024, 600.0
 # A power of two, so that scaling is exact.
@@ -215,7 +215,7 @@ class ClassPrior:
         alphas = self._alphas(len(counts))
         first, total = counts[column] + alphas[column], counts.sum(axis=0) + alphas.sum()
         scale = np.minimum(1.0, _MANY / total)
-        # The limit keeps parameters positive if alpha is tiny, or is lost to rounding next to very many rows.
+        # The limit keeps parameters positive if alpha is tiny, or is rounded away because there are very many rows.
         least = np.finfo(np.float64).tiny
         return np.maximum(first * scale, least), np.maximum((total - first) * scale, least)
 

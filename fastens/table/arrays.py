@@ -125,7 +125,7 @@ def _in_native_order(frame: Any) -> Any:
 
 
 def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
-    """Return int32 for integers of 64 bits that fit it, so that a copy is no larger than one of float32.
+    """Return int32 for 64-bit integers that fit it, so that a copy is at most as large as a float32 copy.
 
     Examples
     --------

@@ -170,7 +170,7 @@ def generations(folder: Path) -> dict[Path, int]:
 
 def claimed_generation(folder: Path, last: int) -> int:
     """Return the next free generation, claimed so that no other writer of the folder can take it."""
-    # A process that was killed, or Windows, may have left files of a later generation.
+    # A killed process may have left files of a later generation, and so may Windows, which cannot delete open files.
     number = 1 + max([last, *generations(folder).values()])
     while True:
         try:

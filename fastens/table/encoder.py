@@ -434,7 +434,7 @@ class InputEncoder:
             found is None or _are_distinct(found, str | bool | int | float) for found in categories
         ):
             raise ValueError("the state of the columns is malformed")
-        # A convention that this version does not know would change predictions, so it must not be ignored.
+        # Ignoring a convention that this version does not support would change predictions.
         unknown = state.keys() - {"names", "categories", "missing_is_category", "date_parts", "foreign", *_LISTS}
         if unknown:
             raise ValueError(f"the state of the columns has unknown entries: {', '.join(sorted(unknown))}")

@@ -103,7 +103,7 @@ def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], N
         return codes, values, np.array([value for value in values if value is not None], dtype=y.dtype)
     try:
         codes, values, _ = factorize(y)
-    except TypeError:  # an object without a hash
+    except TypeError:  # the label is not hashable
         codes, values = np.arange(y.size), y.tolist()
     return codes, values, _labels_of_objects([None] if codes.size and codes.min() < 0 else values)
 

@@ -99,7 +99,7 @@ def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
     model = model._memory_model()
     if model._base_estimators():
         return _needs_of_members(model, shape)
-    if hasattr(model, "_loss_of_target"):  # of boosting: several quantiles, or the parameters of a distribution
+    if hasattr(model, "_loss_of_target"):  # boosting of several quantiles, or of the parameters of a distribution
         n_outputs = shape.n_targets * model._loss_of_target().n_outputs
         shape = shape._replace(n_outputs=max(shape.n_outputs, n_outputs))
     params = model._every_parameter() | {"is_classifier": is_classifier(model)}
@@ -122,7 +122,7 @@ def needs_of_engine(holds: str | None, params: dict[str, Any], shape: FitShape) 
     learning += 32 * sample * min(n_threads, n_columns) + size * min(sample * n_columns, 1 << 20)
     column, record = n_columns * code, record_stride(n_columns * code + 4)
     if holds == "rounds" and params.get("max_depth", 1) == 1 and params.get("algorithm") not in ("gentle", "logit"):
-        record = 0  # stumps are found column by column
+        record = 0  # stumps read codes by column only
     codes = disk = n * (column + record)
     if holds == "boosting" and n * column > MAX_COLUMNS:
         codes = n * (record + min(shape.n_outputs, n_threads) * near_bytes(record))

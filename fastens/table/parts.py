@@ -132,7 +132,7 @@ def _converted_column(table: Table, index: int) -> NDArray[Any]:
     native = table.arrays[index]
     if isinstance(native, np.ndarray):
         return native
-    dtype = getattr(getattr(native, "dtype", None), "numpy_dtype", None)  # of extension arrays of pandas
+    dtype = getattr(getattr(native, "dtype", None), "numpy_dtype", None)  # pandas extension arrays
     if dtype is not None and not native.isna().any():
         found = native.to_numpy(dtype)
     elif dtype is None and not table.column(index).null_count():

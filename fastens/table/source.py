@@ -65,7 +65,7 @@ def within_limit(model: Any, shape: FitShape, X: Any, read: Callable[[Any], Any]
     if model._base_estimators():
         rows = copy(rows)
         rows.limits = _limits_of_members(model, shape, limits)
-    elif isinstance(rows, RowSource):  # which may have more columns, such as parts of dates
+    elif isinstance(rows, RowSource):  # it may have more columns, such as parts of dates
         rows.place = limits.place(needs_of(model, shape._replace(n_columns=rows.shape[1])), type(model).__name__)
     return rows
 

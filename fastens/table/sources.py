@@ -114,7 +114,7 @@ class SameRows:
     """
 
     def __init__(self) -> None:
-        self._passes: dict[str, tuple[int, int]] = {}  # by column: rows and sum of the first whole pass
+        self._passes: dict[str, tuple[int, int]] = {}  # rows and sum of the first whole pass, by column
 
     def over(self, batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
         """Yield the batches of a pass; raise ValueError at its end if a column differs from an earlier pass."""
@@ -187,7 +187,7 @@ _READ = 1 << 16
 _CSV = re.compile(r"\.(csv|txt)(\.(gz|bz2|zst|lz4))?", re.IGNORECASE)
 _PARQUET = re.compile(r"\.(parquet|pq)", re.IGNORECASE)
 _INDEX = re.compile(r"__index_level_\d+__")  # index columns that pandas writes next to the columns
-_STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # in pyarrow, arro3, DuckDB and nanoarrow
+_STREAMS = ("RecordBatchReader", "ArrayStream", "CArrayStream")  # classes of pyarrow, arro3, DuckDB and nanoarrow
 
 
 @dataclass

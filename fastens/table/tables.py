@@ -263,7 +263,7 @@ class Table:
             others = (position.get(value, unseen) for value in values)
             places = [other if place is None else place for place, other in zip(places, others, strict=True)]
         table = np.empty(1 + len(places), dtype=out.dtype)
-        table[0] = missing  # negative codes are -1
+        table[0] = missing  # all negative codes become -1
         for start in range(0, len(places), _AT_ONCE):  # in chunks, so that Ctrl-C is handled promptly
             table[1 + start : 1 + start + _AT_ONCE] = places[start : start + _AT_ONCE]
         map_codes(codes, table, out)
@@ -309,7 +309,7 @@ def _places_in_order(values: list[Any], categories: list[Any], missing: float, f
             continue
         try:
             place = bisect_left(categories, value)
-        except TypeError:  # the categories have several types
+        except TypeError:  # values of several types cannot be compared
             return [None]
         is_there = place < len(categories) and categories[place] == value
         places.append(first + place if is_there else None)
@@ -495,7 +495,7 @@ def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
     return SparseTable(canonical(array)) if sparse.issparse(array) else ArrayTable(np.asarray(array))
 
 
-_MANY = 100  # columns, above which listing all dtypes is faster than looking at each column
+_MANY = 100  # number of columns above which listing all dtypes is faster than looking at each column
 _HALVES = ("halffloat", "float16")  # types that narwhals does not know
 # Names of the string types of pandas.
 _TEXTS = ("str", "string", "string[pyarrow]", "large_string[pyarrow]")

@@ -20,7 +20,7 @@ from fastens.warn import warn
 WEIGHT_TYPES = AUTO, FREQUENCY, IMPORTANCE = "auto", "frequency", "importance"
 WEIGHT_TYPE = one_of(*WEIGHT_TYPES)
 # If more than half of the integer weights exceed this limit, they are not treated as copies: survey weights are in the
-# hundreds or thousands, and tables whose rows mostly stand for more than ten equal rows are rare.
+# hundreds or thousands, and tables in which most rows represent more than ten identical rows are rare.
 MAX_MEDIAN_COPIES = 10.0
 # The largest weight must lie between 2**-100 and 2**100; otherwise all weights are scaled by a power of two. Parameters
 # in units of weight, such as penalties, are far from such magnitudes, so the scaling does not affect the model.
@@ -118,7 +118,7 @@ def weights_to_count(
             "of rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
         )
     highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
-    if highest == -minus_lowest:  # equal weights become exactly 1, whatever the rounding of their mean
+    if highest == -minus_lowest:  # equal weights become exactly 1, even if their mean is rounded
         return (weight > 0).astype(np.float64)
     if has_unit_mean:
         return weight / (total / n_rows)
@@ -186,8 +186,8 @@ def as_multiples(
         sums += counted.sum(), counted @ factors
 
     total, product = chain_sum(comm, np.zeros(2), add)
-    # The factor 1.001 keeps the mean away from powers of two, so that rounding in a different summation order cannot
-    # change the unit.
+    # The factor 1.001 keeps the mean away from powers of two, so that a different summation order cannot change the
+    # unit through rounding.
     unit = np.ldexp(1.0, n_bits - int(np.frexp(product / total * 1.001)[1]))
     (minus_smallest,) = max_floats(comm, -float(factors.min(initial=np.inf)))
     return factors if -minus_smallest * unit < _MIN_MULTIPLES else np.rint(factors * unit) / unit

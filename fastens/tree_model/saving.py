@@ -238,7 +238,7 @@ class SavedEnsemble:
         """Return the raw predictions, (n_samples, n_outputs)."""
         X = self._check_table(X)
         trees = self._predicting_trees()
-        if isinstance(X, np.ndarray):  # resolving n_jobs would dominate the prediction of a single row
+        if isinstance(X, np.ndarray):  # resolving n_jobs would take most of the time of a single-row prediction
             return trees.predict_raw(X, 1 if X.shape[0] == 1 else resolve_n_jobs(self.n_jobs))
         return raw_of_rows(trees, X, resolve_n_jobs(self.n_jobs))
 

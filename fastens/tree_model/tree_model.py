@@ -381,8 +381,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
     def feature_parts_(self) -> list[str]:
         """Names of the features that the trees split on.
 
-        A date or categorical column may give several of them. They are the features of `explain` and `importances` with
-        ``parts=True``.
+        A date or categorical column may be split into several of these features, which `explain` and `importances` use
+        with ``parts=True``.
         """
         self._check_fitted()
         names = self._encoder.part_names()
@@ -534,9 +534,9 @@ def _columns(model: Any) -> Columns:
 DOCS = WEIGHT_TYPE_DOCS | entries("""\
 max_bins : int
     Maximum number of bins per feature, at most 65 535, plus one bin for missing values. A feature with at most
-    `max_bins` distinct values keeps all of them.
+    `max_bins` distinct values has one bin per value.
 feature_weights : array of shape (n_features,), dict by name, or None
-    Relative probabilities of the features when some are drawn (`max_features`, `max_features_per_tree`). Features that
+    Relative probabilities with which features are drawn (`max_features`, `max_features_per_tree`). Features that
     a dict leaves out have weight 1. A feature of weight 0 is never used. If None, all features are equally likely.
 interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None
     Features that may appear together on a path through a tree: a single feature ("no_interactions"), any two features

@@ -241,13 +241,12 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
 
 
 CLASSIFICATION, REGRESSION, LOSS = "classification", "regression", "loss"
-# Maximum number of boosting rounds, which early stopping limits; fraction of the trees grown first to estimate the
-# time.
+# Maximum number of boosting rounds before early stopping; 1 / PROBE of the trees is grown first to estimate the time.
 MAX_ROUNDS, PROBE = 10_000, 10
 # Patience of boosting, longer than by default because learning rates are as low as 0.005.
 PATIENCE = 50
-# A trial is pruned once its mean loss is worse than the median of at least this many others on the same folds (the
-# median stopping rule of Golovin et al. 2017).
+# A trial is pruned once its mean loss is worse than the median of at least this many other trials on the same folds
+# (the median stopping rule of Golovin et al. 2017).
 MIN_FOR_MEDIAN = 5
 
 
@@ -405,7 +404,7 @@ class TuningConfig:
     Parameters
     ----------
     families : tuple of {"boosting", "forest", "extra-trees"}, default=all of them
-        The model families. Each is tried with its defaults first; then two thirds of the draws are boosting.
+        The model families. Each family is first tried with its defaults; two thirds of the random draws are boosting.
     eval_metric : str, default="loss"
         The metric that ranks models: "loss", which is the log loss or the root mean squared error, or the name of a
         scikit-learn scorer.
@@ -476,8 +475,8 @@ class TuningResult:
     best_params_ : dict
         Parameters of the best trial that differ from the defaults of its estimator.
     best_score_ : float
-        Mean score of the best trial over the folds, of which larger is better: `eval_metric`, or the negated loss. NaN
-        if no trial was complete.
+        Mean score of the best trial over the folds: `eval_metric`, or the negated loss. Larger is better. NaN if no
+        trial was complete.
     stopped_by : {"time", "trials", "interrupt"}
         The reason why the search ended.
     seconds : float
@@ -508,7 +507,7 @@ class TuningResult:
 
     @property
     def best_score_(self) -> float:
-        """Mean score of the best trial over the folds, of which larger is better."""
+        """Mean score of the best trial over the folds; larger is better."""
         return float("nan") if self.best is None else -self.best.loss
 
     @property
@@ -593,8 +592,8 @@ def tune(  # noqa: PLR0913
     search : TuningConfig, optional
         Search settings, including the file that stores the trials. If None, the defaults of `TuningConfig` are used.
     verbose : int, default=1
-        If 1, each trial that is better than all before it is logged; if 2, every trial. The messages go to the logger
-        "fastens", or to the standard output if logging is not configured. If 0, nothing is logged.
+        If 1, each trial that improves on all earlier trials is logged; if 2, every trial is logged. The messages go to
+        the logger "fastens", or to the standard output if logging is not configured. If 0, nothing is logged.
 
     Returns
     -------

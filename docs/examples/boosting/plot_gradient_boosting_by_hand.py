@@ -2,8 +2,8 @@
 Gradient boosting, round by round
 =================================
 
-Each tree is fitted to the residuals y - F of the trees before it. An estimator created by ``plain`` does exactly this,
-as in Friedman (2001), and twelve lines of NumPy give the same predictions.
+Each tree is fitted to the residuals y - F of the trees before it. An estimator created by ``textbook`` does exactly
+this, as in Friedman (2001), and twelve lines of NumPy give the same predictions.
 """
 
 import matplotlib.pyplot as plt

@@ -307,7 +307,7 @@ class WeightedSpace:
         self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
         if noise is None:
             self._ml_place = int(np.isfinite(weights).argmax())
-        del self._cube.counts  # as large as everything else together
+        del self._cube.counts  # as large as all other arrays together
         largest = float(weights.max())
         exp(np.subtract(weights, largest, out=weights), out=weights)
         total = float(weights.sum())

@@ -162,10 +162,10 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         hypotheses with the fewest errors. "noise" uses the noise model with the lowest error rate of any hypothesis
         as the noise. The last two require the count cube.
     positive : label or None, default=None
-        Class that hypotheses cover. If None, the second class.
+        Class that hypotheses cover. If None, it is the second class.
     categories : list of lists or None, default=None
         Values of each attribute, including values that do not occur in the examples. They affect counts before the
-        first positive example, `log_evidence_`, and the noise model. If None, the values in the data.
+        first positive example, `log_evidence_`, and the noise model. If None, these are the values in the data.
     max_boundary : int, default=10000
         Maximum number of members of the general boundary, which may be exponentially large (Haussler 1988).
     random_state : int, RandomState or None, default=None

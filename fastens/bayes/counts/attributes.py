@@ -195,7 +195,7 @@ def _wide_enough(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
 
 Codes = NDArray[np.int64]
 LARGEST_PLAIN = 65_000
-MISSING = -1  # also for unseen values: they satisfy no constraint on the attribute
+MISSING = -1  # unseen values have this code too, because they satisfy no constraint on the attribute
 
 
 class CategoricalInput(BaseClassifier):
@@ -203,7 +203,7 @@ class CategoricalInput(BaseClassifier):
 
     _capabilities = Capabilities(supports_binned=False, predicts_row_sources=False)
     _holds = "codes"
-    categorical_features: Any = "all"  # not a parameter
+    categorical_features: Any = "all"  # a constant rather than a parameter
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -30,7 +30,7 @@ from fastens.table.columns.numbers import FLOATS
 Counts = NDArray[np.int64] | NDArray[np.float64]
 CODE_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 MAX_CATEGORIES = 1 << 24
-MAX_PAIRS = 1 << 28  # maximum cells of a table of pairs: 2 GiB
+MAX_PAIRS = 1 << 28  # maximum number of cells of a table of pairs: 2 GiB
 GRAIN = 100_000  # codes per thread: about 100 microseconds
 
 
@@ -234,9 +234,9 @@ def check_cube_size(sizes: Sequence[int], n_classes: int) -> None:
 
 Array = NDArray[np.float64]
 Family = tuple[int, ...]
-MAX_CELLS = 1 << 27  # maximum cells of one table: a gigabyte
-JOIN_GRAIN = 2_000_000  # minimum of families times rows for which joint counting of families pays off
-JOINT_CELLS = 1 << 10  # maximum cells for which the kernel keeps separate counters
+MAX_CELLS = 1 << 27  # maximum number of cells of one table: a gigabyte
+JOIN_GRAIN = 2_000_000  # minimum of families times rows for which counting families jointly is worthwhile
+JOINT_CELLS = 1 << 10  # maximum number of cells for which the kernel keeps separate counters
 NEAR_FAMILIES = 4  # number of previous families that a family may be joined with
 LOOK_GRAIN = 10_000_000  # codes that a thread scans in about 300 microseconds
 COUNT_GRAIN = 1_000_000  # codes that a thread counts in about 300 microseconds

@@ -245,7 +245,7 @@ cdef struct Encoding:
     const int64_t* limits
     void* codes
     int32_t code_size
-    int64_t* largest            # by part and column, as for the faults
+    int64_t* largest            # largest position by part and column, like `faults`
     uint8_t* faults
 
 

@@ -330,8 +330,8 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     method : {"bma", "pool", "pseudo-bma+"}, default="bma"
         Weights of the members. "bma" is the posterior; with many rows it concentrates on one member, which is correct
         if one of them is the true model. "pool" is the maximum likelihood mixture, computed by EM, which keeps several
-        members if none is the true model. "pseudo-bma+" averages the posterior over bootstraps of the rows and lies
-        between both.
+        members if none is the true model. "pseudo-bma+" averages the posterior over bootstrap samples of the rows and
+        lies between the two.
     concentration : float, default=1
         Parameter of the Dirichlet prior of the weights for "pool". Values above 1 make the weights more equal.
 

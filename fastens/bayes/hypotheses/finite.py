@@ -39,7 +39,7 @@ class Hypothesis:
 class FiniteHypothesisLearner(BaseFastens):
     """Bayesian learner with a finite set of hypotheses about independent, identically distributed outcomes.
 
-    In the textbook example, a bag of candies is of one of five kinds, and candies are drawn from it one after another.
+    In the textbook example, there are five kinds of candy bags, and candies are drawn from one bag one after another.
     Which kind of bag is it, and what is the next candy? P(h | D) is proportional to P(h) times the product of P(d | h).
     The probability of the next outcome is the posterior-weighted average over all hypotheses.
 
@@ -50,9 +50,9 @@ class FiniteHypothesisLearner(BaseFastens):
     prior : array-like of shape (n_hypotheses,) or None, default=None
         Prior probability of each hypothesis, up to a constant factor. If None, the prior is uniform.
     outcomes : sequence or None, default=None
-        Labels of the outcomes. If None, 0, 1, ...
+        Labels of the outcomes. If None, they are 0, 1, ...
     hypotheses : sequence of str or None, default=None
-        Names of the hypotheses. If None, h1, h2, ...
+        Names of the hypotheses. If None, they are h1, h2, ...
     random_state : int, RandomState or None, default=None
         Seed of mode="gibbs" and `sample_posterior`.
 
@@ -180,7 +180,7 @@ class FiniteHypothesisLearner(BaseFastens):
 
     @property
     def likelihoods_(self) -> Array:
-        """P(D | h) of each hypothesis, in a row before the first outcome and one after each."""
+        """P(D | h) of each hypothesis before the first outcome and after each outcome, in one row each."""
         self._check_fitted()
         return exp(self.log_likelihoods_)
 
@@ -289,7 +289,7 @@ class FiniteHypothesisLearner(BaseFastens):
         Parameters
         ----------
         outcome : label, optional
-            Outcome to plot. If None, the last one.
+            Outcome to plot. If None, the last outcome is plotted.
         ax : matplotlib Axes, optional
             Axes to plot on. If None, a new figure is created.
         """

@@ -42,7 +42,7 @@ class Batch(NamedTuple):
     weight: Array | None
     n_classes: int
     n_threads: int
-    names: list[str] | None  # of the columns
+    names: list[str] | None  # names of the columns
     comm: Comm = LOCAL
 
     def coded(self, codes: NDArray[Any]) -> LabelledCodes:
@@ -253,7 +253,7 @@ class CellLikelihood(DirichletLikelihood):
         self.counts = self.counts + other.counts
 
     def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
-        """Expand the counts to `sizes` categories; those of column j move to places[j], or stay in front."""
+        """Expand the counts to `sizes` categories; the counts of column j move to places[j], or stay in front."""
         if places is None and np.array_equal(sizes, self.sizes):
             return
         old, new = offsets_of(self.sizes), offsets_of(sizes)

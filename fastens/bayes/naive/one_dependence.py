@@ -318,7 +318,7 @@ class Average(NamedTuple):
     models: NDArray[np.int64]
     place: NDArray[np.int64]
     table: Array
-    n_rows: int  # scored at a time
+    n_rows: int  # rows that are scored at a time
 
     def write(self, codes: NDArray[Any], offsets: NDArray[np.int64], out: Array, n_threads: int) -> NDArray[np.intp]:
         """Write the log of the mean of the models to `out`; return the rows without a model, which are unchanged."""
@@ -383,7 +383,7 @@ class OneDependenceLikelihood(PairLikelihood):
         total = groups.spread(groups.sums(counts).sum(axis=0)) + pseudo * size
         return log(
             np.divide(counts + pseudo, total, out=np.zeros(counts.shape), where=total > 0)
-        ).T  # by value first, like the tables
+        ).T  # the value is the first axis, as in the tables
 
     def _pseudo_of_pairs(self) -> Array:
         """Return the pseudo-counts of the categories of a column by category of the parent."""
@@ -657,7 +657,7 @@ class AODEClassifier(_PairModel):
     ----------
     {parameters}
     order : {1, 2}, default=1
-        Number of parent columns in each model. 2 has a lower bias, which pays off on large tables; time and memory grow
+        Number of parent columns in each model. 2 has a lower bias, which helps on large tables; time and memory grow
         by a factor of about half the number of columns.
     min_count : float, default=1.0
         Minimum number (or weight) of training rows for a parent. A column, or pair of columns, is used as a parent for

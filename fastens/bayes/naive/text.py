@@ -441,7 +441,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
         Parameters
         ----------
-        X : list or array of str, shape (n_samples,), or a table of one column, also in files or a stream
+        X : list or array of str, shape (n_samples,), or a table with one column, including files and streams
             Texts. Missing texts are treated as empty.
         y : array of shape (n_samples,), or the name of a column
             Class labels.

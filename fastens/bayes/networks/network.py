@@ -324,7 +324,7 @@ class NetworkQueries:
         return None
 
 
-MANY_VALUES = 100  # a column with more distinct fractions is hardly discrete
+MANY_VALUES = 100  # a column with more distinct fractional values is probably continuous
 
 GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
 MANY = whole(2, 65_000)

@@ -237,7 +237,7 @@ class TableEstimation(ParameterPosteriorMixin):
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
         is_iterative = is_any(data.comm, not is_complete.all()) or self.learning_rate is not None
-        if is_iterative or not isinstance(self.start, str):  # also validates user tables that are not used
+        if is_iterative or not isinstance(self.start, str):  # this also validates user tables that are not used
             first, n_hidden = len(self._encoder.categories), len(self.hidden or ())
             hidden = set(range(first, first + n_hidden))
             rng = generator(self.random_state)

@@ -173,7 +173,7 @@ def _n_log_n(x: Floats) -> Floats:
 
 LEAF = -1
 MAX_TABLED = 1 << 16  # size of the log gamma table: about a megabyte
-CLASSES_AT_ONCE = 64  # number of classes whose cell probabilities are in memory
+CLASSES_AT_ONCE = 64  # number of classes whose cell probabilities are in memory at a time
 
 
 @dataclass(frozen=True)
@@ -549,7 +549,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         self._check_fitted()
         questions = list(zip(*self._questions, strict=True))
         texts = [self._in_words(*question) for question in questions]
-        # Large thresholds may only differ in digits that the short format drops.
+        # Large thresholds may differ only in digits that the short format drops.
         if len(set(texts)) == len(texts):
             return texts
         return [self._in_words(*question, in_full=True) for question in questions]

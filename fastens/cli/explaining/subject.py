@@ -193,7 +193,7 @@ def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]
     present = np.flatnonzero(~_is_missing(column))
     known, first, counts = np.unique(texts[present], return_index=True, return_counts=True)
     top = np.argsort(-counts, kind="stable")[:N_CATEGORIES]
-    with contextlib.suppress(ValueError):  # categories that are not numbers stay in order of frequency
+    with contextlib.suppress(ValueError):  # categories that are not numbers stay ordered by frequency
         top = top[np.argsort(known[top].astype(np.float64), kind="stable")]
     return known[top], present[first[top]]
 
@@ -307,7 +307,7 @@ def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
     words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MAX_WORDS]
     shortened = [re.sub(rf"\b{re.escape(word)}\b", " ", text) for word in words]
     changed = predicted_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
-    # The probabilities of the other classes are summed, because 1 - p loses all digits if p is nearly 1.
+    # The probabilities of the other classes are summed, because 1 - p loses all precision if p is nearly 1.
     k = output if changed.shape[1] > 2 else 1
     odds = np.log(np.maximum(changed[:, k], TINY)) - np.log(np.maximum(np.delete(changed, k, axis=1).sum(axis=1), TINY))
     shown = _largest([(word, "", float(step)) for word, step in zip(words, odds[0] - odds[1:], strict=True)])

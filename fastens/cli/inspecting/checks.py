@@ -39,7 +39,7 @@ Codes = NDArray[np.intp]
 # The maximum number of rows, which are sampled; the number of folds; the maximum number of bins of a column; the
 # minimum number of training rows per bin; and a small number of bins for noisy columns.
 MAX_ROWS, N_FOLDS, N_BINS, BIN_ROWS, FEW_BINS = 10_000, 3, 256, 5, 16
-# The weight of the prior in the mean of each bin in rows. It must be small so that small pure bins stay visible.
+# The weight of the prior in the mean of each bin, in rows. It must be small so that small pure bins remain visible.
 PRIOR_ROWS = 0.01
 # The number of classes; the least frequent classes beyond it are merged.
 MAX_CLASSES = 20
@@ -261,7 +261,7 @@ def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear 
         return factors[:-1], _r_squared(Z[~half] @ factors, y[~half])
 
     factors, score = fitted(keep)
-    least = max(FORMULA_GIVES_AWAY, 1 - 2 * (1 - score) - 1e-9)  # not noticeably worse than with all columns
+    least = max(FORMULA_GIVES_AWAY, 1 - 2 * (1 - score) - 1e-9)  # not noticeably worse than the score with all columns
     while len(keep) > 1 and score >= FORMULA_GIVES_AWAY:
         fewer = np.delete(keep, np.abs(factors).argmin())
         of_fewer = fitted(fewer)
@@ -344,7 +344,7 @@ DUPLICATES, BALANCE, CELLS, WRITING = "duplicates", "target", "odd cells", "writ
 TRAINING_ROWS, COMPARED_ROWS = 5000, 20_000
 # A column with at least this share of the gain is reported.
 ALL_GAIN = 0.99
-# Class labels that are smaller numbers are seldom missing-value codes.
+# Class labels below this number are seldom missing-value codes.
 SMALLEST_CODE = 77
 # Words in names of numeric columns that mark times if the column never decreases.
 TIME_WORD = re.compile("date|datum|time|timestamp|zeit|year|jahr|annee|ano|day|tag|week|epoch")

@@ -24,7 +24,7 @@ N_FREQUENT = 8
 CODE_COUNT, CODE_DISTANCE = 5, 3.0
 USUAL_COUNT, USUAL_DISTANCE = 3, 0.5
 NEGATIVE_SHARE, NEGATIVE_DISTANCE = 0.01, 0.1
-# Common codes other than repeated sevens, eights or nines. Numbers from FILL_VALUE on are always codes.
+# Common codes other than repeated sevens, eights or nines. Numbers of at least FILL_VALUE are always codes.
 USUAL_CODES = (96, 97, 98, 996, 997, 998, 9996, 9997, 9998, 32767, 32768, 65535, 2**31 - 1, 2**31, 2**32 - 1, 1e20)
 FILL_VALUE = 1e30
 # The maximum number of codes at one end, the minimum number of other values, and the limits below and above which
@@ -246,7 +246,7 @@ def _odd_spellings(present: pa.ChunkedArray) -> list[Remark]:
     for value in distinct:
         by_spelling.setdefault(" ".join(value.casefold().split()), []).append(value)
     same = [values for values in by_spelling.values() if len(values) > 1]
-    # Names may legitimately differ only by case, but for categories this is a mistake.
+    # In a column of names, values may legitimately differ only by case; among categories, this is a mistake.
     if not same or len(distinct) > len(present) // 2:
         return []
     more = f", and {len(same) - 1:,} more such groups" if len(same) > 1 else ""

@@ -103,7 +103,7 @@ FAMILIES = {
     TEXT: Family("naive Bayes on the words of a text", fastens.TextClassifier, None),
 }
 
-# Estimators that the commands do not support, by the name a user may try, with the alternative.
+# Estimators that the commands do not support, by the name that a user may try, with the alternative.
 ELSEWHERE: dict[str, tuple[type, str]] = {
     "ranker": (
         fastens.GradientBoostingRanker,

@@ -325,7 +325,7 @@ def dates(days: Array) -> Html:
 
 
 def _is_long(x: Range) -> bool:
-    """Return True if an axis shows so many days that hours do not matter."""
+    """Return True if an axis spans enough days that hours do not matter."""
     return x.high - x.low >= 2 * N_DATES
 
 
@@ -450,7 +450,7 @@ def _name_length(width: float) -> int:
 def waterfall(start: float | None, steps: Array, names: Sequence[str], label: str) -> Html:
     """Return a waterfall chart from a start to the sum; if there is no start, each bar begins at zero.
 
-    If a label is of the form ``name = value``, the name is shortened first.
+    If a label has the form ``name = value``, the name is shortened first.
     """
     ends = np.cumsum(steps) + start if start is not None else steps
     starts = ends - steps

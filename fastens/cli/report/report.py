@@ -233,7 +233,7 @@ DEVIANCES: dict[str, Callable[..., float]] = {
     "poisson": metrics.mean_poisson_deviance,
     "gamma": metrics.mean_gamma_deviance,
 }
-# Losses for quantiles such as the median rather than for the mean.
+# Losses whose optimal prediction is a quantile, such as the median, rather than the mean.
 MEDIAN_LOSSES = ("absolute_error", "quantile", "pinball")
 
 

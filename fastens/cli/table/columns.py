@@ -105,7 +105,7 @@ def items_kind(column: pa.ChunkedArray) -> str | None:
         items = sorted({item for own in parts for item in own if item})
         n_items = pc.sum(pc.count_substring(cells, sign)).as_py() + len(cells)
         is_set = all(len(set(own)) == len(own) for own in parts)
-        # Pairs such as "Rome, Italy" have too many distinct parts for their cells, and so have sentences.
+        # Pairs such as "Rome, Italy" have too many distinct parts for the number of cells, and so do sentences.
         if (
             2 < len(items) <= _MAX_ITEMS
             and is_set

@@ -38,7 +38,7 @@ GROUP_MINIMUM = 20
 # Free text has at least this many words per cell on average, and at least this share of its cells is distinct.
 TEXT_WORDS, TEXT_SHARE = 6.0, 0.5
 SAMPLE = 1000
-# The significance level of the tests below, which misjudge random values once in a hundred tables.
+# The significance level of the tests below: random values are misjudged in one of a hundred tables.
 LEVEL, KOLMOGOROV = 0.01, 1.63
 
 

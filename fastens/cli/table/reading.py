@@ -43,7 +43,7 @@ def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | S
     changed = {name: value for name in READING_OPTIONS if (value := getattr(given, name)) not in (None, ())}
     columns = {**saved.columns, **given.columns}
     for name, type_ in _column_option(options).items():
-        # Cells that do not fit are missing, as in training with this option.
+        # Cells that do not fit become missing values, as in training with this option.
         is_alike = name in columns and columns[name].type == type_
         columns[name] = replace(columns[name], lenient=True) if is_alike else Column.given(type_)
     return replace(saved, **changed, columns=columns)

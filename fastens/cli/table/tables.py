@@ -103,7 +103,7 @@ def _check_place(path: str) -> None:
         raise CommandError(f"cannot write {path}: it is a folder")
     if not os.path.isdir(folder):
         raise CommandError(f"cannot write {path}: there is no folder {folder}")
-    # The new file is written next to the old one, so the folder must be writable; read-only files are kept.
+    # The new file is written next to the old one, so the folder must be writable. Read-only files are not replaced.
     if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         raise CommandError(f"cannot write {path}: permission denied")
 

@@ -295,7 +295,8 @@ def _sketch_of(
 ) -> BinningSketch:
     unit = 1.0
     if sample_weight is not None:
-        # The unit is as fine as possible for sums of all weights in 63 bits, so that integer weights remain exact.
+        # The unit is as small as possible while the sum of all weights fits in 63 bits, so that integer weights remain
+        # exact.
         (largest,) = max_floats(comm, float(np.max(sample_weight, initial=0.0)))
         bits = math.frexp(largest)[1] + sum(comm.allgather(X.shape[0])).bit_length()
         unit = math.ldexp(1.0, bits - 62)
@@ -317,9 +318,10 @@ def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
 
 
 _PAYLOAD_BYTES = 4
-# If more than this share of the values is stored, dense codes use less memory. On real numbers in 5000 x 1000 and
-# 40 000 x 100 values with stored shares of 0.02 to 0.3, 20 trees take 2.3 to 1.1 times as long with dense codes; on
-# ones in 5000 x 1000 values, 2.4 to 0.9 times; and in 40 000 x 100 values, which are bundled, 1.1 to 0.5 times.
+# If more than this share of the values is stored, dense codes use less memory. With stored shares of 0.02 to 0.3, 20
+# trees take 2.3 to 1.1 times as long with dense codes on tables of real numbers (5000 x 1000 and 40 000 x 100). On
+# tables of zeros and ones, they take 2.4 to 0.9 times as long for 5000 x 1000 values, and 1.1 to 0.5 times for 40 000 x
+# 100 values, whose columns are bundled.
 MAX_STORED = 0.125
 # Number of values that keep a thread busy for some tens of microseconds.
 _GRAIN = 20_000

@@ -158,7 +158,7 @@ cdef inline Py_ssize_t _n_buckets(Py_ssize_t n_thresholds, Py_ssize_t most) noex
 
 
 cdef void _make_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
-    # Extracting the leading bits costs about one and a half steps.
+    # Extracting the leading bits costs as much as about one and a half steps.
     cdef int32_t n_steps
     bins.bucket_start = start
     if bins.n_thresholds == 0:
@@ -247,9 +247,9 @@ cdef struct Job:
     const FeatureBins* bins
     Py_ssize_t n_features
     Py_ssize_t n_rows
-    Py_ssize_t row_stride           # of the values, in elements
+    Py_ssize_t row_stride           # stride of the values, in elements
     Py_ssize_t column_stride
-    Py_ssize_t code_stride          # between consecutive columns of codes
+    Py_ssize_t code_stride          # distance between consecutive columns of codes
     uint8_t* records                # NULL if only columns are written
     Py_ssize_t record_stride
     const void* x

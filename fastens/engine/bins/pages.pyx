@@ -1,7 +1,7 @@
 """Limit on the resident memory of files that hold codes: see pages.h."""
 
 
-# Bytes that the system maps around the one that is read.
+# Number of bytes that the system maps when it reads one of them.
 PAGE = 1 << PAGES_SHIFT
 
 

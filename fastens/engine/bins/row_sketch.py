@@ -115,7 +115,7 @@ _SAMPLE_ROWS = 100_000
 _MIN_SAMPLE_VALUES = 1 << 21
 _MAX_SAMPLE_VALUES = 1 << 25
 _ROWS_PER_BIN = 20
-# Factor by which the number of rows may exceed the sample size before surplus rows are dropped.
+# Factor by which the number of rows may exceed the sample size before the surplus is dropped.
 _SLACK = 1.5
 _NO_BOUND = 2**64 - 1
 # Number of values that keep a thread busy for some tens of microseconds.

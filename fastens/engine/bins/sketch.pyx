@@ -281,7 +281,7 @@ cdef int32_t cut_values(
         n_cuts += 1
         current = 0
         if not is_heavy:
-            # The remaining weight is spread evenly, regardless of the weights of the bins so far.
+            # The remaining weight is divided evenly, regardless of the weights of the earlier bins.
             shares.light_bins = max(shares.light_bins - 1, 1)
             shares.target = <float64_t> shares.light / shares.light_bins
     return n_cuts
@@ -296,7 +296,7 @@ cdef struct Cuts:
     const void* x
     int32_t value_size
     float64_t* thresholds
-    Py_ssize_t stride               # of the thresholds
+    Py_ssize_t stride               # stride of the thresholds
     int32_t* n_thresholds
     uint16_t* codes                 # NULL if not needed
 

@@ -43,7 +43,7 @@ cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil
 cdef float64_t power_of_two_below(float64_t x) noexcept nogil
 
 
-# What trees are to be grown on, in a form that is read without the GIL.
+# The input of tree growth, in a form that can be read without the GIL.
 
 
 cdef struct Order:
@@ -51,9 +51,9 @@ cdef struct Order:
     const float64_t* weights        # NULL if all weights are 1; rows of weight 0 are not in the sample
     Py_ssize_t first, end           # range of rows
     Py_ssize_t n_entries            # number of these rows in the sample
-    Weights totals                  # of the whole sample, even if the rows are only a part of it
+    Weights totals                  # total of the whole sample, even if the rows are only a part of it
     const Open* root                # the node to grow; NULL for a whole tree
-    # features that the tree may not use, followed by the features on the root's path (none)
+    # mask of features that the tree may not use, followed by the features on the root's path (none)
     const uint64_t* mask
     int32_t n_excluded              # number of excluded features
     uint64_t seed                   # seed of the feature subsets and of random thresholds

@@ -170,7 +170,7 @@ cdef enum:
     SUM_BITS = 62
     FRACTION_BITS = 14              # fraction bits of the mean weight, if weights are not integers
     MIN_NUMBER_BITS = 26            # minimum bits of a number that shares its word
-    MAX_FIELD_BITS = 51             # maximum that the split search can read as a double
+    MAX_FIELD_BITS = 51             # maximum bits of a field that the split search reads as a double
 
 cdef float64_t MAX_UNITS = 2.0**40  # maximum sum of weights, in units, that are not rounded
 cdef float64_t EPSILON = 2.0**-52  # tolerance for comparing gains, as in scikit-learn

@@ -175,13 +175,13 @@ def joined_tree(trunk: Trunk, branches: Sequence[Arrays]) -> Arrays:
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
-# Trees are grown in batches outside the GIL as long as they have at most this many rows in total, because growing a
-# small tree takes no longer than returning it to Python.
+# Trees are grown in batches without the GIL, of at most this many rows in total, because returning a small tree to
+# Python takes as long as growing it.
 _BLOCK_ROWS = 1 << 15
 _BLOCKS_PER_THREAD = 4
 # Trees with fewer (row, feature) pairs are grown in the calling thread, without worker threads.
 _LITTLE = 1 << 18
-# Seconds between two checks for Ctrl-C while threads grow trees, because it does not interrupt waiting on Windows.
+# Seconds between two checks for Ctrl-C while threads grow trees, because Ctrl-C does not interrupt waiting on Windows.
 _LOOK_EVERY = 0.1
 # Distributed fits: the number of trees whose trunks grow concurrently and share reductions, and the maximum number of
 # bytes of a rank's rows that are in transit to the owners of their branches.
@@ -399,7 +399,7 @@ class ForestGrower:
         with ThreadPoolExecutor(n_workers) as pool:
             futures: list[Future[None]] = []
             try:
-                with suppress(RuntimeError):  # if the system cannot start more threads, use the ones that run
+                with suppress(RuntimeError):  # if the system cannot start more threads, use those that are running
                     while len(futures) < n_workers:
                         futures.append(pool.submit(work))
                 _wait(futures) if futures else work()

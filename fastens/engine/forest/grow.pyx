@@ -1,8 +1,8 @@
 """Growth of the trees of forests.
 
 The rows of a tree are entries, its large nodes form the trunk, and the subtrees of the trunk's small nodes are
-branches, which threads may share. A tree stores the nodes of the trunk, followed by those of each branch, so the node
-order does not depend on which thread grew a branch.
+branches, which threads may share. A tree stores the nodes of the trunk, followed by the nodes of each branch, so the
+node order does not depend on which thread grew a branch.
 
 In distributed training, all workers grow the same trunk from reduced sums and divide its branches among themselves: the
 rows of a branch are gathered on one worker, which grows it as a separate tree (see forests.py).
@@ -72,7 +72,7 @@ cdef class TreeWorker:
     cdef Sample sample
     cdef int32_t n_threads
     cdef Workspace* workspaces                # one for each thread, and one for the open roots of the branches
-    cdef Grown* grown               # one for each thread; the last holds the trunk, and later the whole tree
+    cdef Grown* grown               # by thread; the last holds the nodes above the branches, later the whole tree
     cdef Branch* branches
     cdef Layout allocated
     cdef Py_ssize_t n_allocated
@@ -298,7 +298,7 @@ cdef class TreeWorker:
         branch.end, branch.end_word = grown.n, grown.n_words
 
     cdef bint _join_branches(self) noexcept nogil:
-        """Append the nodes of the branches to those of the trunk."""
+        """Append the nodes of the branches to the nodes of the trunk."""
         cdef Grown* tree = &self.grown[self.n_threads]
         cdef const Grown* grown
         cdef const Branch* branch

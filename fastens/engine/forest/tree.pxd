@@ -9,7 +9,7 @@ from fastens.engine.structs cimport float64_t, int32_t, uint8_t, uint16_t, uint3
 cdef struct ForestNode:
     float64_t gain
     uint32_t begin, end             # range of entries
-    uint32_t n_rows                 # entries on all workers
+    uint32_t n_rows                 # number of entries on all workers
     int32_t feature                 # -1 for a leaf
     int32_t left_child              # 0 for a leaf
     uint64_t total                  # packed sums of its rows

@@ -15,7 +15,7 @@ cdef void free_grown(Grown* grown) noexcept nogil
 
 cdef struct TreeBuffer:
     # Grown trees, one after another in the arrays of the model.
-    int32_t n_values, n_squares     # per node
+    int32_t n_values, n_squares     # numbers per node
     bint narrow                     # true if values and gains are float32
     bint with_search                # true if the search statistics of each split are kept
     Py_ssize_t n_nodes, n_words

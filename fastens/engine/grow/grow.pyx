@@ -48,11 +48,11 @@ cdef enum:
     # 8000 (50 MB).
     CELLS_PER_KEPT = 4
     # Up to this number of rows, which fit in the L2 cache, the words that rows add to histograms are precomputed and
-    # stored outside of the records: threads would otherwise have to fetch the cache lines that another thread wrote.
+    # stored outside the records. Otherwise, threads would have to fetch cache lines that another thread wrote.
     MAX_WORDS = 1 << 16
     # Unit: (row, column) updates of a histogram.
     WORK_BETWEEN_SIGNALS = 1 << 27  # about 50 ms
-    WORK_WITH_HELPERS = 1 << 14     # in the root: work that justifies waking threads
+    WORK_WITH_HELPERS = 1 << 14     # work in the root that justifies waking threads
 
 
 cdef Py_ssize_t _work_of_tasks(const Workspace* ws) noexcept nogil:
@@ -74,15 +74,15 @@ cdef class Grower:
     cdef const uint32_t* given_rows         # NULL for all rows
     cdef Py_ssize_t n_rows
     cdef bint need_weights, renews_leaves
-    cdef RowGradients source                # common to all outputs, except for the gradients
+    cdef RowGradients source                # fields that all outputs share, except for the gradients
     cdef uint64_t[::1] all_active           # for sparse rows
     cdef object matrix, weights
     cdef readonly object rules
     cdef public object noise_units          # one for each output
     cdef object near                        # NearColumns, or None
     cdef Exchange exchange                  # None if there is only one worker
-    # Of the current tree: dispersion of the gradients, summed over the outputs; hessians for several outputs, (n_nodes,
-    # n_outputs), otherwise None.
+    # For the current tree: dispersion of the gradients, summed over the outputs; hessians for several outputs,
+    # (n_nodes, n_outputs), otherwise None.
     cdef readonly float64_t dispersion
     cdef readonly object hessians
 
@@ -132,7 +132,7 @@ cdef class Grower:
         """Set the minimum number of rows in a leaf of the following trees."""
         self.ws.rules.min_count = fewest
         if self.weights.factors is None:
-            # Unweighted rows: the count is the weight, and packed cells store no other weight.
+            # For unweighted rows, the count is the weight, so packed cells do not store another weight.
             self.ws.rules.min_count = max(fewest, <int64_t>ceil(min(self.rules.min_weight_leaf, 0x7FFFFFFF)))
 
     cdef _set_near(self):
@@ -205,7 +205,7 @@ cdef class Grower:
             scale_rules(self.rules, out.l2, &units, &out.rules)
         self.ws.rules = self.ws.outputs[0].rules
         if self.ws.n_outputs > 1:
-            self.ws.rules.min_hessian = 0       # applies to the mean over the outputs
+            self.ws.rules.min_hessian = 0       # the limit applies to the mean over the outputs
 
     cdef _set_l2(self):
         """Set the L2 penalty of every output, once its rows are in place."""

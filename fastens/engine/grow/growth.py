@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from fastens.engine.losses.losses import Loss
 
 
-# Maximum share of all hessians in an L2 proportional to the noise: a few huge targets must not forbid all splits.
+# Maximum of an L2 penalty proportional to the noise, as a share of the sum of all hessians: a few huge targets must not
+# prevent all splits.
 MAX_L2_SHARE_OF_HESSIANS = 0.2
-# Maximum share of a tree's rows in a minimum leaf size that depends on the level of a quantile.
+# Maximum of a minimum leaf size that depends on the level of a quantile, as a share of a tree's rows.
 MAX_L2_SHARE_OF_ROWS = 0.2
 
 

@@ -51,8 +51,8 @@ cdef Py_ssize_t _first_from(const Workspace* ws, Py_ssize_t low, Py_ssize_t high
 cdef struct Summing:
     const Workspace* ws
     const Output* output
-    Moments* sums                   # of the first part
-    Moments* others                 # of the following parts
+    Moments* sums                   # sums of the first part
+    Moments* others                 # sums of the following parts
 
 
 cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept nogil:
@@ -103,7 +103,7 @@ cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil
     cdef const Moments* sums = sums_of_output(ws, output)
     cdef const RowGradients* source = &ws.outputs[output].source
     cdef const Scales* scales = &ws.outputs[output].quantised.scales
-    # Separate factors: weights may be as small as floats can be.
+    # The factors are multiplied separately, because weights may be as small as the smallest float.
     cdef float64_t root = sqrt(<float64_t>sums[0].square) / scales.root
     if source.factors != NULL:
         root *= sqrt(source.n_copies / source.total_weight)

@@ -42,14 +42,14 @@ cdef enum:
 cdef struct Room:
     # Workspace of a thread, and the best stump among its features; feature -1 if there is none.
     int64_t* cells              # (feature, code, class)
-    int64_t* total              # by class
+    int64_t* total              # total weight of each class
     int64_t* left
     int64_t* best_left
     float64_t* sides            # weights on the left by class, then on the right by class
     uint8_t* goes_left          # for each code, in the best stump
     float64_t* keys             # sort keys of the codes
     int32_t* order
-    float64_t* scores           # by code: scores, then cumulative sums of both classes
+    float64_t* scores           # for each code: scores, then cumulative sums of both classes
     float64_t score
     int32_t feature
     int32_t bin
@@ -245,7 +245,7 @@ cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room)
 cdef struct Search:
     Rows rows
     Room* rooms
-    # of all features, summed over the workers; NULL if each group of features is counted and searched at once
+    # cells of all features, summed over the workers; NULL if each group of features is counted and searched at once
     int64_t* cells
 
 

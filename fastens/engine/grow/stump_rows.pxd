@@ -15,7 +15,7 @@ cdef struct Rows:
     const int32_t* stored_rows
     const int64_t* first_stored
     const void* zeros           # code of zeros for each feature
-    const int64_t* totals       # by class
+    const int64_t* totals       # total weight of each class
     Py_ssize_t n_rows
     const int64_t* weights
     const uint16_t* classes

@@ -17,7 +17,7 @@
 
 enum {
     COUNT_BITS = 14,  /* packed cells hold 2**14 - 1 rows of weight 1 */
-    NARROW_BITS = 22, /* of a row's gradient and hessian combined */
+    NARROW_BITS = 22, /* bits of a row's gradient and hessian together */
     HESSIAN_BITS = 10
 };
 

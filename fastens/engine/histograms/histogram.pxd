@@ -27,7 +27,7 @@ cdef struct Table:
     const Column* columns           # for one-byte codes, the cells of column c start at c * CELL_STRIDE
     Py_ssize_t n_counted            # number of cells of the columns; the cells of bundled features follow
     Py_ssize_t n_cells
-    Py_ssize_t n_codes              # of all columns together
+    Py_ssize_t n_codes              # total over all columns
 
 
 cdef struct Columns:

@@ -17,7 +17,7 @@ cdef enum:
     ROW_BLOCK = 512
     # Prefetch distance for the records, starting with the first record of a node, which no hardware prefetcher
     # anticipates: memory latency spans about twenty records. With a distance of 16 and no prefetch at the start of a
-    # block, a tree of 1 M rows took 1.2 times as long (28 columns, 31 and 255 leaves, one thread, a busy machine).
+    # block, a tree on 1 M rows took 1.2 times as long (28 columns, 31 and 255 leaves, one thread on a busy machine).
     ROWS_AHEAD = 32
 
 

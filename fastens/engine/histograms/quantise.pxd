@@ -4,8 +4,8 @@ from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint
 
 
 cdef struct RowGradients:
-    # Unweighted gradients and hessians of the loss for each row, and the weights: integer copies, times other factors.
-    # NULL stands for ones.
+    # Unweighted gradients and hessians of the loss for each row, and its weight: the number of copies times another
+    # factor. NULL means that all values are 1.
     const float32_t* gradients
     const float32_t* hessians
     const float64_t* copies

@@ -31,7 +31,7 @@ cdef extern from "engine/histograms/quantise_loops.h" nogil:
 
 cdef enum:
     FINE_BITS = 38
-    # Bits of a gradient that is squared: smaller parts are negligible next to the square of the largest gradient.
+    # Bits of a gradient that is squared; smaller parts are negligible compared with the square of the largest gradient.
     ROOT_BITS = 15
     MIN_STEPS = 4                   # minimum of the mean |gradient| and the mean hessian, in steps
     # Above this number of copies, weights are multiplied in before rounding, because single copies would have too few
@@ -68,7 +68,7 @@ cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexc
 
 
 cdef enum Weighting:
-    # How weights enter: not at all, after rounding (integers), before rounding (others), or both.
+    # When weights are multiplied in: never, after rounding (integers), before rounding (other weights), or both.
     UNWEIGHTED = 0
     COPIES = 1
     FACTORS = 2

@@ -43,7 +43,8 @@ class ColumnLosses(Loss):
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
         self._column_of = [column for column, part in enumerate(parts) for _ in range(part.n_outputs)]
 
-    # These are properties that ask the parts, so that losses pickled without the attributes have them, too.
+    # These are properties computed from the parts, so that losses that were pickled without the attributes have them
+    # too.
 
     @property
     def measures_noise(self) -> bool:

@@ -102,7 +102,7 @@ class Distribution(NumericLoss):
             leaves = ((raw[k] >= high) & (first[k] < 0)) | ((raw[k] <= low) & (first[k] > 0))
             out[0, k], out[1, k] = np.where(leaves, 0.0, first[k]), second[k]
         if self._unit is not None:
-            # The unit makes the information of a location dimensionless, as the limits of leaves expect it to be.
+            # The unit makes the Fisher information of a location dimensionless, as the limits of leaves require.
             out[:, 0] *= self._unit**2
         return out[0], out[1]
 
@@ -149,7 +149,7 @@ class Distribution(NumericLoss):
         (largest,) = max_floats(self.comm, float(np.abs(values - mean).max(initial=0.0)))
         spread = largest or 1.0
         variance = weighted_mean(((values - mean) / spread) ** 2, sample_weight, self.comm)
-        smallest = max(1e-9 * abs(mean), 1e-150)  # of constant targets
+        smallest = max(1e-9 * abs(mean), 1e-150)  # for constant targets
         found = np.array(self.moments_start(mean, max(largest * math.sqrt(variance), smallest)))
         found = np.array(self._clipped(found))
         unit, self._unit = self._unit, None
@@ -387,7 +387,7 @@ class Weibull(_Positive):
         """Return the negative log density of each row."""
         shape, logs = exp(raw[1]), log(y)
         z = shape * (logs - self._log_scale(raw, shape))
-        # Beyond the limit of the exponential, its tangent goes on, so that the slopes are exact.
+        # Beyond its limit, the exponential is continued by its tangent, so that the derivatives are exact.
         rest = np.maximum(z - _MAX_Z, 0.0)
         return exp(np.minimum(z, _MAX_Z)) * (1 + rest) - z + logs - raw[1]
 

@@ -45,7 +45,7 @@ cdef enum:
     LIMB = 31           # bits
 
 cdef double FIXED_ONE = 2305843009213693952.0   # 2**61
-cdef double SMALLEST_LIMIT = 1e-280             # FIXED_ONE / limit stays finite
+cdef double SMALLEST_LIMIT = 1e-280             # keeps FIXED_ONE / limit finite
 
 LOSS_CODES = {
     "squared_error": SQUARED_ERROR,

@@ -484,9 +484,9 @@ class Gamma(LogLinkLoss):
 
 
 class _LogLoss(Loss):
-    # At most e**10 times the odds, or e times in one round with a learning rate of 0.1; typical steps are a few units.
-    # If p is near 0 or 1, p (1 - p) vanishes, and the Newton step for a few surprising rows would be thousands of times
-    # too long.
+    # A leaf changes the odds by a factor of at most e**10, or of e in one round with a learning rate of 0.1; typical
+    # steps are a few units. If p is near 0 or 1, p (1 - p) vanishes, and the Newton step for a few surprising rows
+    # would be thousands of times too long.
     max_step = 10.0
     has_log_odds = True
     noise_l2 = 3.0
@@ -545,7 +545,7 @@ class MulticlassLogLoss(_LogLoss):
 
 
 def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
-    """Return the logarithm of the total weight of class 1 divided by that of class 0."""
+    """Return the log of the ratio of the total weights of class 1 and class 0."""
     shares = class_weights(y, weights, 2, comm)
     return float(log(shares[1] / shares[0]))
 

@@ -219,7 +219,7 @@ class Exponential(NumericLoss):
 
     name = "exponential"
     has_log_odds = True
-    noise_l2, noise_power = 10.0, 1.0  # hessians grow with the loss, so the L2 must grow as well
+    noise_l2, noise_power = 10.0, 1.0  # hessians grow with the loss, so the L2 penalty must grow as well
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return half the log odds."""

@@ -133,7 +133,7 @@ cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, 
             gain += blocks[i].weight * blocks[i].gain
             last = blocks[i].place + blocks[i].weight
             i += 1
-        if last > first:  # otherwise their weight is negligible next to the documents above
+        if last > first:  # otherwise their weight is negligible compared with the documents above
             total += gain / (last - first) * (reach(upto, min(last, at)) - reach(upto, first))
     return total
 

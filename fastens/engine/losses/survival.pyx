@@ -182,8 +182,8 @@ cdef Py_ssize_t _with_upper_bound(const double* y, Py_ssize_t n, int32_t* rows) 
 
 
 cdef void _of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* found, double* second) noexcept nogil:
-    # All rows are first evaluated without their upper bounds, vectorised; the rows with upper bounds are then gathered
-    # and evaluated again.
+    # All rows are first evaluated without their upper bounds in a vectorised loop; the rows with upper bounds are then
+    # gathered and evaluated again.
     cdef double[BLOCK] low
     cdef double[BLOCK] high
     cdef double[BLOCK] width

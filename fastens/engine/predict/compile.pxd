@@ -68,10 +68,10 @@ cdef struct Column:
 
 
 cdef struct Program:
-    ScanTree* scans                 # by tree; its values are NULL if the tree is too large for a scan
+    ScanTree* scans                 # one for each tree; its values are NULL if the tree is too large for a scan
     Walk* walks                     # by tree
     ScanNode* scan_nodes
-    float64_t* scan_values          # by tree and leaf
+    float64_t* scan_values          # leaf values of each tree
     Nodes nodes
     const void* value               # by node, n_values each: float32 (value_size 4) or float64
     int value_size
@@ -84,7 +84,7 @@ cdef struct Program:
     int32_t n_outputs
     int32_t n_values                # 1, or n_outputs
     int32_t n_features              # minimum number of columns of the input
-    float64_t* baseline             # by output
+    float64_t* baseline             # one for each output
     const FeatureBins* bins         # NULL if the input consists of codes
     int code_size                   # 1 or 2: uint8 or uint16 codes
     int level

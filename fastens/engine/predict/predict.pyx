@@ -52,7 +52,7 @@ cdef inline void add_values(
     const Program* program, int32_t tree, const uint32_t* at, Py_ssize_t n_rows, float64_t* raw,
     Py_ssize_t row_stride, Py_ssize_t stride
 ) noexcept nogil:
-    # Adds to the raw predictions of rows the values of the nodes they are at.
+    # Adds the values of the nodes that the rows have reached to their raw predictions.
     cdef const float32_t* narrow = <const float32_t*> program.value
     cdef const float64_t* wide = <const float64_t*> program.value
     cdef Py_ssize_t r, k, n_values = program.n_values

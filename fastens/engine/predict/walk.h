@@ -156,8 +156,8 @@ static inline void walk_rows(
 
 /* ---------------------------------------------------------------------------------------------------------- one row */
 
-/* In most boosted trees, most rows reach a leaf after few steps, though not in all: on 1000 LightGBM trees of 31
- * leaves, a row took 2.2 steps on average, while the deepest leaves were 11 steps away. */
+/* In most boosted trees, rows usually reach a leaf after a few steps: on 1000 LightGBM trees of 31 leaves, a row took
+ * 2.2 steps on average, while the deepest leaves were 11 steps away. */
 enum { TREE_STEPS = 3, MAX_TREE_STEPS = 12 };
 
 /* Takes some steps in eight trees for one row, whose codes are passed as keys by view. */

@@ -117,7 +117,7 @@ cdef struct Query:
     const uint32_t* rows
     const uint32_t* others
     Py_ssize_t n
-    const float64_t* weights        # of the rows of the matrix; NULL if all weights are 1
+    const float64_t* weights        # weights of the matrix's rows; NULL if all are 1
     const float64_t* y              # (n_rows, n_targets)
     const float64_t* answers        # (n_nodes, n_targets)
     Py_ssize_t n_targets
@@ -171,7 +171,7 @@ cdef struct Changed:
     const Rows* rows
     Values values
     bint is_wide                    # true for two-byte codes
-    int64_t* seen                   # per thread: for each column, the last walk in which it was changed
+    int64_t* seen                   # for each thread and column, the last walk in which the column was changed
     int64_t stamp                   # number of the first row's walk
 
 

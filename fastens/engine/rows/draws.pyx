@@ -92,7 +92,7 @@ def heads(const uint64_t[::1] seeds, int64_t n, int64_t[::1] out):
 
 
 cdef enum:
-    FEW_DRAWS = 64                 # in a part; they are placed one by one
+    FEW_DRAWS = 64                 # parts with at most this many draws place them one by one
     MAX_LEVEL = 62                  # a part and its level fit in one 64-bit number
 
 
@@ -100,7 +100,7 @@ cdef struct Urn:
     const float64_t* cumulated      # cumulative weights of the stratum's rows; NULL if all weights are 1
     float64_t total
     uint64_t seed
-    float64_t* counts               # of the stratum's rows, in the same order
+    float64_t* counts               # counts of the stratum's rows, in the same order
 
 
 cdef struct Part:

@@ -20,14 +20,14 @@ cdef struct SplitRules:
     float64_t path_smooth           # shrinks a child's value towards its parent's value, as l2 shrinks it towards 0
     # options for category sets
     float64_t category_l2           # added to l2
-    float64_t category_smoothing    # in rows of the node's mean hessian
+    float64_t category_smoothing    # smoothing, in rows with the node's mean hessian
     int64_t min_category_count      # categories with fewer rows in the node are pooled
-    int32_t max_categories          # maximum on the side with fewer categories; 0 if unlimited
+    int32_t max_categories          # maximum number on the side with fewer categories; 0 if unlimited
     int32_t one_hot_codes           # features with at most this many codes split off one category at a time
 
 
 cdef struct SplitUnits:
-    # What the sums of a tree measure one unit of a value by, which changes from tree to tree.
+    # Scale factors between the sums of a tree and values, which change from tree to tree.
     float64_t gradient
     float64_t hessian
     float64_t weight
@@ -85,10 +85,10 @@ cdef struct ScanBuffer:
     int32_t* codes
     uint64_t* sums
     float64_t* gradients
-    float64_t* hessians             # with several outputs: the sum over the outputs
+    float64_t* hessians             # for several outputs, the sum over the outputs
     Sums pooled                     # sums of the categories that are rare in the node
     # for several outputs
-    Sums* left                      # by output
+    Sums* left                      # one for each output
     Sums* pooled_of_outputs
 
 

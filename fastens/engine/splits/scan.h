@@ -90,8 +90,8 @@ static inline int64_t hessian_of(uint64_t word, const CellLayout* layout)
     return (int64_t)((word >> layout->hessian_shift) & layout->hessian_mask);
 }
 
-/* Removes from the splits first .. end - 1 those with hessian below `least` or above `most` on the left. There are
- * few, because sides with enough rows rarely have too small a hessian. */
+/* Removes from the splits first .. end - 1 those with hessian below `least` or above `most` on the left. There are few
+ * of these, because sides with enough rows rarely have too small a hessian. */
 static inline void leave_out_light(
     const uint64_t* sums, const CellLayout* layout, int64_t least, int64_t most, ptrdiff_t* first, ptrdiff_t* end)
 {

@@ -34,7 +34,7 @@ cdef void write_category_set(const FeatureCells* cells, const Split* split, uint
 cdef void draw_tree_features(Workspace* ws) noexcept nogil
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil
 
-# Counters of the nodes' thresholds in a tree's random stream; the feature draws of split.pyx use others.
+# Counters of the nodes' thresholds in a tree's random stream; the feature draws of split.pyx use other counters.
 cdef enum:
     FIRST_OF_NODES = 1 << 30
     MIN_THRESHOLDS = 2

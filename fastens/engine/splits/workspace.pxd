@@ -12,7 +12,7 @@ from fastens.engine.exact cimport log, log2
 
 
 cdef struct Decision:
-    # Decision which codes of a column go left (see goes_left.h): those up to the bin or, for categories, those in the
+    # Decides which codes of a column go left (see goes_left.h): codes up to the bin or, for categories, codes in the
     # set.
     const void* column
     Py_ssize_t row_step             # bytes between the codes of consecutive rows
@@ -22,7 +22,8 @@ cdef struct Decision:
     int32_t bin
     bint missing_left
     const uint32_t* category_words  # NULL for a numeric feature
-    # For sparse columns, in which all other rows have the code of zeros; NULL if all rows have a stored code.
+    # For sparse columns: the rows with stored codes; all other rows have the code of zeros. NULL if all rows have a
+    # stored code.
     const int32_t* stored_rows      # ascending
     Py_ssize_t n_stored
     int32_t zero_code
@@ -49,7 +50,7 @@ cdef struct Node:
     int32_t depth
     int32_t parent                  # -1 for the root
     int32_t left_child
-    int32_t slot                    # its stored histogram, or -1
+    int32_t slot                    # its stored histogram; -1 if there is none
     int32_t ahead                   # slot of its smaller child, counted before the node is split, or -1
     int32_t exchange                # reduction that sums it over the workers, from 1
     Py_ssize_t middle               # begin of its right child's rows, or -1
@@ -90,10 +91,10 @@ cdef struct Output:
     # One output of a tree, with histograms in its own fixed-point units.
     RowGradients source
     Quantised quantised
-    float64_t l2                    # of the current tree
-    SplitRules rules                # in the units of its sums
+    float64_t l2                    # L2 penalty of the current tree
+    SplitRules rules                # rules in the units of the tree's sums
     float64_t gain_unit             # gain in units of the loss = gain of the sums * gain_unit
-    float64_t hessian_unit          # likewise, for the mean over the outputs
+    float64_t hessian_unit          # the same unit for the mean over the outputs
 
 
 cdef struct Workspace:
@@ -197,7 +198,7 @@ cdef enum Criterion:
     ENTROPY                         # sum(s log2(s / w))
     POISSON                         # sum(s log(s / w)); all sums must be positive
     ERROR                           # max(s): the weight of the majority class
-    ABSOLUTE                        # not a function of sums: see engine/forest/splits/search.pyx
+    ABSOLUTE                        # is not a function of sums: see engine/forest/splits/search.pyx
 
 
 cdef inline float64_t score_of_sums(

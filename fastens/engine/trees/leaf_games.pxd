@@ -52,9 +52,9 @@ cdef struct Trees:
     const int32_t* category_set
     const uint32_t* category_words
     const int32_t* left_child
-    const float64_t* value          # by node, n_values each
+    const float64_t* value          # n_values for each node
     Py_ssize_t n_values
-    const int32_t* output           # by tree: output of its first value
+    const int32_t* output           # for each tree, the output of its first value
     Py_ssize_t n_trees
     Py_ssize_t n_features
     Py_ssize_t n_columns
@@ -71,7 +71,7 @@ cdef struct Trees:
 
 
 cdef struct Rows:
-    # What is explained: rows of codes by column, against background rows (or against training weights if n_background
+    # Input of an explanation: rows of codes by column, and background rows (training weights are used if n_background
     # is 0).
     const Trees* trees
     const float64_t* X              # NULL if no tree has linear terms
@@ -92,9 +92,9 @@ cdef struct Rows:
     Py_ssize_t first                # first row of the current chunk
     char* memory                    # workspace of the first thread; the others follow
     size_t size                     # size of each workspace
-    float64_t* sums                 # by chunk and group: (n_outputs, n_results, chunk)
+    float64_t* sums                 # for each chunk and group: (n_outputs, n_results, chunk)
     float64_t* out
-    Py_ssize_t out_stride           # between the outputs of a row
+    Py_ssize_t out_stride           # distance between the outputs of a row
 
 
 cdef struct LinePart:
@@ -124,21 +124,21 @@ cdef struct Stack:
     float64_t* quotients
     float64_t* counts
     float64_t* parts
-    uint32_t* slots                 # by row: the entry of its mask in the table
+    uint32_t* slots                 # for each row, the entry of its mask in the table
     uint32_t* distinct_masks
     uint32_t* place_of_mask         # entry of each mask plus one; 0 if there is none
-    float64_t* factors              # by row, for a linear term or from a table
+    float64_t* factors              # factor of each row, for a linear term or from a table
     Pattern* patterns
     Pattern* sorted_patterns
     uint32_t* pattern_masks
     int32_t* lacking
     int32_t* next_row               # next background row of the same pattern
-    int32_t* first_lacking          # by number of missing features: the first such pattern
+    int32_t* first_lacking          # for each number of missing features, the first pattern
     int32_t* table                  # hash table of patterns
-    float64_t* values               # of the rows, feature by feature, if leaves have linear terms
-    uint32_t* line_masks            # of the rows and background rows, if leaves have linear terms
-    LinePart* line_parts            # of a leaf
-    float64_t* line_sums            # by background row, then part: its deviation; followed by one row's deviations
+    float64_t* values               # values of the rows by feature, if leaves have linear terms
+    uint32_t* line_masks            # masks of the rows and background rows, if leaves have linear terms
+    LinePart* line_parts            # linear terms of a leaf
+    float64_t* line_sums            # deviations by background row, then part; followed by one row's deviations
     float64_t* phi                  # sums of a chunk and a group
 
 
@@ -148,16 +148,16 @@ cdef struct Walk:
     Stack* stack
     Py_ssize_t row                  # first row
     Py_ssize_t n                    # number of rows
-    Py_ssize_t stride               # between the words of a mask
+    Py_ssize_t stride               # distance between the words of a mask
     Py_ssize_t n_words
     int64_t first                   # first node of the tree
     int32_t output
 
 
 cdef struct Leaf:
-    # Work at a leaf: once for its value and once for each linear term (term >= 0).
+    # The work at a leaf, which is done once for its value and once for each linear term (term >= 0).
     const Walk* walk
-    const uint32_t* masks           # of its rows
+    const uint32_t* masks           # masks of its rows
     int64_t node
     int32_t n                       # number of columns on its path
     int32_t n_parts

@@ -269,7 +269,7 @@ cdef void mark_known(const Leaf* leaf, const LinePart* part) noexcept nogil:
 
 
 cdef void play_line(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts) noexcept nogil:
-    # Plays a row against the background rows of a pattern.
+    # Evaluates the games of a row against the background rows of a pattern.
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
@@ -320,7 +320,7 @@ cdef void add_line(
     cdef float64_t gain = both * worth[p * size + m], loss = both * worth[m * size + p]
     cdef const LinePart* part
     cdef int32_t i
-    if p + m < leaf.n:              # otherwise, no other feature is left for a term
+    if p + m < leaf.n:              # otherwise, there is no other feature for a term
         gain += mixed * worth[(p + 1) * size + m]
         loss += mixed * worth[m * size + p + 1]
     for i in range(leaf.n):

@@ -69,7 +69,7 @@ def _blocks(codes: np.ndarray, pages: MappedPages) -> Iterator[slice]:
     of_row = n_columns * codes.itemsize if by_column else codes.strides[1]
     step = max(1, _BLOCK // max(1, of_row))
     for first in range(0, n_rows, step):
-        n_runs = n_columns if by_column else 1  # every run may start and end in the middle of a page
+        n_runs = n_columns if by_column else 1  # each run of rows may start and end in the middle of a page
         pages.note(min(step, n_rows - first) * of_row + 2 * n_runs * PAGE)
         yield slice(first, first + step)
     pages.drop()
@@ -230,7 +230,7 @@ class LeafRows:
 _GRAIN = 10_000
 # Number of (row, tree) pairs that are in memory at a time.
 _BLOCK_PAIRS = 1 << 20
-# Slightly below one half because the sum of the weights is rounded.
+# Slightly below one half, because the sum of the weights is rounded.
 _HALF = 0.5 * (1 - 1e-12)
 
 

@@ -83,7 +83,7 @@ cdef inline void levels_of(Gathered* found, const Levels* asked, double* out) no
     i = 0
     reached = found.sums[found.touched[0]]
     for k in range(asked.n_levels):
-        # Tolerance: rounded sums of shares such as 1/3 may miss the level.
+        # Tolerance, because rounded sums of shares such as 1/3 may miss the level.
         while reached < asked.levels[k] * total * (1 - 1e-12) and i + 1 < found.n_touched:
             i += 1
             reached += found.sums[found.touched[i]]

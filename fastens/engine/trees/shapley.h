@@ -380,7 +380,7 @@ FASTENS_INLINE void play_pairs_loop(const Lanes* lanes, const Background* backgr
             }
 }
 
-/* For rows that are lanes: adds each part, times the lane's factor, to the sums at the part's offset. */
+/* If each row is a lane: adds each part, times the lane's factor, to the sums at the part's offset. */
 FASTENS_INLINE void add_lanes_loop(
     const double* parts, const int64_t* places, int32_t n_parts, const double* factors, double* sums)
 {
@@ -389,7 +389,7 @@ FASTENS_INLINE void add_lanes_loop(
             ((LaneVector*)(sums + places[p]))[v] += vectors_of(factors, 0)[v] * vectors_of(parts, p)[v];
 }
 
-/* For rows of any mask: adds to the sums of one part the table entry of the row's mask, at `slots`. */
+/* If masks come from a table: adds the entry of each row's mask, at `slots`, to the sums of one part. */
 FASTENS_INLINE void add_from_table_loop(
     const double* parts, const uint32_t* slots, const double* factors, ptrdiff_t n, double* sums)
 {

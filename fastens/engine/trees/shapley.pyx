@@ -32,17 +32,17 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef enum:
-    # Rows of a chunk. In larger chunks, more rows share the same masks: 500 rows against 100 others, in trees of 255
-    # leaves, took twice as long in chunks of 125.
+    # Rows of a chunk. In larger chunks, more rows share the same masks: with chunks of 125 rows, explaining 500 rows
+    # against 100 others took twice as long in trees of 255 leaves.
     MAX_ROWS = 1024
     MAX_BITS = 13                  # bits of masks that index a table: 32 KB, which fits in the L1 cache
     RESULT_BYTES = 1 << 20          # results of a chunk, which fit in a core's cache
-    THREAD_PIECES = 8               # pieces of work per thread: more balance the load, but chunks have overhead
+    THREAD_PIECES = 8               # pieces of work per thread; more of them balance the load, but chunks have overhead
     MIN_ROWS = 128               # minimum size of chunks that are made for threads
     # Groups of trees.
     MAX_GROUPS = 16
     MIN_NODES = 256
-    NODE_BYTES = 16                 # bytes of sums, to clear and to add up, that cost much less than a node
+    NODE_BYTES = 16                 # bytes of sums per node, much cheaper to clear and add than to visit the node
     SUMS_BYTES = 1 << 25            # limit on the sums of all groups in memory
 
 

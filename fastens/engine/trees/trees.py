@@ -110,7 +110,7 @@ class NodeArray(NamedTuple):
     """An array of trees with an entry per node."""
 
     dtypes: tuple[type[np.generic], ...]  # permitted dtypes; arrays of any other dtype are converted to the first one
-    leaf: float | None = None  # value of the nodes that become leaves when a tree is pruned; if None, they keep theirs
+    leaf: float | None = None  # value of nodes that become leaves when a tree is pruned; if None, it is kept
     default: float | None = None  # value in ensembles that are created without the array, such as imported ones
 
 
@@ -471,7 +471,7 @@ class TreeEnsemble:
         first = np.cumsum(n_thresholds) - n_thresholds
         nodes = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
         feature, code = self.feature[nodes], self.bin_threshold[nodes]
-        # No value has a code of 0 or less, and every value has a code of at most the number of thresholds + 1.
+        # Codes of values are at least 1 and at most the number of thresholds + 1.
         value = np.where(code == 0, -np.inf, np.inf)
         inside = (code > 0) & (code <= n_thresholds[feature])
         value[inside] = np.concatenate(thresholds)[first[feature[inside]] + code[inside] - 1]

@@ -36,7 +36,7 @@ cdef struct Part:
     Py_ssize_t first
     Py_ssize_t n_rows
     Py_ssize_t n_columns
-    Py_ssize_t n_codes          # per column: all rows
+    Py_ssize_t n_codes          # codes per column, one for each row
     Py_ssize_t n_places         # number of values that a code may have
 
 
@@ -180,7 +180,7 @@ cdef struct Coding:
     int32_t value_size
     void* codes
     int32_t code_size
-    uint8_t* present            # by part of the rows, like the next two fields
+    uint8_t* present            # for each part of the rows, like the next two fields
     int64_t* n_first
     uint64_t* bits
 

@@ -124,7 +124,7 @@ cdef inline uint64_t _place_of(uint64_t word) noexcept nogil:
 
 
 cdef inline int64_t _find_recent(const Seen* seen, uint64_t word) noexcept nogil:
-    # Fast path for values seen recently, as most values of typical columns are; returns -1 for others.
+    # Fast path for recently seen values, which are most values of typical columns; returns -1 for others.
     cdef const Recent* recent = seen.recent + _place_of(word)
     return recent.number - 1 if recent.word == word else -1
 

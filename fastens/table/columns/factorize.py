@@ -43,10 +43,10 @@ def type_fault(name: str, what: str, row: int, value: Any) -> TypeError:
     )
 
 
-MAX_OBJECTS = 1 << 12  # maximum distinct objects for lookup by identity; with more, each row likely has its own object
+MAX_OBJECTS = 1 << 12  # maximum number of objects that are looked up by identity rather than by value
 MIN_OBJECTS = 1 << 6
-FIRST_OBJECTS = 1 << 8  # if nearly all of the first objects are distinct, the others likely are too
-MAX_NUMBERS = 1 << 16  # maximum distinct numbers for hashing of their bits; sorting is faster for more
+FIRST_OBJECTS = 1 << 8  # if nearly all of the first objects are distinct, the others probably are too
+MAX_NUMBERS = 1 << 16  # maximum number of distinct numbers that are hashed; with more, sorting is faster
 MIN_DIRECT_RANGE = 1 << 10  # narrower ranges are always coded by position, however few the rows
 MAX_ONE_BYTE_CATEGORIES = 127  # maximum number of pandas categories with one-byte codes
 SORTED_AT_ONCE = 1 << 16  # values that are sorted at a time, which takes about 25 ms
@@ -194,7 +194,7 @@ def _of_pandas(array: Any) -> Factorized | None:
         categories = array.categories
         if len(categories) > max(codes.size, MAX_ONE_BYTE_CATEGORIES):  # few rows and many categories
             used, codes = np.unique(codes, return_inverse=True)
-            codes -= np.count_nonzero(used < 0)  # restores -1 for missing values
+            codes -= np.count_nonzero(used < 0)  # missing values keep the code -1
             categories = categories.take(used[used >= 0])
         return Factorized(codes, _listed(categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)

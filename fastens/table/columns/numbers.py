@@ -134,7 +134,7 @@ def _of_texts(column: Any, name: str) -> Floats:
     numbers = [float(value) if _is_number(value) else np.nan for value in values]
     wrong = [place for place, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
     rows = np.flatnonzero(np.isin(codes, wrong)).tolist() if wrong else []
-    if rows:  # unused categories may be anything
+    if rows:  # unused categories may have any value
         raise _not_a_number(name, rows[0], values[codes[rows[0]]])
     return np.array([*numbers, np.nan])[codes]  # the code of missing values is -1
 
@@ -196,7 +196,7 @@ def array_of(values: Any) -> NDArray[Any]:
     if hasattr(kind, "index_type"):
         return np.asarray(native.cast(native.type.value_type))
     array = values.to_numpy() if isinstance(values, nw.Series) else np.asarray(values)
-    if array.ndim == 2 and array.dtype.kind == "f" and hasattr(native, "dtypes"):  # perhaps int64 next to uint64
+    if array.ndim == 2 and array.dtype.kind == "f" and hasattr(native, "dtypes"):  # such as int64 with uint64
         columns = [np.asarray(native[name]) for name in native.columns]
         if any(map(has_large_numbers, columns)):
             return np.column_stack([column.astype(object) for column in columns])
@@ -262,7 +262,7 @@ def unmasked(values: Any, name: str) -> NDArray[Any]:
     if array.dtype.kind == "f" and isinstance(values, list | tuple) and array.size and np.abs(array).max() > EXACT:
         objects = np.array(values, dtype=object)
         if any(type(value) is int and abs(value) > EXACT for value in objects.ravel().tolist()):
-            return objects  # NumPy would convert large integers next to uint64 values or floats to floats
+            return objects  # NumPy would convert large integers to floats in mixed columns
     # Variable-width strings may be missing, and scikit-learn does not support them.
     return array.astype(object) if array.dtype.kind == "T" else array
 

@@ -5,7 +5,7 @@ from fastens.engine.random cimport random_below, random_share, weighted_place
 from fastens.engine.structs cimport float64_t, int32_t, uint64_t
 
 cdef enum:
-    # If less than 1 / SCARCE of the features is left, the next one is found by rank instead of rejection.
+    # If less than 1 / SCARCE of the features are left, the next feature is found by its rank instead of by rejection.
     SCARCE = 8
     # The number of remaining features is known for each of RUNS runs of words.
     RUNS = 256

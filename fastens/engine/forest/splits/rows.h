@@ -226,7 +226,7 @@ FASTENS_READ_ROWS(uint16_t)
 /* Number of the next WINDOW ascending values that are at most `limit`. */
 enum { WINDOW = 8 };
 
-/* Not inlined: inside a loop, the compiler would unroll it before it tries to vectorise it. */
+/* Not inlined, because the compiler would unroll it inside a loop before it tries to vectorise it. */
 FASTENS_NOINLINE int32_t count_up_to(const double* values, double limit)
 {
     int32_t n = 0;

@@ -12,9 +12,9 @@ cdef enum:
 
 cdef enum Scan:
     # How the splits of a feature are scored.
-    SEVERAL_AT_ONCE                 # with vector instructions
+    SEVERAL_AT_ONCE                 # scored with vector instructions
     BY_LOGARITHMS                   # entropy of two classes, from a table
-    BY_CLASS                        # by incremental updates of integer sums
+    BY_CLASS                        # scored by incremental updates of integer sums
     ONE_BY_ONE                      # any criterion
 
 

@@ -119,7 +119,7 @@ cdef float64_t unit_of_gain(const Forest* forest, const Layout* layout) noexcept
     if forest.targets.classes == NULL:
         unit /= layout.number_scale * (layout.number_scale if forest.rules.criterion == SQUARES else 1.0)
     elif is_packed_squares(forest, layout):
-        # Only the squares of one class's weight are summed; the other class contributes an equal gain.
+        # Only the squares of one class's weight are summed, because the other class contributes the same gain.
         unit *= 2.0
     return unit
 
@@ -254,7 +254,7 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef enum:
-    AXIS_STEPS = 16                 # iterations of the power method; ordering categories does not need more
+    AXIS_STEPS = 16                 # iterations of the power method, which are enough to order categories
 
 
 cdef bint _adds_one_word(const Search* search) noexcept nogil:
@@ -403,10 +403,10 @@ cdef void _permute(Search* search, int32_t n, int32_t n_words) noexcept nogil:
 cdef struct Side:
     # The sums are integers, so adding and subtracting is exact.
     const int64_t* logs             # NULL for squares
-    int64_t sum                     # over the classes: of squares, or of weights times their logarithms
+    int64_t sum                     # sum over the classes of squares, or of weights times their logarithms
     int64_t weight
     int64_t count
-    uint64_t* weights               # of each class
+    uint64_t* weights               # weight of each class
 
 
 cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:

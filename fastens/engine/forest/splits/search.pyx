@@ -506,8 +506,8 @@ cdef void take_reduced(Search* search, int32_t place) noexcept nogil:
 
 
 cdef enum:
-    # Nodes of small weight evaluate features one by one, because a feature that separates the classes ends the search.
-    # (The criterion is the weight rather than the number of rows, because integer weights count as copies.)
+    # Nodes of small weight evaluate features one by one, because the search ends at a feature that separates the
+    # classes. (The limit is a weight rather than a number of rows, because integer weights count as copies.)
     LITTLE_WEIGHT = 16
     # If the cells of one feature need more words than this, a second feature would exceed the cache.
     CACHED_WORDS = 1 << 14
@@ -645,7 +645,7 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
 
 
 cdef int32_t _leave_out_zeros(Search* search, int32_t n, uint64_t* mask) noexcept nogil:
-    """Mark those of the n features drawn that are zero in all rows, and keep the others; return the number marked."""
+    """Mark the drawn features that are zero in all rows, and keep the others; return the number marked."""
     cdef int32_t i, kept = 0
     for i in range(n):
         if has_feature(search.present, search.drawn[i]):

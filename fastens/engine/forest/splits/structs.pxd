@@ -58,7 +58,7 @@ cdef struct ForestTable:
     StoredCodes stored              # replaces records and columns
     Pages* pages                    # pages of the memory-mapped files that hold the codes; NULL if they are in memory
     const uint8_t* records          # row-major
-    Py_ssize_t record_stride        # in codes
+    Py_ssize_t record_stride        # distance between records, in codes
     const uint8_t* columns          # column-major
     Py_ssize_t n_rows
     int32_t code_size
@@ -98,7 +98,7 @@ cdef struct ForestRules:
     bint random_thresholds
     int64_t min_split
     bint in_random_order            # if true, ties may go to any feature, otherwise to the first
-    float64_t min_decrease          # per unit of the root's weight
+    float64_t min_decrease          # minimum decrease per unit of the root's weight
 
 
 cdef struct Forest:
@@ -129,7 +129,7 @@ cdef struct Layout:
 cdef struct Sample:
     # The rows of one tree, or the local rows in distributed training. Nodes own ranges of the entries.
     Ranks* ranks                    # NULL if all rows are local
-    Py_ssize_t n_all                # entries of all workers; for a branch grown separately, those of its tree
+    Py_ssize_t n_all                # entries on all workers; for a branch grown separately, the entries of its tree
     Entry* entries
     Entry* spare
     Py_ssize_t n_entries
@@ -144,7 +144,7 @@ cdef struct Sample:
 cdef struct FoundSplit:
     float64_t gain
     int32_t feature                 # -1 if there is none
-    int32_t n_usable                # features that the node may split on, as known before this search
+    int32_t n_usable                # features that the node may split on, as far as known before this search
     int32_t n_groups                # number of codes of the feature in the node
     int32_t position                # position of the last code on the left, among the codes that occur
     int32_t last_code
@@ -176,7 +176,7 @@ cdef struct MedianScratch:
     int64_t* number                 # (n_targets, n), ascending
     int64_t* tree_weight            # n + 1
     int64_t* tree_sum
-    int64_t weight, sum             # over the rows in the set
+    int64_t weight, sum             # sums over the rows in the set
     int64_t* start                  # offset of each group
     int32_t* group                  # order of the groups
     float64_t* loss
@@ -193,7 +193,7 @@ cdef struct Search:
     FoundSplit best                 # best split so far
     # The node; its words are in `total`.
     const Entry* rows
-    Py_ssize_t n_rows               # on this worker
+    Py_ssize_t n_rows               # rows on this worker
     Py_ssize_t n_all                # on all workers
     int64_t weight
     float64_t score
@@ -209,9 +209,9 @@ cdef struct Search:
     uint64_t* found                 # words of the groups
     uint64_t* left                  # words of the left side
     uint64_t* total                 # words of the node
-    float64_t* stats                # n_stats: the sums that are scored
+    float64_t* stats                # n_stats: the sums that the criterion scores
     uint64_t* sums                  # running sums
-    float64_t* gains                # or sort keys of categories
+    float64_t* gains                # gains, or sort keys of categories
     int32_t* order
     float64_t* axis                 # 2 * n_stats
     int32_t* drawn                  # features drawn in one round
@@ -232,7 +232,7 @@ cdef struct Search:
     const uint64_t* next_reduced
     int64_t* ranges
     int64_t* extremes
-    uint32_t* set_words             # of the best split so far
+    uint32_t* set_words             # set of the best split so far
     MedianScratch medians
     void* memory
     bint found_perfect              # true if a split that cannot be improved was found
