@@ -77,6 +77,9 @@ def summary(results: Results) -> str:
         cells.append(f"{ranks[library]:.2f}")
         cells.append(f"{results.times_over(library, 'LightGBM'):.2f}" if "LightGBM" in peers else "")
         rows.append([*cells, f"{results.seconds[library].sum():.1f}"])
+        if library == "fastens":
+            medians = ("" if peer == library else f"{results.ratios(library, [peer]).median():.3f}" for peer in peers)
+            rows.append(["fastens, median of the tables", *medians, *[""] * 5])
     least = f"{results.critical_difference:.2f}"
     note = f"Mean ranks that differ by less than {least} do not differ significantly (Nemenyi test, 5 %)."
     return table(rows) + f"\n\n{note}" if len(results.libraries) > 1 else table(rows)
