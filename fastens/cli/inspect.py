@@ -17,7 +17,7 @@ from fastens.cli.table.columns import CommandError, kind_of
 from fastens.cli.table.reading import add_reading_options, read_with_options
 from fastens.cli.table.tables import add_overwrite, check_output, writing
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION, check_target, recognised_task, target_values
-from fastens.cli.table.task import DROP, named_columns, without_missing_targets
+from fastens.cli.table.task import DROP, named_columns, without_missing_targets, word_notes
 
 DESCRIPTION = """Look at a table before training: what each column holds, ranges, missing and odd cells, likely leaks
 and identifiers, times, duplicates, rare classes. With a target also what each column says about it alone."""
@@ -62,7 +62,8 @@ def _inspection(options: argparse.Namespace) -> Inspection:
     target = None
     if options.target is not None:
         table, of_target = without_missing_targets(table, options.target, DROP)
-        target, notes = _target(table, options), [*notes, *of_target]
+        words = word_notes(found.table[options.target], options.target, options)
+        target, notes = _target(table, options), [*notes, *of_target, *words]
     dropped = named_columns(options.drop, table, "--drop")
     if target is not None and target.name in dropped:
         raise CommandError(f"--drop must not name the target, {target.name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,17 +18,19 @@ from fastens.files.numbers import leading_zeros
 from fastens.files.schema import TableFileError, TableSchema, listed
 
 REPEATED = "Lines that repeat the header are left out."
+SURPLUS = "Some lines have more separators than the header; the empty cells at their end are left out."
 # Bytes that are searched for leading zeros at a time.
 _SCANNED = 1 << 16
 
 
 class _Trimmed:
-    """Binary stream that ends at a given size and drops lines that repeat the header."""
+    """Binary stream that ends at a given size and drops lines that repeat the header, and surplus empty cells."""
 
     closed = False
 
-    def __init__(self, stream: Any, size: int, repeated: bytes) -> None:
+    def __init__(self, stream: Any, size: int, repeated: bytes, width: int | None, separator: str) -> None:
         self._stream, self._left, self._repeated = stream, size, repeated
+        self._width, self._separator = width, separator
         self._part, self._is_first = b"", True
 
     def __enter__(self) -> _Trimmed:
@@ -45,35 +48,62 @@ class _Trimmed:
         """Read some bytes, at least one line if repeated lines are dropped."""
         content: bytes = self._stream.read(self._left if size < 0 else min(size, self._left))
         self._left -= len(content)
-        if not self._repeated:
+        if not self._repeated and self._width is None:
             return content
         lines = (self._part + content).splitlines(keepends=True)
         self._part = lines.pop() if content and lines and not lines[-1].endswith(b"\n") else b""
         kept = []
         for line in lines:
             if self._is_first or line.rstrip(b"\r\n") != self._repeated:
-                kept.append(line)
+                kept.append(line if self._width is None else self._without_surplus(line, self._width))
             self._is_first &= line.rstrip(b"\r\n") != self._repeated
         return b"".join(kept) or (self.read(size) if content else b"")
 
+    def _without_surplus(self, line: bytes, width: int) -> bytes:
+        separator, text = self._separator.encode(), line.rstrip(b"\r\n")
+        if text.count(separator) < width or (n := n_surplus(text.decode("latin-1"), self._separator, width)) < 1:
+            return line
+        return text.rsplit(separator, n)[0] + line[len(text) :]
 
-def without_foot(open_file: Callable[[], Any], dialect: Dialect, repeats: bool = False) -> Callable[[], Any]:
-    """Return a function that opens the file without its footer and without repeated headers."""
-    if dialect.end is None and not repeats:
+
+def n_surplus(line: str, separator: str, width: int) -> int:
+    """Return the number of cells at the end of a line beyond `width`, or 0 if one of them has a value."""
+    cells = next(csv.reader([line], delimiter=separator), [])
+    return 0 if any(cell.strip() for cell in cells[width:]) else len(cells) - width
+
+
+def has_surplus(rows: Sequence[Any], dialect: Dialect) -> bool:
+    """Return True if rows with too many values have empty cells at the end, which can be left out."""
+    width = len(dialect.names)
+    return "16" not in dialect.encoding and any(n_surplus(row.text, dialect.separator, width) > 0 for row in rows)
+
+
+def without_foot(
+    open_file: Callable[[], Any], dialect: Dialect, repeats: bool = False, trims: bool = False
+) -> Callable[[], Any]:
+    """Return a function that opens the file without its footer.
+
+    If `repeats` is True, lines that repeat the header are left out; if `trims` is True, surplus empty cells.
+    """
+    if dialect.end is None and not repeats and not trims:
         return open_file
     end = 1 << 62 if dialect.end is None else dialect.end
     line = dialect.header.encode(dialect.encoding.removesuffix("-sig")) if repeats else b""
-    return lambda: _Trimmed(open_file(), end, line)
+    width = len(dialect.names) if trims else None
+    return lambda: _Trimmed(open_file(), end, line, width, dialect.separator)
 
 
 def read_csv(
-    open_file: Callable[[], Any], schema: TableSchema, text_columns: Sequence[str]
+    open_file: Callable[[], Any], schema: TableSchema, text_columns: Sequence[str], words: Sequence[str] = ()
 ) -> tuple[pa.Table, Dialect]:
-    """Return the table and its dialect; `text_columns` are read as text."""
+    """Return the table and its dialect.
+
+    `text_columns` are read as text. In the columns `words`, only empty cells are missing.
+    """
     for encoding in ENCODINGS if schema.encoding is None else [schema.encoding]:
         try:
             dialect = dialect_of(open_file, schema, encoding)
-            table = _read(open_file, dialect, schema, text_columns)
+            table = _read(open_file, dialect, schema, text_columns, words)
         except (UnicodeDecodeError, pa.ArrowInvalid) as error:
             if schema.encoding is not None or encoding == ENCODINGS[-1] or not is_about_encoding(error):
                 raise
@@ -94,24 +124,46 @@ def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
     ]
 
 
-def _read(open_file: Callable[[], Any], dialect: Dialect, schema: TableSchema, text_columns: Sequence[str]) -> pa.Table:
+def _read(
+    open_file: Callable[[], Any],
+    dialect: Dialect,
+    schema: TableSchema,
+    text_columns: Sequence[str],
+    words: Sequence[str],
+) -> pa.Table:
     types = dict.fromkeys(set(text_columns) & set(dialect.names), pa.string())
     convert = convert_options(dialect, schema, types)
     trimmed = without_foot(open_file, dialect)
     table, ragged = _read_rows(trimmed, dialect, convert)
+    if trims := has_surplus(ragged, dialect):
+        dialect.notes.append(SURPLUS)
+        trimmed = without_foot(open_file, dialect, trims=True)
+        table, ragged = _read_rows(trimmed, dialect, convert)
     if ragged:
         # Line numbers are available only with a single thread.
         raise ragged_error(_read_rows(trimmed, dialect, convert, use_threads=False)[1])
     if repeats_header(table, dialect):
         dialect.notes.append(REPEATED)
-        trimmed = without_foot(open_file, dialect, repeats=True)
+        trimmed = without_foot(open_file, dialect, repeats=True, trims=trims)
         table, _ = _read_rows(trimmed, dialect, convert)
     if numbers := columns_of_codes(trimmed, dialect, table, schema):
         convert = convert_options(dialect, schema, dict.fromkeys(numbers, pa.string()))
         convert.include_columns = numbers
         texts, _ = _read_rows(trimmed, dialect, convert)
         table = with_codes(table, texts)
+    if words := [name for name in words if name in table.column_names]:
+        convert = convert_options(dialect, schema, dict.fromkeys(words, pa.string()))
+        convert.include_columns, convert.strings_can_be_null = words, False
+        texts, _ = _read_rows(trimmed, dialect, convert)
+        for name in words:
+            values = with_missing(texts[name], [""])
+            table = table.set_column(table.column_names.index(name), name, values)
     return table
+
+
+def with_missing(values: Any, codes: Sequence[str]) -> Any:
+    """Return texts with missing-value codes, with or without blanks around them, set to missing."""
+    return pc.if_else(pc.is_in(pc.utf8_trim_whitespace(values), pa.array(codes)), None, values)
 
 
 def with_codes(table: pa.Table, texts: pa.Table) -> pa.Table:

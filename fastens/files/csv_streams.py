@@ -20,19 +20,31 @@ import pyarrow.csv
 
 from fastens.files.csv_files import (
     REPEATED,
+    SURPLUS,
     columns_of_codes,
     convert_options,
     encoding_notes,
+    has_surplus,
     parse_options,
     ragged_error,
     read_options,
     repeats_header,
     with_codes,
+    with_missing,
     without_foot,
 )
-from fastens.files.dialects import ENCODINGS, Dialect, dialect_of, is_about_encoding
+from fastens.files.dialects import ENCODINGS, MISSING_CODES, Dialect, dialect_of, is_about_encoding
 from fastens.files.formats import DAMAGE, opener
-from fastens.files.read import Typing, as_known, is_written, style_of, without_codes
+from fastens.files.read import (
+    Typing,
+    as_known,
+    columns_in_file,
+    has_commas,
+    is_written,
+    style_of,
+    without_codes,
+    words_of,
+)
 from fastens.files.schema import NUMBER, TEXT, Column, TableFileError, TableSchema, listed
 
 # Bytes that are decoded at a time, and from which the column types are inferred.
@@ -42,6 +54,10 @@ _FAULT = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.
 _WIDER = {pa.int64(): pa.float64(), pa.date32(): pa.timestamp("s"), pa.timestamp("s"): pa.timestamp("ns")}
 _RULES = {pa.int64(): "a number", pa.float64(): "a number", pa.bool_(): "true or false", pa.date32(): "a date"}
 T = TypeVar("T")
+
+
+class _Again(Exception):  # noqa: N818
+    """Raised to read a file again after more has been learnt about it."""
 
 
 @dataclass
@@ -76,6 +92,9 @@ class CsvStream:
         self._openers = [opener(path) for path in self.paths]
         self._encodings = [self.schema.encoding] * len(self.paths)
         self._repeats = [False] * len(self.paths)
+        self._trims = [False] * len(self.paths)
+        # Text columns in which only empty cells are missing.
+        self._words = words_of({**self.schema.columns, **self.given})
         self._names: list[str] = []
         self._stored: dict[str, Any] = {}  # types as parsed by Arrow; values with a special notation are parsed as text
         self._types: dict[str, Any] = {}
@@ -130,7 +149,15 @@ class CsvStream:
                 yield self._typed(batch, columns, first)
                 first += batch.num_rows
         if ragged:
-            raise ragged_error(ragged)
+            self._refuse(ragged, dialect, number)
+
+    def _refuse(self, ragged: list[Any], dialect: Dialect, number: int) -> None:
+        """Raise an error for rows of another length, or `_Again` if they can be read without surplus empty cells."""
+        if not self._trims[number] and has_surplus(ragged, dialect):
+            self._trims[number] = True
+            self._note(SURPLUS)
+            raise _Again
+        raise ragged_error(ragged)
 
     @contextmanager
     def _opened(
@@ -151,9 +178,9 @@ class CsvStream:
         read = read_options(dialect, use_threads=False, block_size=BLOCK_BYTES)
         convert = convert_options(dialect, self.schema, types)
         convert.include_columns = list(columns)
-        convert.strings_can_be_null = not self._keeps_codes
+        convert.strings_can_be_null = not self._keeps_codes and not self._words
         with (
-            without_foot(self._openers[number], dialect, self._repeats[number])() as stream,
+            without_foot(self._openers[number], dialect, self._repeats[number], self._trims[number])() as stream,
             pa.csv.open_csv(stream, read, parse_options(dialect, ragged), convert) as reader,
         ):
             yield reader
@@ -172,8 +199,15 @@ class CsvStream:
                 read = without_codes(read, codes) if codes else read
             return read.combine_chunks()
 
-        arrays = [typed(name, values) for name, values in zip(columns, batch.columns, strict=True)]
+        texts = batch.columns if self._keeps_codes else map(self._with_missing, columns, batch.columns)
+        arrays = [typed(name, values) for name, values in zip(columns, texts, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _with_missing(self, name: str, values: Any) -> Any:
+        """Return the values with missing-value codes set to missing, if Arrow has not done so."""
+        if not self._words or not pa.types.is_string(values.type):
+            return values
+        return with_missing(values, [""] if name in self._words else MISSING_CODES)
 
     def _with_encoding(self, number: int, read: Callable[[Dialect, int], T]) -> T:
         """Read with the first encoding that can decode the file."""
@@ -201,14 +235,18 @@ class CsvStream:
     def _learn_head(self) -> None:
         """Infer the column types and notations from the first rows."""
         with self._faults_of(0):
-            head, dialect = self._with_encoding(0, self._head)
+            try:
+                head, dialect = self._with_encoding(0, self._head)
+            except _Again:
+                head, dialect = self._with_encoding(0, self._head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
         # If all values remain text, notes on their interpretation would be misleading.
         notes = [] if self.as_text else self.notes
-        typing = Typing(self.schema.columns, self.given, dialect.prefers_comma, False, notes, self.schema.missing)
+        known = columns_in_file(self.schema.columns, head, dialect.prefers_comma, notes)
+        self._names, self.prefers_comma = head.column_names, dialect.prefers_comma or has_commas(head)
+        typing = Typing(known, self.given, self.prefers_comma, False, notes, self.schema.missing)
         found = {name: typing.read(name, head[name]) for name in head.column_names}
-        self._names, self.prefers_comma = head.column_names, dialect.prefers_comma
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
         for name, (values, column) in found.items():
             self._take_type(name, head[name].type, values.type, column)
@@ -232,8 +270,9 @@ class CsvStream:
         with self._opened(dialect, number, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
             batch = next(iter(reader), None)
             head = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
+        head = pa.table(list(map(self._with_missing, head.column_names, head.columns)), names=head.column_names)
         if ragged:
-            raise ragged_error(ragged)
+            self._refuse(ragged, dialect, number)
         if any(pa.types.is_binary(field.type) for field in head.schema):
             raise pa.ArrowInvalid("invalid UTF8 data")
         return head
@@ -258,6 +297,8 @@ class CsvStream:
             with self._faults_of(number):
                 try:
                     self.n_rows += self._with_encoding(number, self._count)
+                except _Again:
+                    return False
                 except pa.ArrowInvalid as error:
                     self._widen(number, error)
                     return False

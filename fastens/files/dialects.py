@@ -249,7 +249,7 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
 
     The first row must have a number in every numeric column. Because names may be integers (2024, 2025), it must also
     have a non-integer number, or a text that occurs again in its column. If no column is numeric, all of its texts must
-    occur again.
+    occur again. Missing-value codes in the first row are no evidence.
     """
     first, *others = [row for row in rows if len(row) == len(names)] or [[]]
     if first != rows[0]:
@@ -269,6 +269,8 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
     numbers, is_there_again = [], []
     for value, *below in zip(first, *others, strict=True):
         given = [other for other in below if other not in missing]
+        if value in missing:
+            continue
         if given and all(map(_NUMBER.fullmatch, given)):
             numbers.append(value)
         else:
@@ -279,9 +281,16 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
 
 
 def _prefers_comma(text: str, separator: str) -> bool:
-    """Return True if a value looks like a number with a decimal comma; "1,234" counts only between semicolons."""
+    """Return True if a value is a number with a decimal comma.
+
+    "1,234" is one only between semicolons, and only if no number has a decimal point.
+    """
     if separator == ",":
         return False
     edge = re.escape(separator)
-    number = r"\d+,\d+" if separator == ";" else r"(?![1-9]\d{0,2},\d{3}\D)\d+,\d+"
-    return bool(re.search(rf'(^|{edge})"?-?{number}"?($|{edge})', text + "\n", re.MULTILINE))
+
+    def has(sign: str, number: str = r"(?![1-9]\d{0,2}@\d{3}\D)\d+@\d+") -> bool:
+        pattern = rf'(^|{edge})"?-?{number.replace("@", re.escape(sign))}"?($|{edge})'
+        return re.search(pattern, text + "\n", re.MULTILINE) is not None
+
+    return has(",") or (separator == ";" and has(",", r"\d+@\d+") and not has("."))

@@ -103,7 +103,10 @@ def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missi
     has_gap = header - filled[above - 1] > 1
     below = [rows[i] for i in filled[above + 1 :]]
     is_header = _is_above_numbers(rows[header], below, missing)
-    is_covered = any(cell.strip() and not own.strip() for cell, own in zip(titles[-1], rows[header], strict=False))
+    # A line above empty cells may be the first line of the header, but not below other titles.
+    is_covered = (above == 1 or sum(map(bool, map(str.strip, titles[-1]))) > 1) and any(
+        cell.strip() and not own.strip() for cell, own in zip(titles[-1], rows[header], strict=False)
+    )
     return header if (is_ragged or has_gap or is_header) and not is_covered else filled[0]
 
 

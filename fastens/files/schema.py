@@ -61,8 +61,8 @@ class Column:
     first_year : int
         First of the hundred years that two-digit years belong to; 0 if years have four digits.
     lenient : bool
-        If True, values that do not match become missing instead of raising an error. It is set for number and date
-        columns whose type the user passed.
+        If True, values that do not match become missing instead of raising an error, and words such as NA and None are
+        values of a text column. It is set for columns whose type the user passed.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Column:
     @classmethod
     def given(cls, type_: str) -> Column:
         """Return a column whose type the user passed."""
-        return cls(type_, lenient=type_ in (NUMBER, DATE))
+        return cls(type_, lenient=type_ in (NUMBER, DATE, TEXT))
 
 
 @dataclass(frozen=True)

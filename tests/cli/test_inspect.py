@@ -228,6 +228,32 @@ def test_columns_of_different_values_say_the_same_in_the_same_order_alone(run, w
     assert "says the same" not in findings(run("inspect", write_csv(table.slice(0, 4))).out)
 
 
+def test_many_repeated_findings_are_one_line(run, tmp_path):
+    path = tmp_path / "t.csv"
+    odd = ",".join(["-"] * 3)
+    rows = [f"{i},{','.join([str(i * 7 % 5)] * 8)},{odd if i == 3 else f'{i}.5,{i}.25,{i}'}" for i in range(30)]
+    path.write_text("id," + ",".join(f"a{k}" for k in range(8)) + ",p,q,r\n" + "\n".join(rows) + "\n")
+    found = findings(run("inspect", path).out)
+    assert "9 columns say the same as another: 'a1' ('a0'), 'a2' ('a0')" in found
+    assert "'p', 'q' and 'r' are text, for '-' in row 4." in found
+
+
+@pytest.mark.parametrize(
+    ("name", "is_group"),
+    [
+        ("patient", True),
+        ("Patient Number", True),
+        ("shopId", True),
+        ("Age of the patient", False),
+        ("user score", False),
+    ],
+)
+def test_names_of_groups(run, tmp_path, name, is_group):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{name},x\n" + "".join(f"{i * 7 % 25},{i * 3 % 11}\n" for i in range(200)))
+    assert ("--group" in run("inspect", path).out) == is_group
+
+
 @pytest.mark.parametrize("width", ["60", "80"])
 def test_narrow_terminals_cut_no_numbers(run, messy, monkeypatch, width):
     monkeypatch.setattr(report, "PIPED_WIDTH", int(width))

@@ -14,8 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("rich")
 
-from fastens.files import TableSchema  # noqa: E402
+from fastens.cli.table.parts import UNFIT, open_parts  # noqa: E402
+from fastens.files import TableFileError, TableSchema  # noqa: E402
+from fastens.files.csv_streams import CsvStream  # noqa: E402
 from fastens.files.formats import array_of  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
@@ -150,3 +153,76 @@ def test_a_comma_before_three_digits(tmp_path, separator, number, quote):
 
 def test_whole_numbers_beyond_64_bits_of_sheets_are_texts_at_first():
     assert array_of((10**20, 1)).to_pylist() == ["100000000000000000000", "1"]
+
+
+# Decimal separators --------------------------------------------------
+
+
+def read_text(path, text, **given):
+    path.write_text(text, encoding="utf-8")
+    return read(str(path), TableSchema.from_dict(given), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('a,b\n"1,234","12,5"\n"5,678","3,25"\n', [1.234, 5.678]),
+        ('a,b\n"1,234",12.5\n"5,678",3.25\n', [1234, 5678]),
+        ('a,b\n"1,234","$12.50"\n"5,678","$3.25"\n', [1234, 5678]),
+        ('a,b\n"1,234","1,234,567"\n"5,678","2,500,000"\n', [1234, 5678]),
+        ("a;b\n1,234;12.5\n5,678;3.25\n", [1234, 5678]),
+        ("a;b\n1,234;x\n5,678;y\n", [1.234, 5.678]),
+        ("a\tb\n1,234\t2,5\n5,678\t3,25\n", [1.234, 5.678]),
+        ("a\tb\n1,234\t2.5\n5,678\t3.25\n", [1234, 5678]),
+        ("a;b\n1.234;2,5\n5.678;3,25\n", [1234, 5678]),
+        ("a;b\n007;2,5\n008;3,25\n", ["007", "008"]),
+    ],
+)
+def test_a_file_has_one_decimal_separator(tmp_path, text, values):
+    found = read_text(tmp_path / "t.csv", text)
+    assert found.table["a"].to_pylist() == values
+    stream = CsvStream([str(tmp_path / "t.csv")], TableSchema())
+    assert pa.Table.from_batches(stream.batches(["a"]))["a"].to_pylist() == values
+
+
+def prices(n, separator, decimal, thousands, unit=""):
+    """A file with prices, whole numbers and shares in one notation."""
+
+    def cell(value):
+        text = f"{value:,.2f}".translate({ord(","): thousands, ord("."): decimal}) + unit
+        return f'"{text}"' if separator in text else text
+
+    rows = [[cell(i * 371.37 % 5000), str(i % 9), cell(i * 7.77 % 100)] for i in range(n)]
+    return "\n".join(map(separator.join, [["x", "n", "y"], *rows])) + "\n"
+
+
+PLAIN = [(",", ".", ""), (";", ",", ""), (",", ",", ""), ("\t", ".", ""), ("\t", ",", "")]
+GROUPED = [(";", ",", ".", " €"), (",", ",", ".", " €"), (",", ".", ",", " €")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        *[(a, b) for a in PLAIN for b in PLAIN if a != b],
+        *[(a, b) for a in GROUPED for b in [*PLAIN, *GROUPED] if a != b],
+    ],
+)
+def test_later_files_with_other_separators(tmp_path, old, new):
+    schema = read_text(tmp_path / "old.csv", prices(60, *old)).schema
+    found = read_text(tmp_path / "new.csv", prices(60, *new), **schema.to_dict())
+    assert found.table["x"].to_pylist() == [round(i * 371.37 % 5000, 2) for i in range(60)]
+    for is_lenient in (False, True):
+        parts = open_parts([str(tmp_path / "new.csv")], schema, is_lenient=is_lenient)
+        table = pa.concat_tables(parts.read(["x", "y"]))
+        assert table["x"].to_pylist() == found.table["x"].to_pylist()
+        assert not is_lenient or table[UNFIT].null_count == 60
+
+
+def test_ambiguous_numbers_of_later_files(tmp_path):
+    schema = read_text(tmp_path / "t.csv", 'a;b\n"1.234 €";"2.500,5 €"\n"2 €";"3,25 €"\n').schema.to_dict()
+    found = read_text(tmp_path / "t.csv", 'a,b\n"1,234 €","2,500.5 €"\n"2 €","3.25 €"\n', **schema)
+    assert found.table.to_pydict() == {"a": [1234, 2], "b": [2500.5, 3.25]}
+    assert "Numbers have a decimal point in this file" in found.notes[0]
+    schema = read_text(tmp_path / "t.csv", "a,b\n1234,2.5\n5678,3.5\n").schema.to_dict()
+    with pytest.raises(TableFileError, match="'1,234' is not a number"):
+        read_text(tmp_path / "t.csv", 'a,b\n"1,234",2.5\n"5,678",3.5\n', **schema)

@@ -17,9 +17,10 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("rich")
 
+import binary_tables  # noqa: E402
 import fastens  # noqa: E402
 from fastens.cli import main  # noqa: E402
-from fastens.files import TableFileError, TableSchema  # noqa: E402
+from fastens.files import Column, TableFileError, TableSchema  # noqa: E402
 from fastens.files.csv_streams import CsvStream  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
@@ -292,7 +293,86 @@ def test_rows_that_stay(tmp_path, text):
     assert read_text(tmp_path / "t.csv", text).table.num_rows == n_rows
 
 
+def as_destatis(n):
+    head = "Table: 1-1\nInvestment by district;;\nYear;;\nYearly survey;;\n;Sales;Share\n;Tsd. EUR;Prozent\n"
+    return head + "".join(f"{'north' if i % 3 else 'south'}, district {i};{i * 7 % 31};{i % 9},5\n" for i in range(n))
+
+
+def test_padded_titles_above_a_header_with_empty_names(tmp_path):
+    found = read_text(tmp_path / "t.csv", as_destatis(40))
+    assert found.table.column_names == ["column 1", "Sales", "Share"]
+    assert found.table["Share"].to_pylist()[:3] == [0.5, 1.5, 2.5]
+    assert "4 lines above the header are left out" in found.notes[0]
+    assert "'Tsd. EUR', 'Prozent'" in found.notes[1]
+
+
+def test_missing_values_in_the_first_row_of_a_file_without_a_header(tmp_path):
+    text = "2,1,?,38.5,?,red\n1,1,3,39.2,,blue\n2,9,4,37,5,red\n"
+    found = read_text(tmp_path / "t.csv", text)
+    assert found.table.num_rows == 3
+    assert found.table["column 3"].to_pylist() == [None, 3, 4]
+    assert read_text(tmp_path / "t.csv", ",2020,2021\nnorth,1.5,2\nsouth,2.5,3\n").table.num_rows == 2
+
+
+@pytest.mark.parametrize("first", [3, 3000])
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_surplus_empty_cells_at_the_end_of_lines(tmp_path, monkeypatch, capsys, first, separator):
+    def write(n):
+        lines = table_of(["a b", f'"c{separator}d"'], n + first - 3, separator=separator).splitlines()
+        surplus = [f"{separator * 3}", f'{separator}""{separator} ', ""]
+        return "\n".join(line + surplus[i % 3] * (i >= first) for i, line in enumerate(lines)) + "\n"
+
+    found = read_text(tmp_path / "t.csv", write(N_ROWS))
+    assert found.table.num_rows == N_ROWS + first - 3
+    assert found.table["x"].to_pylist()[:2] == ["a b", f'"c{separator}d"']
+    assert [note for note in found.notes if "more separators than the header" in note]
+    stream = CsvStream([str(tmp_path / "t.csv")], TableSchema())
+    in_parts = pa.Table.from_batches(stream.batches(found.table.column_names))
+    assert in_parts.to_pylist() == found.table.to_pylist()
+    if first == 3:
+        round_trip(tmp_path, monkeypatch, capsys, write)
+    (tmp_path / "t.csv").write_text("a,b\n1,2,,\n3,4,5\n")
+    with pytest.raises(TableFileError, match="line 3 has 3"):
+        fastens.read_table(tmp_path / "t.csv")
+    with pytest.raises(TableFileError, match="line 3 has 3"):
+        CsvStream([str(tmp_path / "t.csv")], TableSchema())
+
+
 # Codes of missing values --------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+@pytest.mark.parametrize("word", ["None", " NA", "null"])
+def test_words_of_the_target_that_are_read_as_missing(tmp_path, monkeypatch, capsys, suffix, word):
+    monkeypatch.chdir(tmp_path)
+    text = table_of([1, 2, 3], N_ROWS).replace("x,n,y\n", "x,n,damage\n")
+    rows = [line.split(",") for line in text.splitlines()]
+    rows[1:] = [[*row[:2], [word, "minor", "large", ""][i % 4]] for i, row in enumerate(rows[1:])]
+    rows = [[int(cell) if cell.isdigit() else cell for cell in row] for row in rows]
+    (tmp_path / f"t.{suffix}").write_bytes(shown(rows).encode() if suffix == "csv" else workbook(rows))
+    train = ["train", f"t.{suffix}", "--target", "damage", "--n-estimators", "3"]
+    note = f"are read as missing: '{word.strip()}' (20 rows). If they are classes: --column damage:category"
+    for command in (train, ["inspect", *train[1:4]]):
+        assert main(command) == 0
+        output = capsys.readouterr()
+        assert note in " ".join((output.out + output.err).split())
+    assert main([*train, "--column", "damage:category"]) == 0
+    assert word.strip() in [label.strip() for label in fastens.load("model.fastens").classes_]
+    output = capsys.readouterr()
+    assert "60 (48 to train on" in output.out + output.err
+    assert main(["predict", "model.fastens", f"t.{suffix}", "-o", "o.csv"]) == 0
+    assert main(["evaluate", "model.fastens", f"t.{suffix}"]) == 0
+    output = capsys.readouterr()
+    assert "Scores on 60 rows" in output.out + output.err
+
+
+def test_words_in_text_columns_in_batches(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,n\nNone,None,1\nred,NA,NA\n,blue,3\n")
+    expected = {"a": ["None", "red", None], "b": [None, None, "blue"], "n": [1, None, 3]}
+    assert fastens.read_table(path, column_types={"a": "text"}).to_pydict() == expected
+    stream = CsvStream([str(path)], TableSchema(), given={"a": Column.given("text")})
+    assert pa.Table.from_batches(stream.batches(["a", "b", "n"])).to_pydict() == expected
 
 
 @pytest.mark.parametrize("code", ["-999", " -999", "-999.0", "-999.00", "-9.99e2"])
@@ -453,8 +533,9 @@ def written(table, path):
             marks = ", ".join("?" * table.num_columns)
             database.executemany(f"insert into t values ({marks})", rows[1:])
         database.close()
-    elif suffix == ".xlsx":
-        path.write_bytes(workbook(rows))
+    elif suffix in (".xlsx", ".xls", ".xlsb"):
+        write = {".xlsx": workbook, ".xls": binary_tables.xls, ".xlsb": binary_tables.xlsb}[suffix]
+        path.write_bytes(write(rows))
     elif suffix == ".ods":
         path.write_bytes(open_document(rows))
     elif suffix == ".arff":
@@ -478,7 +559,7 @@ def regions(n):
     return pa.table({"x": x, "n": [i * 7 % 31 for i in range(n)], "y": [i % 3 * 10.5 + i * 7 % 31 for i in range(n)]})
 
 
-SUFFIXES = ["parquet", "feather", "json", "jsonl", "db", "xlsx", "ods", "arff", "sav", "dta", "csv"]
+SUFFIXES = ["parquet", "feather", "json", "jsonl", "db", "xlsx", "xls", "xlsb", "ods", "arff", "sav", "dta", "csv"]
 PACKERS = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
@@ -570,6 +651,16 @@ def test_labels_of_surveys(tmp_path):
     pyreadstat.write_sav(frame, str(tmp_path / "t.sav"), variable_value_labels=labels, missing_ranges=ranges)
     table = fastens.read_table(tmp_path / "t.sav")
     assert table.to_pydict() == {"sex": ["female", "male", None, "female"], "age": [30, 41, None, 52]}
+
+
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_data_sets_of_sas(tmp_path, packing):
+    pytest.importorskip("pyreadstat")
+    path = tmp_path / f"t.sas7bdat{packing}"
+    path.write_bytes(gzip.compress(binary_tables.SAS) if packing else binary_tables.SAS)
+    table = fastens.read_table(path)
+    rows = {**binary_tables.SAS_ROWS, "day": list(map(D.fromisoformat, binary_tables.SAS_ROWS["day"]))}
+    assert table.to_pydict() == rows
 
 
 @pytest.mark.parametrize(("name", "library"), [("t.xlsx", "python_calamine"), ("t.sav", "pyreadstat")])

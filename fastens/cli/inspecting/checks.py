@@ -27,7 +27,18 @@ from fastens.cli.inspecting.columns import (
     share_text,
 )
 from fastens.cli.report.report import Report, Scores, shown
-from fastens.cli.table.columns import BOOLEAN, DATE, NUMBER, TIMESTAMP, WORDS, features, kind_of, listed, n_distinct
+from fastens.cli.table.columns import (
+    BOOLEAN,
+    DATE,
+    NUMBER,
+    TIMESTAMP,
+    WORDS,
+    counted_rows,
+    features,
+    kind_of,
+    listed,
+    n_distinct,
+)
 from fastens.cli.table.notes import is_group, words_of
 from fastens.cli.table.target import CLASSIFICATION
 from fastens.cli.table.task import Task
@@ -321,7 +332,7 @@ def _written(factors: Array, names: list[str], by_power: bool) -> str:
     unit = 1.0 if by_power else sizes.max()
     is_plain = bool(np.all(np.abs(sizes / unit - np.round(sizes / unit)) < 0.02) and np.all(sizes > 0.5 * unit))
     if not is_plain:
-        return ("a product of powers of " if by_power else "a sum of multiples of ") + ", ".join(map(repr, names))
+        return ("A product of powers of " if by_power else "A sum of multiples of ") + ", ".join(map(repr, names))
     order = np.argsort(factors < 0, kind="stable")  # subtracted terms and divisors come last
     text = ""
     for place in order:
@@ -348,7 +359,7 @@ ALL_GAIN = 0.99
 SMALLEST_CODE = 77
 # Words in names of numeric columns that mark times if the column never decreases.
 TIME_WORD = re.compile("date|datum|time|timestamp|zeit|year|jahr|annee|ano|day|tag|week|epoch")
-MIN_REPEATS = 10
+MIN_REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -503,8 +514,9 @@ def _repeated_rows(table: pa.Table) -> list[Finding]:
     if not len(rows) or not (n := n_repeated(row_groups([column_codes(column) for column in some.columns]))):
         return []
     share = share_text(n, len(rows))
-    many = f"{n:,} rows ({share})" if len(rows) == len(table) else f"About {share} of the rows"
-    text = f"{many} are equal to an earlier one in all columns used: some may be both held out and trained on."
+    many = f"{counted_rows(n)} ({share}) {'is' if n == 1 else 'are'}"
+    many = many if len(rows) == len(table) else f"About {share} of the rows are"
+    text = f"{many} equal to an earlier one in all columns used: some may be both held out and trained on."
     return [Finding(DUPLICATES, text)]
 
 

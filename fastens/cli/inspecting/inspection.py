@@ -37,13 +37,15 @@ from fastens.cli.inspecting.columns import (
     share_text,
 )
 from fastens.cli.report.report import NARROW_NAME, NO_VALUE, Report, n_columns_shown, one_line, shown
-from fastens.cli.table.columns import DESCRIPTIONS, TEXT, UNUSABLE, column_kinds, missing_cells
+from fastens.cli.table.columns import DESCRIPTIONS, TEXT, UNUSABLE, column_kinds, counted_rows, missing_cells
 from fastens.cli.table.notes import identifier, range_text, text_notes
 from fastens.cli.table.target import CLASSIFICATION
 
 # A class is rare if it has fewer rows than this share of the mean class size, or fewer than this number.
 RARE_SHARE, RARE_ROWS = 0.2, 10
 SKEWED = 5.0
+# More equal columns than these are one finding.
+MAX_PAIRS = 5
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,16 @@ def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> lis
     of_target = np.zeros(len(table), dtype=np.int64) if target is None else column_codes(table[target.name])
     found = []
     if n := n_repeated(row_groups([groups, of_target])):
-        rows = f"{n:,} rows ({share_text(n, len(table))})"
-        found.append(f"{rows} are equal to an earlier one: some may be both held out and trained on")
+        rows = f"{counted_rows(n)} ({share_text(n, len(table))}) {'is' if n == 1 else 'are'}"
+        found.append(f"{rows} equal to an earlier one: some may be both held out and trained on.")
     if target is not None and (n := n_contradicting(groups, of_target)):
         found.append(f"{n:,} rows are equal in all columns but the target {target.name!r}.")
-    found += [f"{name!r} says the same as {earlier!r}." for earlier, name in equal_columns(others, codes)]
+    pairs = equal_columns(others, codes)
+    if len(pairs) > MAX_PAIRS:
+        shown = ", ".join(f"{name!r} ({earlier!r})" for earlier, name in pairs[:MAX_PAIRS])
+        found.append(f"{len(pairs)} columns say the same as another: {shown} and {len(pairs) - MAX_PAIRS} more.")
+    else:
+        found += [f"{name!r} says the same as {earlier!r}." for earlier, name in pairs]
     return [Finding(DUPLICATES, text) for text in found]
 
 
@@ -122,7 +129,7 @@ def _balance(target: Target | None) -> list[Finding]:
     if not rare:
         return []
     rare.sort(key=lambda pair: pair[1])
-    shown = ", ".join(f"{label!r} {n:,} rows ({share_text(n, len(target.y), 2)})" for label, n in rare[:5])
+    shown = ", ".join(f"{label!r} {counted_rows(n)} ({share_text(n, len(target.y), 2)})" for label, n in rare[:5])
     more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
     return [Finding(BALANCE, f"Rare classes of {target.name!r}: {shown}{more}. Accuracy says little about them.")]
 

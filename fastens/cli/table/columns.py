@@ -42,6 +42,11 @@ def listed(names: list[str], limit: int = 8) -> str:
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
+def counted_rows(n: int) -> str:
+    """Return a number of rows as text."""
+    return f"{n:,} row" + "s" * (n != 1)
+
+
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
 # WORDS is free text for bags of words, whereas TEXT is categorical.
 WORDS = "words"

@@ -89,13 +89,15 @@ def words_of(name: str) -> list[str]:
 
 def is_group(column: pa.ChunkedArray, kind: str, name: str) -> bool:
     """Return True if a column has the name of an identifier, and several rows for most of its values."""
-    if (
-        kind not in (TEXT, NUMBER)
-        or not any(map(GROUP_WORD.fullmatch, words_of(name)))
-        or pa.types.is_floating(column.type)
-    ):
+    if kind not in (TEXT, NUMBER) or not _names_group(words_of(name)) or pa.types.is_floating(column.type):
         return False
     return GROUP_MINIMUM <= n_distinct(column) <= (len(column) - column.null_count) / 2
+
+
+def _names_group(words: list[str]) -> bool:
+    """Return True for names such as customer, patient number and shop id, but not for age of the patient."""
+    is_own = [GROUP_WORD.fullmatch(word) or ID_WORD.fullmatch(word) or word == "name" for word in words]
+    return any(map(GROUP_WORD.fullmatch, words)) and (all(is_own) or words[-1] in ("id", "uid", "uuid"))
 
 
 def _is_spoilt_number(texts: pa.ChunkedArray) -> bool:

@@ -19,7 +19,7 @@ from fastens.files import TableFileError, TableSchema
 from fastens.files.csv_streams import CsvStream
 from fastens.files.dialects import unique_names
 from fastens.files.formats import CSV, PARQUET, format_of
-from fastens.files.read import Typing, as_known, files_of, plain_text, style_of, without_codes
+from fastens.files.read import Typing, as_known, columns_in_file, files_of, plain_text, style_of, without_codes
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column
 from fastens.table.sources import BATCH_ROWS, open_batches
 
@@ -134,11 +134,12 @@ def open_parts(
     if is_lenient:
         known = replace(schema, columns=dict.fromkeys(schema.columns, Column(OTHER)))
         found = read_table(path, known, sheet=sheet)
-        found = replace(found, schema=schema)
+        columns = columns_in_file(schema.columns, found.table, False, found.notes)
+        found = replace(found, schema=replace(schema, columns=columns))
     else:
         found = read_table(path, schema, sheet=sheet)
     table = found.table
-    empty = _typed_empty(table.slice(0, 0), schema) if is_lenient else table.slice(0, 0)
+    empty = _typed_empty(table.slice(0, 0), found.schema) if is_lenient else table.slice(0, 0)
     return TableParts(
         empty, table.num_rows, found.schema, found.notes, lambda names: _slices(table.select(list(names))),
         read_written, is_lenient,
@@ -203,9 +204,8 @@ def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column
     stream = CsvStream(files, known, given=given, as_text=is_lenient)
     empty, found = stream.arrow_schema.empty_table(), stream.schema
     if is_lenient:
-        # Numbers with a decimal point in the schema use the decimal separator of this file.
-        commas = {name: replace(column, decimal=",") for name, column in schema.columns.items() if _is_plain(column)}
-        found = replace(schema, columns={**schema.columns, **commas}) if stream.prefers_comma else schema
+        head = next(_tables(stream, empty.column_names))
+        found = replace(schema, columns=columns_in_file(schema.columns, head, stream.prefers_comma, stream.notes))
         empty = _typed_empty(empty, found)
     written = stream.as_written()
     return TableParts(
@@ -219,10 +219,6 @@ def _without_blanks(part: pa.Table) -> pa.Table:
     return pa.table(
         [pc.if_else(pc.equal(column, ""), None, column) for column in part.columns], names=part.column_names
     )
-
-
-def _is_plain(column: Column) -> bool:
-    return column.type == NUMBER and column.decimal == "." and not column.thousands
 
 
 def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:

@@ -65,11 +65,12 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool =
             f"the target {name!r} has {n_classes:,} different numbers in {len(column):,} rows, too many for classes; "
             f"use --task regression, or --column {name}:category if each stands for a class"
         )
-    if task == CLASSIFICATION and kind == TEXT and not is_given:
+    if task == CLASSIFICATION and kind == TEXT and (not is_given or n_classes > len(column) // 2):
         _check_classes(column, name, n_classes)
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
         raise CommandError(
-            f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows: not a class but a name?"
+            f"the target {name!r} has {n_classes:,} classes in {len(column):,} rows, which look like names. Choose "
+            "another target."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from fastens.cli.table.columns import (
     WORDS,
     CommandError,
     column_kinds,
+    counted_rows,
     described,
     features,
     items_kind,
@@ -40,8 +42,8 @@ from fastens.cli.table.notes import (
     range_text,
     text_notes,
 )
-from fastens.cli.table.parts import FileRows
-from fastens.cli.table.reading import add_reading_options, given_types, read_with_options
+from fastens.cli.table.parts import FileRows, open_parts
+from fastens.cli.table.reading import add_reading_options, given_schema, given_types, read_with_options
 from fastens.cli.table.split import ModelCard, Order, Split, add_holdout
 from fastens.cli.table.target import (
     CLASSIFICATION,
@@ -55,6 +57,7 @@ from fastens.cli.table.target import (
 )
 from fastens.files import TableSchema
 from fastens.files.read import ReadTable
+from fastens.files.schema import Column
 from fastens.table.sources import Batches
 from fastens.table.training_data import AUTO, WEIGHT_TYPES
 
@@ -235,7 +238,9 @@ def check_task_options(options: argparse.Namespace) -> None:
 
 def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Targets:
     """Return the rows that have a target and a positive weight, with both."""
+    column = required(table, target, "--target")
     table, notes = without_missing_targets(table, target, options.missing_target)
+    notes += word_notes(column, target, options)
     table, weight = of_some_weight(table, options.weight)
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
@@ -334,6 +339,23 @@ def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[
     if n_missing == len(column):
         raise CommandError(f"the target {target!r} is missing in all rows")
     return table.filter(pc.invert(is_missing)), [f"Left out, as the target {target!r} is missing: {rows}."]
+
+
+def word_notes(column: pa.ChunkedArray, target: str, options: argparse.Namespace) -> list[str]:
+    """Return a note on words of a target of classes that are read as missing, such as None, as they may be classes."""
+    if not column.null_count or kind_of(column.type) != TEXT or options.table is None:
+        return []
+    schema, given = given_schema(options)
+    schema = replace(schema, columns={**schema.columns, **given, target: Column.given(TEXT)})
+    paths = [options.table] if isinstance(options.table, str) else options.table
+    written = pa.concat_tables(open_parts(paths, schema, sheet=options.sheet).read([target]))[target]
+    words = written.filter(pc.is_null(column).combine_chunks()).drop_null().value_counts().to_pylist()
+    words = [pair for pair in words if pair["values"].strip() not in schema.missing]
+    if not words:
+        return []
+    shown = ", ".join(f"{pair['values'].strip()!r} ({counted_rows(pair['counts'])})" for pair in words)
+    option = f"--column {shlex.quote(f'{target}:category')}"
+    return [f"These words of the target {target!r} are read as missing: {shown}. If they are classes: {option}"]
 
 
 def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
