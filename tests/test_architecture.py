@@ -81,7 +81,7 @@ INHERITANCE = {"boosting": (7, 5), "adaboost": (7, 5), "combining": (7, 6), "for
 LONG_SIGNATURES = {
     "read_table": 8,
     "BoostedTrees.fit": 11,
-    "GradientBoostingRanker.fit": 15,
+    "GradientBoostingRanker.fit": 16,
     "add_family_entries": 9,
     "advance": 9,
     "average_parents": 11,
@@ -89,6 +89,8 @@ LONG_SIGNATURES = {
     "count_families": 10,
     "plot_decision_boundary": 7,
     "plot_explanation": 7,
+    "TreeModel.explain": 7,
+    "TreeModel.plot_contributions": 7,
     "send_unseen": 11,
     "tune": 7,
     "choose_sides": 12,

@@ -113,7 +113,7 @@ def test_short_forms_become_records_where_options_are_set():
 )
 def test_a_short_form_is_its_record(parameter, short, record):
     kind, y, options = GradientBoostingRegressor, Y - Y.min(), {"n_estimators": 4, "random_state": 0}
-    if short == "lambdarank":
+    if short in ("lambdarank", "map", "pairwise"):
         kind, y = GradientBoostingRanker, (Y > 0.5).astype(int)
     if short == "aft":
         kind, y = GradientBoostingSurvival, Y - Y.min() + 0.1

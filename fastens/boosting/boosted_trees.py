@@ -55,6 +55,7 @@ from fastens.engine.grow.growth import GrowthParameters
 from fastens.engine.losses.column_losses import ColumnLosses, LeastSquares
 from fastens.engine.losses.losses import Loss
 from fastens.engine.parts import origin, release
+from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import on_used_columns
 from fastens.engine.trees.trees import TreeEnsemble
@@ -280,6 +281,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     def _fold_rows(self, data: TrainingData, n_folds: int, seed: int) -> list[tuple[RowNumbers, RowNumbers]]:
         return fold_rows(self, data, n_folds, seed)
+
+    def _row_hashes(self, data: TrainingData, n_threads: int) -> NDArray[np.uint64]:
+        """Return the hash of each row that its draws depend on; rows with the same hash are drawn together."""
+        return content_hashes(data.X, self._target_for_hashing(data.y), n_threads)
 
     def _target_for_hashing(self, y: Array) -> Array:
         """Return the target that identifies rows in addition to their features, for splitters and content hashes."""

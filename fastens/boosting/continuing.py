@@ -268,7 +268,7 @@ class LeafRefit:
             old = self.value[nodes, column]
             new = self._new_values(leaf, len(old), output)
             new = np.where(np.isnan(new), old, new)
-            new = leaves_within_limits(self.ensemble.tree(tree), new, self.rules, self.learning_rate)
+            new = leaves_within_limits(self.ensemble.tree(tree), new, self.rules.of_output(output), self.learning_rate)
             self.value[nodes, column] = np.where(new == old, old, self.decay * old + (1 - self.decay) * new)
         for column, output in enumerate(outputs):
             self._add(tree, self.value[nodes, column], output)
@@ -323,11 +323,12 @@ class LinearRefit(LeafRefit):
         super().__init__(model, loss, data, decay)
         self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * self.weights.unit
         is_categorical = self.ensemble.binning.is_categorical
-        self.models = LeafModels(self.X, is_categorical, self.weights, l2, 1, self.rules.monotone)
+        self.models = LeafModels(self.X, is_categorical, self.weights, l2, 1)
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeaves]()
 
     def _add(self, tree: int, values: Array, output: int) -> None:
         old, leaf, loss = self.trees[tree], self.leaves[:, tree], self.loss.of_output(output)
+        self.models.monotone = self.rules.of_output(output).monotone
         assert isinstance(old, LinearTree)
         order, nodes, starts = _by_leaf(leaf)
         step = self._newton_steps(leaf, old.n_nodes, output)
@@ -337,7 +338,7 @@ class LinearRefit(LeafRefit):
         new = self.models.fit(old, leaves, self.derivatives[0, output], self.derivatives[1, output], (1 - kept) * rate)
         renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))
         most = self.learning_rate * self.most
-        linear = lines_within_limits(renewed, renewed.linear, self.rules.monotone, most)
+        linear = lines_within_limits(renewed, renewed.linear, self.models.monotone, most)
         replace(renewed, linear=linear).add(self.X, leaf, self.raw[output])
         self.linear.append(linear)
 

@@ -18,7 +18,6 @@ from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.grow.growth import GrowthParameters, count_of
 from fastens.engine.losses.loss_names import is_custom
 from fastens.engine.losses.losses import Loss
-from fastens.engine.rows.sampling import content_hashes
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.params.docstrings import entries
 from fastens.params.options import Categories, EarlyStopping, Goss, Growth, Mvs
@@ -49,6 +48,9 @@ def growth_parameters(model: Any) -> GrowthParameters:
     growth, categories = model._options("growth").get_params(), model._options("categories")
     of_same_name = {each.name: growth[each.name] for each in fields(GrowthParameters) if each.name in growth}
     min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
+    monotone = monotone_columns(model, by_class=True)
+    if monotone is not None and monotone.ndim == 2 and len(monotone) != model._loss.n_outputs:
+        raise ValueError(f"monotonic_cst must be None with loss={model.loss!r}, whose classes have no scores.")
     return GrowthParameters(
         **of_same_name | {"rows_per_threshold": _rows_per_threshold(model, model._loss)},
         max_leaf_nodes=model.max_leaf_nodes,
@@ -62,7 +64,7 @@ def growth_parameters(model: Any) -> GrowthParameters:
         features_per_split=count_of(model.max_features, per_tree, up=True),
         features_per_tree=per_tree,
         feature_weights=column_chances(model, up=True),
-        monotone=monotone_columns(model),
+        monotone=monotone,
         **path_rules(model),
         category_l2=categories.l2,
         category_smoothing=categories.smoothing,
@@ -193,8 +195,9 @@ def validate_combinations(model: Any) -> None:
     if isinstance(sampling, Goss) and model.subsample != 1:
         rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"
         raise ValueError(f"{rule}; got {model.subsample}.")
-    if isinstance(sampling, Mvs) and model.subsample == 1:
-        raise ValueError("subsample must be below 1 with sampling='mvs': the share of the rows to draw; got 1.")
+    drawn = "mvs" if isinstance(sampling, Mvs) else "queries" if model.sampling == "queries" else None
+    if drawn is not None and model.subsample == 1:
+        raise ValueError(f"subsample must be below 1 with sampling={drawn!r}: the share of the rows to draw; got 1.")
     if model.oob_score and model._options("boosting") is not None:
         raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
     if model._options("boosting") is not None and not RATE.holds(model.learning_rate):
@@ -250,7 +253,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
         loss.check_start(data.y)
     hashes = None
     if rules.sampling.draws:
-        hashes = content_hashes(data.X, model._target_for_hashing(data.y), rules.n_threads)
+        hashes = model._row_hashes(data, rules.n_threads)
     if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
         model._statistics = None  # no target encoding, even if a column now has more than 32 categories
     else:
@@ -282,6 +285,7 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
     if loss.renews_leaves:
         return data._replace(y=loss.residuals(data.y, data.offset, 0))
     slopes = np.ones((2, 1, len(data.y)), dtype=np.float32)
+    loss = copy(loss)  # whose state of the rounds stays as it is
     loss.start_round(data.y, data.offset, data.sample_weight)
     loss.gradients(data.y, data.offset, slopes[0], slopes[1])
     slope = np.clip(slopes[0, 0].astype(np.float64), -_LARGEST_SLOPE, _LARGEST_SLOPE)
@@ -508,8 +512,9 @@ growth : Growth or None
     are used.
 monotonic_cst : array of shape (n_features,), dict by name, or None
     Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and 0
-    for no constraint. Categorical features and targets with more than two classes are not supported. With several
-    targets, the constraints apply to each target.
+    for no constraint. Categorical features are not supported. With several targets, the constraints apply to each
+    target. For three or more classes, pass an array of shape (n_classes, n_features) or a dict of constraints by class:
+    they apply to the scores of the class (`decision_function`), and to its probability with loss="one_vs_rest".
 categories : Categories or None
     Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`
     are used.

@@ -15,12 +15,14 @@ from sklearn.utils import Bunch
 from fastens.base import Capabilities, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.boosting.fit_arguments import own_split, predicted_to_score
+from fastens.boosting.rounds import Rounds
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats
 from fastens.engine.losses.losses import Loss
-from fastens.engine.losses.ranking_loss import QUERY, RELEVANCE, LambdaRank, RankingOptions
+from fastens.engine.losses.ranking_loss import DOCUMENTS, POSITION, QUERY, RELEVANCE, LambdaRank, RankingOptions
+from fastens.engine.rows.sampling import mixed
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.params.estimator import with_parameters
-from fastens.params.options import LambdaRankLoss, record
+from fastens.params.options import Goss, LambdaRankLoss, Mvs, record
 from fastens.params.rules import NONE, one_of, parameter, whole
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.numbers import unmasked
@@ -30,16 +32,19 @@ Array = NDArray[np.float64]
 
 # Sums of gains, 2**relevance, must not overflow.
 MAX_RELEVANCE = 64.0
+MAX_POSITION = 9999
+_BIASES = "fitted.position_biases"
 
 
 @dataclass(frozen=True)
 class RelevanceLabels:
-    """Ranking targets: the relevance, query and weight of each document."""
+    """Ranking targets: the relevance, query, weight and optionally the shown position of each document."""
 
     relevance: Any
     qid: Any
     group: Any
     documents: Array | None = None
+    position: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,7 +66,8 @@ class RelevanceLabels:
         if not documents.all():
             relevance = np.where(documents > 0, relevance, 0)  # rows of weight 0 may have any relevance
         query = self.number_of_all(n_rows, comm)
-        return np.column_stack([_numbers(relevance), query, documents])
+        columns = [_numbers(relevance), query, documents]
+        return np.column_stack(columns if self.position is None else [*columns, _positions(self.position, documents)])
 
     def number_of_all(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
         """Return the global index of each row's query; raise ValueError if two ranks share a query."""
@@ -135,6 +141,19 @@ def _numbers(relevance: NDArray[Any]) -> Array:
     return found
 
 
+def _positions(position: Any, documents: Array) -> Array:
+    """Return the positions of the documents; raise ValueError unless they are whole numbers."""
+    found = unmasked(position, "position")
+    if found.shape != documents.shape or found.dtype.kind not in "iuf":
+        got = f"{found.dtype} of shape {found.shape}"
+        raise ValueError(f"position must hold a number for each of the {len(documents)} rows; got {got}.")
+    found = np.where(documents > 0, found, 0).astype(np.float64)  # rows of weight 0 may have any position
+    is_wrong = ~((found >= 0) & (found <= MAX_POSITION) & (found == np.floor(found)))
+    if is_wrong.any():
+        raise ValueError(f"position must hold whole numbers from 0 to {MAX_POSITION}; got {found[is_wrong][0]}.")
+    return found
+
+
 def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
@@ -198,11 +217,11 @@ class Queries(TypedDict, total=False):
 
 @with_parameters
 class GradientBoostingRanker(BoostedTrees):
-    """Gradient boosting for learning to rank: LambdaMART.
+    """Gradient boosting for learning to rank: LambdaMART, RankNet and XE-NDCG.
 
-    Trees are fitted to pairwise gradients of the documents of a query. A pair is weighted by how much the normalised
-    discounted cumulative gain (NDCG) would change if its two documents swapped positions. Documents with tied scores
-    share their positions, so the model does not depend on the order of the rows.
+    Trees are fitted to pairwise gradients of the documents of a query. By default, a pair is weighted by how much the
+    normalised discounted cumulative gain (NDCG) would change if its two documents swapped positions. Documents with
+    tied scores share their positions, so the model does not depend on the order of the rows.
 
     `eval_metric` accepts "loss", "ndcg" and "map" (mean average precision), the latter two also with a
     cutoff ("ndcg@5"), and functions of (y, scores), where the columns of y are the relevance and the index of the
@@ -210,8 +229,13 @@ class GradientBoostingRanker(BoostedTrees):
 
     Parameters
     ----------
-    loss : "lambdarank" or LambdaRankLoss, default="lambdarank"
-        Loss to minimise. `LambdaRankLoss` has options for the pairs and their weights.
+    loss : {"lambdarank", "map", "pairwise", "xendcg"} or LambdaRankLoss, default="lambdarank"
+        Loss to minimise. "lambdarank" and "map" weight pairs by the change of NDCG and of the mean average precision;
+        "pairwise" gives all pairs the same weight (RankNet), and "xendcg" minimises a cross entropy that bounds NDCG.
+        `LambdaRankLoss` has options for the pairs and their weights.
+    sampling : "uniform", "queries", "goss", "mvs", Goss or Mvs, default="uniform"
+        Row sampling method. "uniform" draws rows, "queries" draws whole queries with the probability `subsample`, and
+        "goss" and "mvs" sample by the gradients of the rows (see `Goss` and `Mvs`).
     ndcg_at : int or None, default=10
         Number of top positions that count in `score`, in `evals_result_` and for early stopping. If None, all positions
         count.
@@ -223,7 +247,9 @@ class GradientBoostingRanker(BoostedTrees):
 
     References
     ----------
-    Burges (2010), "From RankNet to LambdaRank to LambdaMART: an overview", sections 4 and 7.
+    Burges (2010), "From RankNet to LambdaRank to LambdaMART: an overview", sections 4 and 7; Bruch, Wang, Bendersky &
+    Najork (2019), "An alternative cross entropy loss for learning-to-rank"; Hu, Wang, Peng & Li (2019), "Unbiased
+    LambdaMART", for clicks with positions.
 
     Examples
     --------
@@ -243,10 +269,15 @@ class GradientBoostingRanker(BoostedTrees):
     __metadata_request__score: ClassVar = {"qid": None, "group": None, "query_weight": None}
 
     loss: str | LambdaRankLoss = parameter(
-        one_of("lambdarank") | record(LambdaRankLoss), default="lambdarank", kw_only=False
+        one_of("lambdarank", "pairwise", "map", "xendcg") | record(LambdaRankLoss), default="lambdarank", kw_only=False
     )
     ndcg_at: int | None = parameter(whole(1) | NONE, default=10)
+    sampling: str | Goss | Mvs = parameter(
+        one_of("uniform", "queries", "goss", "mvs") | record(Goss, Mvs), default="uniform"
+    )
     oob_prediction_: Array = field(init=False)
+    # Biases of the positions, before the first round and after each round; empty without positions.
+    _position_biases: Any = field(init=False, default=())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -270,6 +301,7 @@ class GradientBoostingRanker(BoostedTrees):
         init_score: ArrayLike | None = None,
         init_score_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        position: ArrayLike | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> GradientBoostingRanker:
         """Fit the model.
@@ -299,6 +331,10 @@ class GradientBoostingRanker(BoostedTrees):
             Scores to start from, for X and X_val. Pass the scores of new rows to `predict`.
         groups : array of shape (n_samples,), optional
             Groups for the `EarlyStopping.validation` splitter. If None, the queries are the groups.
+        position : array of shape (n_samples,), optional
+            If y holds clicks, the position at which each row was shown, such as 1 for the top of the list: a whole
+            number from 0 to 9999. A bias of each position is learned and is added to the scores during training, so
+            that the trees rank by relevance alone. If None, y is taken to be independent of the position.
         resume : path, optional
             File written by a `Checkpoint`. Training continues from there.
 
@@ -309,14 +345,18 @@ class GradientBoostingRanker(BoostedTrees):
         Raises
         ------
         ValueError
-            If neither `qid` nor `group` is passed, or if rows, queries and weights are inconsistent.
+            If neither `qid` nor `group` is passed, or if rows, queries, positions and weights are inconsistent.
         """
+        if position is not None and self._stopping.folds is not None:
+            raise ValueError("position must be None with early_stopping.folds, whose models have biases of their own.")
         if (X_val is not None) != (qid_val is not None or group_val is not None):
             raise ValueError("qid_val or group_val must be given where X_val is, and only there.")
         comm = self._comm
         labels, sample_weight = self._target(
             y, sample_weight, comm, is_fit=True, qid=qid, group=group, query_weight=query_weight
         )
+        if labels is not None:
+            labels = replace(labels, position=position)
         validation, sample_weight_val = self._target(y_val, sample_weight_val, comm, qid=qid_val, group=group_val)
         super().fit(
             X,
@@ -424,6 +464,16 @@ class GradientBoostingRanker(BoostedTrees):
         # Weights and query indices are left out, so that a repeated row or query is drawn like its weighted original.
         return np.ascontiguousarray(y[:, :QUERY])
 
+    def _row_hashes(self, data: TrainingData, n_threads: int) -> NDArray[np.uint64]:
+        # The hash of a query does not depend on the order of its rows, and a weight counts as copies.
+        hashes = super()._row_hashes(data, n_threads)
+        if self.sampling != "queries":
+            return hashes
+        _, query = np.unique(data.y[:, QUERY], return_inverse=True)
+        total = np.zeros(1 + query.max(initial=-1), dtype=np.uint64)
+        np.add.at(total, query, mixed(hashes) * np.maximum(np.rint(data.y[:, DOCUMENTS]), 1).astype(np.uint64))
+        return total[query]
+
     def _labels_of_targets(self, y: Array) -> Array:
         return y[:, : QUERY + 1]
 
@@ -467,7 +517,9 @@ class GradientBoostingRanker(BoostedTrees):
         return super()._learn_statistics(data._replace(y=relevance), seed)._replace(y=data.y)
 
     def _get_loss(self) -> LambdaRank:
-        return LambdaRank(RankingOptions(self.ndcg_at, **self._options("loss").get_params()))
+        options = self._options("loss")
+        given = {"metric": "xendcg"} if options is None else options.get_params()
+        return LambdaRank(RankingOptions(self.ndcg_at, **given))
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
         kind, places = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
@@ -534,6 +586,40 @@ class GradientBoostingRanker(BoostedTrees):
         """
         labels, weight = self._labelled("staged_score", y, sample_weight, queries)
         return super().staged_score(X, labels, weight, init_score=init_score)
+
+    def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
+        rounds = super()._start_rounds(training, validation, earlier)
+        if earlier is not None:
+            known, has_positions = earlier._position_biases, training.y.shape[1] > POSITION
+            if (len(known) > 0) != has_positions:
+                rule = "given" if len(known) else "None"
+                raise ValueError(f"position must be {rule}, as in the fit that this one continues.")
+            cast(LambdaRank, rounds.loss).position_biases = list(known)
+        return rounds
+
+    def _keep(self, rounds: Rounds, n_rounds: int) -> None:
+        biases = getattr(rounds.loss, "position_biases", ())[: n_rounds + 1]  # the mean of folds has none
+        super()._keep(rounds, n_rounds)
+        self._position_biases = np.array(biases)
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        biases = {_BIASES: self._position_biases} if len(self._position_biases) else {}
+        return super()._fitted_arrays() | biases
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        if _BIASES in arrays:
+            self._position_biases = arrays[_BIASES]
+
+    @property
+    def position_bias_(self) -> Array:
+        """The learned bias of each position from 0 on, as a difference of scores to the first position with rows.
+
+        The bias of positions without rows is 0. Raises AttributeError if the model was fitted without `position`.
+        """
+        if not len(self._position_biases):
+            raise AttributeError("position_bias_ is only learned if fit gets the position of each row.")
+        return cast(Array, self._position_biases[-1])
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
         self._check_target_given(y)

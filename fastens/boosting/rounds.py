@@ -180,7 +180,8 @@ class OutputTrees:
         return tree
 
     def _set_rules(self, number: int, rows: NDArray[np.uint32] | None) -> None:
-        """Set the growth parameters of a tree that depend on the losses of its outputs."""
+        """Set the growth parameters of a tree that depend on its outputs."""
+        self.grower.start_output(number)
         losses = self._losses_of(number)
         self.grower.noise_units = [loss.noise_unit for loss in losses]
         if self.growth.min_samples_tail > 0:
@@ -269,7 +270,7 @@ class LinearModels(OutputTrees):
         is_categorical = np.asarray(problem.matrix.is_categorical, dtype=bool)
         l2 *= self.grower.unit
         weights = self.grower.row_weights
-        self._models = LeafModels(as_array(X), is_categorical, weights, l2, problem.n_threads, growth.monotone)
+        self._models = LeafModels(as_array(X), is_categorical, weights, l2, problem.n_threads)
         self._has_limits = growth.monotone is not None or growth.max_delta_step is not None
 
     @property
@@ -283,11 +284,12 @@ class LinearModels(OutputTrees):
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
         rate = this.rate * damping(self._loss_of(number), tree.value[:, 0])
+        self._models.monotone = self.grower.rules.monotone
         finished = super()._finished(tree, this, number, derivatives)
         linear = self._models.fit(finished, self.grower.leaves(), *derivatives, rate)
         if self._has_limits:
             most = on_grid(np.array([this.rate * self.most]), self.problem.grid)[0] if self.most < np.inf else np.inf
-            linear = lines_within_limits(finished, linear, self.growth.monotone, most)
+            linear = lines_within_limits(finished, linear, self._models.monotone, most)
         return LinearTree(**vars(finished), linear=linear)
 
     def _add_grown(self, tree: Tree, raw: Array) -> None:

@@ -50,6 +50,7 @@ from fastens.forests.bags import (
     GROWING,
     NOT_ALIKE,
     Bags,
+    Strata,
     check_continued,
     check_no_bags_needed,
     draw_alike,
@@ -59,7 +60,7 @@ from fastens.forests.bags import (
     rows_in_bags,
 )
 from fastens.forests.out_of_bag import IN_ALL_BAGS, NEVER_OUT, deviations
-from fastens.forests.parameters import NUMBER_OF_FEATURES, check_same_drawing
+from fastens.forests.parameters import NUMBER_OF_FEATURES, STRATIFIED, check_same_drawing
 from fastens.forests.random_forest import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -107,7 +108,7 @@ class BaseBagging(BaseOneEstimator):
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
-    bootstrap: bool = parameter(FLAG, default=True)
+    bootstrap: Any = parameter(FLAG, default=True)
     bootstrap_features: bool = parameter(FLAG, default=False)
     sampling: str = parameter(one_of("auto", "weights", "rows"), default="auto")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
@@ -267,11 +268,15 @@ class BaseBagging(BaseOneEstimator):
             return None
         hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
-            return plan_draws(wanted, hashes, weight)
+            return plan_draws(wanted, hashes, weight, strata=self._strata(data))
         copies = Subsample.plan(hashes, weight)
         if (n_wanted := n_drawn(wanted, copies.total)) > copies.total:
             raise ValueError(f"max_samples must be at most the {copies.total} rows without bootstrap; got {wanted}.")
         return replace(copies, n_drawn=n_wanted)
+
+    def _strata(self, data: MemberData) -> Strata | None:
+        """Return the strata that rows are drawn from; None without stratification."""
+        return None
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
@@ -539,6 +544,11 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         The estimator to copy, from fastens or any library with scikit-learn's interface. If None, a decision tree with
         255 bins.
     {parameters}
+    bootstrap : bool, "stratified", "balanced", float or dict, default=True
+        If True, draw rows with replacement, with probabilities proportional to their weights. "stratified" draws from
+        each class as many rows as the class has; "balanced" draws from each class as many rows as the smallest class
+        has. A float between 0 and 1 is the ratio of the smallest class to the largest one in a bag. A dict has the
+        number of draws of each class, or as a float a multiple of the size of the class.
     voting : {"soft", "hard"}, default="soft"
         "soft" averages the members' probabilities; "hard" counts votes. Members without probabilities always vote.
     oob_score : bool or function, default=False
@@ -563,6 +573,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     True
     """
 
+    bootstrap: Any = parameter(STRATIFIED, default=True)
     voting: str = parameter(one_of("soft", "hard"), default="soft")
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
@@ -572,6 +583,9 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     def _template(self) -> Any:
         return DecisionTreeClassifier(max_bins=MAX_BINS) if self.estimator is None else self.estimator
+
+    def _strata(self, data: MemberData) -> Strata | None:
+        return Strata.of(self.bootstrap, data.y, self.classes_)
 
     def _response_method(self) -> str:
         return "predict_proba" if self.voting == "soft" and hasattr(self._template(), "predict_proba") else "predict"

@@ -89,7 +89,7 @@ def _column(table: Any, name: str) -> Any:
 
 # The per-row arguments of `fit`, by the table whose rows they describe.
 BY_ROW = {
-    "X": ("y", "sample_weight", "init_score", "qid", "groups"),
+    "X": ("y", "sample_weight", "init_score", "qid", "groups", "position"),
     "X_val": ("y_val", "sample_weight_val", "init_score_val", "qid_val"),
 }
 # How messages describe the values of a column, by whether it is categorical.

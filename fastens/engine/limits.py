@@ -57,8 +57,9 @@ class Limits:
     feature_weights : float64 array of shape (n_features,) or None
         Sampling weights of the features, used if only some of them are drawn. If None, all features are equally
         likely. Features with weight 0 are never split on.
-    monotone : int8 array of shape (n_features,) or None
-        1 if predictions must not decrease with the feature, -1 if they must not increase, 0 if unconstrained.
+    monotone : int8 array of shape (n_features,) or (n_outputs, n_features), or None
+        1 if predictions must not decrease with the feature, -1 if they must not increase, 0 if unconstrained. Boosting
+        may have a row of constraints for each output.
     max_features_on_path : int or None
         Maximum number of distinct features on the path from the root to a leaf.
     feature_groups : uint8 array of shape (n_groups, n_features) or None

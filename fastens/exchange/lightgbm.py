@@ -74,7 +74,7 @@ def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_ro
             loss, scale = "one_vs_rest", _number(options.get("sigmoid", "1"))
         return Objective(CLASSIFIER, {"loss": loss}, per_round, classes=np.arange(per_round)), scale
     if name in ("lambdarank", "rank_xendcg"):
-        return Objective(RANKER), 1.0
+        return Objective(RANKER, {"loss": "xendcg" if name == "rank_xendcg" else name}), 1.0
     if name in ("", "custom", "none"):
         return Objective(REGRESSOR, {"loss": "squared_error"}, n_outputs=per_round), 1.0
     raise refuse(f"the objective {text[:60]!r} is none that LightGBM has")

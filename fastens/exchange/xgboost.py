@@ -48,7 +48,7 @@ _NUMBERS = {
     "reg:gamma": "gamma",
 }
 _TWO_CLASSES = ("binary:logistic", "binary:logitraw", "binary:hinge")
-_RANKING = ("rank:pairwise", "rank:ndcg", "rank:map")
+_RANKING = {"rank:pairwise": "pairwise", "rank:ndcg": "lambdarank", "rank:map": "map"}
 _LOGIT = ("binary:logistic", "reg:logistic")
 _LOG = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
 
@@ -77,7 +77,7 @@ def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objecti
     if name in ("multi:softprob", "multi:softmax") and n_classes > 1 and n_targets == 1:
         return Objective(CLASSIFIER, {}, n_classes, classes=np.arange(n_classes))
     if name in _RANKING:
-        return Objective(RANKER)
+        return Objective(RANKER, {"loss": _RANKING[name]})
     return _survival(name, objective)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from fastens.engine.forest.forests import Totals, TreeSample
 from fastens.engine.limits import check_count
 from fastens.engine.rows.sampling import Bootstrap, Subsample, random_stream, repeated, stream_seeds
 from fastens.engine.whole import MAX_COPIES, are_copies
+from fastens.params.rules import FLAG
 from fastens.table.training_data import AllRows, multiplied
 from fastens.warn import warn
 
@@ -71,26 +72,77 @@ def check_no_bags_needed(model: Any) -> None:
             )
 
 
+class Strata(NamedTuple):
+    """The class of each row, for bags that draw the rows of each class separately."""
+
+    of_rows: NDArray[np.intp]
+    bootstrap: str | float | dict[int, Any]  # the parameter; the keys of a dict are strata
+
+    @classmethod
+    def of(cls, bootstrap: Any, y: Array, classes: Any) -> Strata | None:
+        """Return the strata for the value of the parameter `bootstrap`, or None if bags are not drawn by class.
+
+        `y` holds indices of `classes`, with a column for each of several targets.
+        """
+        if FLAG.holds(bootstrap):
+            return None
+        # The rows of a warm start may lack a class, so strata are numbered by the classes that are present.
+        present, of_rows = np.unique(y, axis=0, return_inverse=True)
+        if isinstance(bootstrap, Mapping):
+            if y.ndim > 1:
+                raise ValueError("bootstrap must not be a dict with several targets; 'balanced' balances them jointly.")
+            known = [label.item() if isinstance(label, np.generic) else label for label in classes]
+            for label in bootstrap:
+                if label not in known:
+                    raise ValueError(f"bootstrap must have keys among the classes {known}; got {label!r}.")
+            labels = [known[int(index)] for index in present]
+            bootstrap = {k: bootstrap[label] for k, label in enumerate(labels) if label in bootstrap}
+        return cls(of_rows.ravel(), bootstrap)
+
+    @property
+    def has_counts(self) -> bool:
+        """True if the parameter has numbers of draws, which do not depend on the number of rows."""
+        given = self.bootstrap.values() if isinstance(self.bootstrap, dict) else ()
+        return any(isinstance(number, int | np.integer) for number in given)
+
+    def draws(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of draws from each stratum; `sizes` holds the draws in proportion to the strata."""
+        if self.bootstrap == "stratified":
+            return sizes
+        if isinstance(self.bootstrap, dict):
+            wanted = {k: n if isinstance(n, int | np.integer) else n * sizes[k] for k, n in self.bootstrap.items()}
+            return np.array([max(1, round(wanted.get(k, size))) for k, size in enumerate(sizes.tolist())])
+        ratio = 1.0 if isinstance(self.bootstrap, str) else float(self.bootstrap)
+        most = sizes.min() / ratio
+        return np.minimum(sizes, max(1, round(min(float(most), float(sizes.max())))))
+
+
 def plan_draws(
     max_samples: Any,
     hashes: NDArray[np.uint64],
     weight: Array | None,
     factors: Array | None = None,
-    strata: tuple[NDArray[np.intp], bool] | None = None,
+    strata: Strata | None = None,
 ) -> Bootstrap:
     """Plan how many rows are drawn, with probabilities proportional to weights times factors.
 
     By default, the number of draws is the sum of the weights if they are integers that sum to at most 2**53, and the
-    number of rows otherwise. `max_samples` is a number of draws or a fraction of this default. `strata` holds the
-    stratum of each row and a flag: if True, as many rows are drawn from each stratum as from the smallest one;
-    otherwise as many as the stratum has.
+    number of rows otherwise. `max_samples` is a number of draws or a fraction of this default. With `strata`, the rows
+    of each stratum are drawn separately.
     """
-    stratum, balanced = strata or (None, False)
+    stratum = None if strata is None else strata.of_rows
+    if strata is not None and strata.has_counts and max_samples is not None:
+        raise ValueError(
+            f"max_samples must be None where bootstrap has numbers of draws; got {max_samples!r}. Multiples of the "
+            "sizes of the classes, such as 0.5, follow max_samples."
+        )
     total = float(len(hashes) if weight is None or not are_copies(weight) else weight.sum())
     totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
     n_draws = np.maximum(np.rint(_n_draws(max_samples, total) * totals / totals.sum()), 1).astype(np.int64)
-    if balanced:
-        n_draws[:] = n_draws.min()
+    if strata is not None:
+        n_draws = strata.draws(n_draws)
+        if n_draws.sum() > MAX_COPIES:
+            raise ValueError(f"bootstrap must stand for at most 2**53 draws; got {n_draws.sum():,}.")
     return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
 
 

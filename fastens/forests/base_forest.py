@@ -27,6 +27,7 @@ from fastens.forests.bags import (
     OwnRows,
     Reweight,
     Samples,
+    Strata,
     Weighting,
     check_continued,
     draw_seed,
@@ -180,8 +181,8 @@ class BaseForest(TreeParameters, TreeModel):
     def _reweighting(self, data: AllRows) -> Reweight | None:
         return None
 
-    def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
-        """Return the stratum of each row and True if strata are balanced; None without stratification."""
+    def _strata(self, data: AllRows) -> Strata | None:
+        """Return the strata that rows are drawn from; None without stratification."""
         return None
 
     def _bags(self) -> Bags:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fastens.engine.trees.contributions import parents
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.params.docstrings import entries
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
@@ -25,6 +26,17 @@ from fastens.warn import warn
 _PART = real(0, 1, open_low=True)
 SHARE = Rule(
     "a share above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
+)
+# How bags of classification draw rows.
+_OF_CLASS = whole(1) | real(0, open_low=True)
+STRATIFIED = (
+    FLAG
+    | one_of("stratified", "balanced")
+    | real(0, 1, open_low=True)
+    | Rule(
+        "a dict of positive numbers by class",
+        lambda value: isinstance(value, Mapping) and bool(value) and all(map(_OF_CLASS.holds, value.values())),
+    )
 )
 NUMBER_OF_FEATURES = whole(1) | SHARE | one_of("sqrt", "log2", None)
 MIN_SAMPLES_SPLIT, MIN_WEIGHT = whole(2) | SHARE, real(0, 0.5)
@@ -189,11 +201,13 @@ classes_ : array of shape (n_classes,), or list of arrays
 CLASS_DOCS = DOCS | entries("""\
 criterion : {"gini", "entropy", "log_loss"}
     Function that measures the quality of a split. "entropy" and "log_loss" are equivalent.
-bootstrap : bool, "stratified" or "balanced"
+bootstrap : bool, "stratified", "balanced", float or dict
     If True, grow each tree on rows drawn with replacement, with probabilities proportional to their weights. The number
     of draws is the number of rows, or the sum of the weights if all weights are integers. "stratified" draws from each
     class as many rows as the class has; "balanced" draws from each class as many rows as the smallest class has (Chen,
-    Liaw & Breiman 2004).
+    Liaw & Breiman 2004). A float between 0 and 1 is the ratio of the smallest class to the largest one in a bag: larger
+    classes are drawn less often, so 1 balances all classes. A dict has the number of draws of each class, or as a float
+    a multiple of the size of the class; classes that are not in it have as many draws as rows.
 voting : {"soft", "hard"}
     How the trees are combined: "soft" averages their class probabilities, "hard" counts one vote per tree.
 class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None

@@ -19,10 +19,10 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import LeftOut, on_used_columns
 from fastens.engine.trees.leaf_values import LeafRows
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import Reweight
+from fastens.forests.bags import Reweight, Strata
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.out_of_bag import MAX_ROWS, TreeErrors, quantiles_of_trees
-from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES
+from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES, STRATIFIED
 from fastens.forests.posterior_averaging import (
     AUTO,
     CLASS_AVERAGING,
@@ -38,7 +38,6 @@ from fastens.table.training_data import AllRows, as_multiples
 from fastens.tree_model.tree_model import monotone_columns
 
 Array = NDArray[np.float64]
-STRATIFIED = FLAG | one_of("stratified", "balanced")
 CLASS_WEIGHT = (
     one_of("balanced", "balanced_subsample", None)
     | instance(Mapping, "a dict of weights by class")
@@ -86,7 +85,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     def _weighs_bags(self) -> bool:
         """Return True if class weights apply to the rows in a bag rather than to the drawing probabilities."""
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
-        return bool(self.bootstrap) and (by_bag or isinstance(self.bootstrap, str))
+        return bool(self.bootstrap) and (by_bag or not FLAG.holds(self.bootstrap))
 
     def _of_members(self) -> dict[str, Any]:
         # With bootstrap, the bag already reflects the class weights, so a single tree must not apply them again.
@@ -121,12 +120,8 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
         return reweight
 
-    def _strata(self, data: AllRows) -> tuple[NDArray[np.intp], bool] | None:
-        if not isinstance(self.bootstrap, str):
-            return None
-        # The rows of a warm start may lack a class, so strata are numbered by the classes that are present.
-        classes = np.unique(data.y, axis=0, return_inverse=True)[1].ravel()
-        return classes, self.bootstrap == "balanced"
+    def _strata(self, data: AllRows) -> Strata | None:
+        return Strata.of(self.bootstrap, data.y, self.classes_)
 
     def _predicting_trees(self) -> TreeEnsemble:
         if self._as_fitted().voting == "soft":

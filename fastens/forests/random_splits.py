@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -304,6 +305,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         output: str = "raw",
         interactions: bool = False,
         parts: bool = False,
+        groups: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return Shapley values of the path lengths or scores; see `RandomForestRegressor.explain`.
 
@@ -320,6 +322,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
             If True, return interaction values: the main effect of each feature and its interactions with the others.
         parts : bool, default=False
             If True, return a value for each of `feature_parts_` instead of for each column.
+        groups : dict of lists of columns, optional
+            Groups of columns by name that are explained together. If None, each column is explained.
 
         Returns
         -------
@@ -327,7 +331,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         """
         self._check_fitted()
         one_of("raw", "probability").check("output", output)
-        return explain(self, X, background, output, interactions=interactions, parts=parts, y=None)
+        return explain(self, X, background, output, None, interactions=interactions, parts=parts, groups=groups)
 
     def _contribution_scale(self) -> float:
         return 1 / self._ensemble.n_trees

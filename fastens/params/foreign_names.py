@@ -89,6 +89,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "eval_at ndcg_eval_at": ("ndcg_at",),
     "sample_weight_eval_set eval_sample_weight eval_class_weight": ("sample_weight_val",),
     "group_id query": ("qid", "groups"),
+    "lambdarank_unbiased lambdarank_bias_norm lambdarank_position_bias_regularization positions": ("position",),
     "init_model xgb_model": ("warm_start", "resume", "init_score"),
     "weight weights weights_col weights_column": ("sample_weight",),
 }
@@ -187,7 +188,10 @@ _VALUES = {
         "binary_crossentropy categorical_crossentropy"
     ): "log_loss",
     "multiclassova multiclass_ova ova ovr multiclassonevsall": "one_vs_rest",
-    "rank:ndcg rank:pairwise rank_xendcg yetirank": "lambdarank",
+    "rank:ndcg yetirank": "lambdarank",
+    "rank:pairwise pairlogit": "pairwise",
+    "rank:map": "map",
+    "rank_xendcg xe_ndcg_mart": "xendcg",
     "survival:cox coxph": "cox",
     "survival:aft": "aft",
     "gbtree plain": "gbdt",

@@ -446,15 +446,19 @@ class TweedieLoss(Options, of="loss"):
 
 
 class LambdaRankLoss(Options, of="loss"):
-    """LambdaMART loss, which weights each pair of documents by its change of NDCG (Burges 2010).
+    """LambdaMART loss, which weights each pair of documents by its change of a metric (Burges 2010).
 
     Parameters
     ----------
-    truncation_level : int, default=30
-        Number of top positions. Only pairs with at least one document in these positions are used. Choose a value
-        slightly larger than `ndcg_at`.
+    metric : {"ndcg", "map", "pairs"}, default="ndcg"
+        Metric whose change weights the pairs. "ndcg": NDCG. "map": mean average precision, for which documents with a
+        relevance above 0 are relevant. "pairs": the number of pairs in the right order, so that all pairs have the same
+        weight (RankNet).
+    truncation_level : int or None, default=30
+        Number of top positions whose documents are paired with all documents below them. Choose a value slightly
+        larger than `ndcg_at`. If None, all pairs are used.
     label_gain : {"exponential", "linear"}, default="exponential"
-        Gain of a document with relevance r: 2**r - 1 ("exponential") or r ("linear").
+        Gain of a document with relevance r: 2**r - 1 ("exponential") or r ("linear"). Affects NDCG only.
     normalize : bool, default=True
         If True, pairs with similar scores get more weight than pairs with distant scores, and queries with many pairs
         do not dominate other queries.
@@ -465,8 +469,9 @@ class LambdaRankLoss(Options, of="loss"):
     >>> model = GradientBoostingRanker(LambdaRankLoss(label_gain="linear"))
     """
 
-    truncation_level: int = parameter(
-        whole(1), default=30, elsewhere="lambdarank_truncation_level max_position lambdarank_num_pair_per_sample"
+    metric: str = parameter(one_of("ndcg", "map", "pairs"), default="ndcg")
+    truncation_level: int | None = parameter(
+        whole(1) | NONE, default=30, elsewhere="lambdarank_truncation_level max_position lambdarank_num_pair_per_sample"
     )
     label_gain: str = parameter(one_of("exponential", "linear"), default="exponential")
     normalize: bool = parameter(FLAG, default=True, elsewhere="lambdarank_norm lambdarank_normalization")
@@ -503,7 +508,14 @@ SHORT_FORMS: dict[str, dict[Any, Options]] = {
     "linear_leaves": {True: LinearLeaves()},
     "categories": {None: Categories()},
     "averaging": {"auto": PosteriorAverage(), "posterior": PosteriorAverage()},
-    "loss": {"huber": HuberLoss(), "tweedie": TweedieLoss(), "lambdarank": LambdaRankLoss(), "aft": AFTLoss()},
+    "loss": {
+        "huber": HuberLoss(),
+        "tweedie": TweedieLoss(),
+        "lambdarank": LambdaRankLoss(),
+        "map": LambdaRankLoss("map"),
+        "pairwise": LambdaRankLoss("pairs", None),
+        "aft": AFTLoss(),
+    },
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, shared
-from fastens.engine.grow.growth import Columns
+from fastens.engine.grow.growth import Columns, constrained_columns
 from fastens.engine.names import are_positions, from_state, texts_of, to_state
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded
 from fastens.engine.threads import in_threads, threads_for
@@ -164,10 +164,10 @@ class InputEncoder:
         self.dates = [column for column in parts if self.categories[column] is None]
         if not self.dates or not reading.splits_dates:
             return
-        signs = np.zeros(len(table))
+        bound = np.zeros(len(table), dtype=bool)
         if reading.monotonic_cst is not None:
-            signs = Columns(len(table), self.names).values("monotonic_cst", reading.monotonic_cst, 0)
-        self.date_parts = [(column, part) for column in self.dates if not signs[column] for part in parts[column][1:]]
+            bound = constrained_columns(reading.monotonic_cst, Columns(len(table), self.names))
+        self.date_parts = [(column, part) for column in self.dates if not bound[column] for part in parts[column][1:]]
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the learned columns as an encoded row source; the parameters match `learn`."""

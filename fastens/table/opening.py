@@ -36,7 +36,7 @@ from fastens.table.spread import (
 from fastens.table.tables import Table, is_frame, table_from_array, table_from_frame
 
 # Parameters that may name a column, by the parameter of their table.
-_NAMED = {"X": ("y", "sample_weight", "qid"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
+_NAMED = {"X": ("y", "sample_weight", "qid", "position"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
 _WITH_COLUMNS = (Batches, TableParts)
 # Column names with a meaning for survival models.
 _TIMES = ({"event", "time"}, {"lower", "upper"})

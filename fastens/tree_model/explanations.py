@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch, check_random_state, get_tags
 
 from fastens.base import TrainingData
+from fastens.engine.grow.growth import Columns
 from fastens.engine.limits import check_count
 from fastens.engine.parts import as_array, column_of, map_parts, parts_of, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
@@ -31,20 +32,26 @@ Scales = Callable[[int, int], Array]
 
 
 def raw_contributions(
-    model: Any, X: Any, *, pairs: bool, parts: bool = False, background: Any = None, scales: Scales | None = None
+    model: Any,
+    X: Any,
+    *,
+    pairs: bool,
+    players: NDArray[np.intp] | None = None,
+    background: Any = None,
+    scales: Scales | None = None,
 ) -> Array:
     """Return Shapley values of a fitted model's raw predictions, (n_samples, n_outputs, n_features + 1).
 
-    The features that are derived from a column of X form one player, unless `parts` is True. If `pairs` is True, the
-    result has another axis of length n_features + 1. Both tables are row sources. Without a background, the values are
-    path-dependent.
+    `players` holds the player of each feature; by default, the features that are derived from a column of X form one.
+    If `pairs` is True, the result has another axis of length n_features + 1. Both tables are row sources. Without a
+    background, the values are path-dependent.
     """
     n_threads, explain = resolve_n_jobs(model.n_jobs), interactions if pairs else contributions
     rows = None if background is None else as_array(background)
     if rows is not None:
         check_count("background", "rows", len(rows), MAX_BACKGROUND, advice="Pass a sample of them.")
     step = X.shape[0] if scales is None or rows is None else max(_MAX_SCALES // len(rows), 1)
-    columns = np.arange(len(model._column_of)) if parts else model._column_of
+    columns = model._column_of if players is None else players
     found = []
     for start, part in [(0, X)] if isinstance(X, np.ndarray) else parts_of(X):
         for first in range(0, max(len(part), 1), max(step, 1)):
@@ -90,19 +97,23 @@ class Explanation:
     output_names: str | list[str]
 
 
-def explain(model: Any, X: Any, background: Any, output: str, y: Any, **flags: bool) -> Any:
-    """Return the result of `TreeModel.explain` for a fitted model; the flags are `interactions` and `parts`."""
-    interactions, parts = flags["interactions"], flags["parts"]
+def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options: Any) -> Any:
+    """Return the result of `TreeModel.explain`; the other options are `interactions`, `parts` and `groups`."""
+    interactions, parts, groups = options["interactions"], options["parts"], options["groups"]
     FLAG.check("interactions", interactions)
     FLAG.check("parts", parts)
     _check(model, background, output, y)
+    of_groups = None if groups is None else ColumnGroups.of(model, groups)
+    if of_groups is not None and parts:
+        raise ValueError("groups must be None with parts=True, which divides columns; got groups of columns.")
     X = in_passes(X)
     rows = model._check_table(X)
     with rows_of("background"):
         others = None if background is None else model._check_table(background)
     game = None if output == "raw" or others is None else _game_of(model, rows, others, output, y)
     scales = None if game is None else game.scales
-    found = raw_contributions(model, rows, pairs=interactions, parts=parts, background=others, scales=scales)
+    players = feature_players(model, parts=parts) if of_groups is None else of_groups.players[model._column_of]
+    found = raw_contributions(model, rows, pairs=interactions, players=players, background=others, scales=scales)
     if interactions:
         values, base = found[..., :-1, :-1], found[..., -1, -1]
     else:
@@ -111,7 +122,63 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **flags: b
         base = game.base[:, None]
     if parts:
         return _explanation_of_parts(model, rows, np.moveaxis(values, 1, -1), base, output)
-    return _explanation(model, X, np.moveaxis(values, 1, -1), base, output)
+    return _explanation(model, X, np.moveaxis(values, 1, -1), base, output, of_groups)
+
+
+def feature_players(model: Any, *, parts: bool) -> NDArray[np.intp] | None:
+    """Return a player for each feature if `parts` is True; None if columns are the players."""
+    return np.arange(len(model._column_of)) if parts else None
+
+
+@dataclass(frozen=True)
+class ColumnGroups:
+    """Groups of columns that are the players of an explanation, followed by the columns that are in no group.
+
+    Attributes
+    ----------
+    players : intp array of shape (n_features,)
+        Index of the player that each column belongs to.
+    names : list of str
+        Names of the players.
+    """
+
+    players: NDArray[np.intp]
+    names: list[str]
+
+    @classmethod
+    def of(cls, model: Any, groups: Any) -> ColumnGroups:
+        """Return the groups that a dict of lists of columns describes; raise ValueError if it is invalid."""
+        if not isinstance(groups, Mapping) or not groups:
+            raise ValueError(f"groups must be a dict of lists of columns by the name of the group; got {groups!r}.")
+        columns = Columns(model.n_features_in_, model._encoder.names)
+        players = np.full(model.n_features_in_, -1)
+        for number, (name, members) in enumerate(groups.items()):
+            if not isinstance(members, list | tuple | np.ndarray) or not len(members):
+                raise ValueError(f"groups must have a list of columns for {name!r}; got {members!r}.")
+            for member in members:
+                place = columns.position("groups", member)
+                if players[place] >= 0:
+                    raise ValueError(f"groups must have each column once; got {member!r} twice.")
+                players[place] = number
+        rest = np.flatnonzero(players < 0)
+        players[rest] = len(groups) + np.arange(len(rest))
+        names = column_names(model)
+        found = [*map(str, groups), *(names[place] for place in rest)]
+        if len(set(found)) < len(found):
+            raise ValueError(f"groups must have names that differ from each other and from other columns; got {found}.")
+        return cls(players, found)
+
+    def data(self, data: Array, shown: NDArray[Any] | None) -> tuple[Array, NDArray[Any]]:
+        """Return the rows with a column for each player; a group shows its number of columns, or its only column."""
+        shown = data if shown is None else shown
+        values, texts = np.zeros((len(data), len(self.names))), np.empty((len(data), len(self.names)), dtype=object)
+        for player, size in enumerate(np.bincount(self.players).tolist()):
+            first = int(np.flatnonzero(self.players == player)[0])
+            if size == 1:
+                values[:, player], texts[:, player] = data[:, first], shown[:, first]
+            else:
+                texts[:, player] = f"{size} columns"
+        return values, texts
 
 
 def _check(model: Any, background: Any, output: str, y: Any) -> None:
@@ -194,8 +261,13 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
 # Results --------------------------------------------------
 
 
-def _explanation(model: Any, X: Any, values: Array, base: Array, output: str) -> Any:
+def _explanation(
+    model: Any, X: Any, values: Array, base: Array, output: str, groups: ColumnGroups | None = None
+) -> Any:
     data = _known(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
+    if groups is not None:
+        of_players = groups.data(data, _displayed(model, data))
+        return _as_explanation(model, values, base, output, of_players, groups.names)
     return _as_explanation(model, values, base, output, (data, _displayed(model, data)), column_names(model))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +21,13 @@ from fastens.modelfile.saving import plain_parameter
 from fastens.params.docstrings import WEIGHT_TYPE_DOCS, entries
 from fastens.params.options import Categories
 from fastens.params.rules import FLAG, NONE, Rule, read_with
-from fastens.tree_model.explanations import explain, permutation_importance, raw_contributions, score_of_predictions
+from fastens.tree_model.explanations import (
+    explain,
+    feature_players,
+    permutation_importance,
+    raw_contributions,
+    score_of_predictions,
+)
 from fastens.tree_model.saving import SavedEnsemble
 
 if TYPE_CHECKING:
@@ -90,10 +97,12 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         FLAG.check("interactions", interactions)
         FLAG.check("parts", parts)
-        explained = raw_contributions(self, self._check_table(X), pairs=interactions, parts=parts)
+        explained = raw_contributions(
+            self, self._check_table(X), pairs=interactions, players=feature_players(self, parts=parts)
+        )
         return explained[:, 0] if explained.shape[1] == 1 else explained
 
-    def explain(
+    def explain(  # noqa: PLR0913
         self,
         X: ArrayLike,
         background: ArrayLike | None = None,
@@ -101,6 +110,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         output: str = "raw",
         interactions: bool = False,
         parts: bool = False,
+        groups: Mapping[str, Any] | None = None,
         y: ArrayLike | None = None,
     ) -> Any:
         """Return Shapley values of the predictions as an Explanation for the plots of shap.
@@ -124,6 +134,10 @@ class TreeModel(SavedEnsemble, BaseFastens):
         parts : bool, default=False
             If True, return a value for each of `feature_parts_` instead of for each column, for example for the month
             and the hour of a date column, or for each target mean of a target-encoded column.
+        groups : dict of lists of columns, optional
+            Groups of columns by name, such as ``{"size": ["width", "height"]}``. The columns of a group enter and leave
+            a coalition together, and ``values`` has the Shapley value of each group, followed by the columns that are
+            in no group. They still add up to the output. If None, each column is explained.
         y : array of shape (n_samples,), optional
             Targets. Required for ``output="loss"`` and not allowed otherwise.
 
@@ -159,7 +173,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         True
         """
         self._check_fitted()
-        return explain(self, X, background, output, interactions=interactions, parts=parts, y=y)
+        return explain(self, X, background, output, y, interactions=interactions, parts=parts, groups=groups)
 
     @property
     def _predicts_raw(self) -> bool:
@@ -311,7 +325,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         return plot_dependence(self, X, features, label=label, ax=ax)
 
-    def plot_contributions(
+    def plot_contributions(  # noqa: PLR0913
         self,
         X: ArrayLike,
         row: int | None = None,
@@ -319,6 +333,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         feature: Any = None,
         kind: str | None = None,
         label: Any = None,
+        groups: Mapping[str, Any] | None = None,
         ax: Any = None,
     ) -> Any:
         """Plot the contribution of each column to the predictions of all rows, or of one row, and return the axes.
@@ -338,6 +353,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
             Kind of plot for all rows. If None, dots are drawn for a single output and bars for several outputs.
         label : object, optional
             With several outputs, the class, the index of the target, or a pair of both.
+        groups : dict of lists of columns, optional
+            Groups of columns whose contributions are plotted as one, as in `explain`.
         ax : matplotlib Axes, optional
             Axes to draw on. If None, a new figure is created.
 
@@ -346,8 +363,12 @@ class TreeModel(SavedEnsemble, BaseFastens):
         plot_explanation : Plot an Explanation without the model.
         """
         self._check_fitted()
-        explained: Any = X if hasattr(X, "base_values") else self.explain(X)
-        if np.shape(explained.values)[1] not in (self.n_features_in_, len(self._column_of)):
+        is_explained = hasattr(X, "base_values")
+        if is_explained and groups is not None:
+            raise ValueError("groups must be None with an Explanation of X; pass them to `explain`.")
+        explained: Any = X if is_explained else self.explain(X, groups=groups)
+        n_values = np.shape(explained.values)[1]
+        if n_values not in (self.n_features_in_, len(self._column_of)) and len(explained.feature_names) != n_values:
             raise ValueError(
                 f"X must be an explanation of {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."
             )
@@ -449,21 +470,34 @@ def check_no_constraints(model: Any) -> None:
             raise ValueError(f"{name} must be None with an estimator, which has its own; got {getattr(model, name)!r}.")
 
 
-def monotone_columns(model: Any) -> NDArray[np.int8] | None:
-    """Return the monotonic constraint of each feature: 1, -1 or 0; None if there are no constraints."""
-    signs = monotone_signs(getattr(model, "monotonic_cst", None), _columns(model), model._encoder.is_categorical)
+def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] | None:
+    """Return the monotonic constraint of each feature: 1, -1 or 0; None if there are no constraints.
+
+    If `by_class` is True, constraints of three or more classes have a row for each class; otherwise they raise
+    ValueError.
+    """
+    classes = getattr(model, "classes_", [])
+    signs = _signs(model)
     if signs is None:
         return None
     for column, _ in model._encoder.date_parts:
-        if signs[column]:
+        if signs[..., column].any():
             raise ValueError(
                 f"monotonic_cst must be 0 for dates of a BinnedTable, which are split into parts; column "
                 f"{model._encoder.texts[column]!r} is one. Pass the table itself."
             )
-    classes = getattr(model, "classes_", [])
-    if max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2:
-        raise ValueError("monotonic_cst must be None with more than two classes: each class has scores of its own.")
-    return signs[model._column_of]
+    has_several = max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2
+    if has_several and not (by_class and signs.ndim == 2):
+        rule = "have a row for each class, or be a dict of constraints by class," if by_class else "be None"
+        raise ValueError(f"monotonic_cst must {rule} with more than two classes: each class has scores of its own.")
+    return signs[..., model._column_of]
+
+
+def _signs(model: Any) -> NDArray[np.int8] | None:
+    classes = getattr(model, "classes_", None)
+    classes = None if isinstance(classes, list) else classes
+    given = getattr(model, "monotonic_cst", None)
+    return monotone_signs(given, _columns(model), model._encoder.is_categorical, classes)
 
 
 def path_rules(model: Any) -> dict[str, Any]:
@@ -497,7 +531,7 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
 def obeyed(model: Any) -> dict[str, Any]:
     """Return the constraints on columns that all trees of a fitted model obey, by parameter, in a comparable form."""
     columns = _columns(model)
-    signs = monotone_signs(getattr(model, "monotonic_cst", None), columns, model._encoder.is_categorical)
+    signs = _signs(model)
     on_path, groups = interaction_groups(getattr(model, "interaction_cst", None), columns)
     chances = feature_chances(getattr(model, "feature_weights", None), columns)
     return {

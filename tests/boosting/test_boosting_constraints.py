@@ -62,9 +62,10 @@ def paths(model):
             open_nodes += [(tree.left_child[node], below), (tree.left_child[node] + 1, below)]
 
 
-def breaks_of_order(model, X, signs):
+def breaks_of_order(model, X, signs, *, is_finite=False):
     """By how much, at most, predictions of any output go against the signs along any feature."""
-    values = np.concatenate([[-np.inf], np.unique(X[~np.isnan(X)])[::20], [np.inf]])
+    values = np.unique(X[~np.isnan(X)])[::20]
+    values = values if is_finite else np.concatenate([[-np.inf], values, [np.inf]])
     worst = 0.0
     for feature, sign in enumerate(signs):
         rows = np.repeat(X[:12], len(values), axis=0)
@@ -210,8 +211,90 @@ def test_constraints_by_name_survive_a_file(tmp_path):
 
 def test_no_order_among_three_classes(rng):
     X, y = make_rows(0)
+    for signs in ([1, 0, 0, 0], {0: 1}):
+        with pytest.raises(ValueError, match=r"must have a row for each class, or be a dict .* more than two classes"):
+            GradientBoostingClassifier(monotonic_cst=signs).fit(X, np.digitize(y, [-1, 1]))
+
+
+BY_CLASS = [[1, 0, 0, -1], [0, 0, 1, 0], [-1, 1, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"loss": "one_vs_rest"},
+        {"boosting": Dart(rate_drop=0.5, skip_drop=0.0)},
+        {"growth": Growth(path_smooth=5.0, max_delta_step=0.5), "sampling": "goss"},
+        {"linear_leaves": True},
+    ],
+    ids=str,
+)
+def test_scores_are_monotone_by_class(options, tmp_path):
+    X, y = make_rows(3, n_rows=400)
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    target = np.array(["low", "mid", "top"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
+    made = {"n_estimators": 8, "random_state": 0, "min_samples_leaf": 3, **options}
+    model = GradientBoostingClassifier(monotonic_cst=BY_CLASS, n_jobs=1, **made).fit(X, target, weight)
+    by_name = {"low": {0: 1, 3: -1}, "top": [-1, 1, 0, 0], "mid": [0, 0, 1, 0]}
+    same = GradientBoostingClassifier(monotonic_cst=by_name, n_jobs=3, **made).fit(X, target, weight)
+    np.testing.assert_array_equal(same.decision_function(X), model.decision_function(X))
+    model.save(tmp_path / "model")
+    refits = [] if "boosting" in options else [model.refit_leaves(X, np.roll(target, 5))]
+    part = GradientBoostingClassifier(monotonic_cst=by_name, warm_start=True, **{**made, "n_estimators": 3})
+    part.fit(X, target, weight).set_params(n_estimators=8, monotonic_cst=BY_CLASS).fit(X, target, weight)
+    np.testing.assert_array_equal(part.decision_function(X), model.decision_function(X))
+    free = GradientBoostingClassifier(**made).fit(X, target, weight)
+    is_linear = "linear_leaves" in options  # constraints of linear leaves hold among finite values
+    at = np.nan_to_num(X) if is_linear else X
+    worst = [
+        [breaks_of_order(OneScore(each, k), at, signs, is_finite=is_linear) for k, signs in enumerate(BY_CLASS)]
+        for each in (model, fastens.load(tmp_path / "model"), *refits, free)
+    ]
+    assert np.max(worst[:-1]) < 1e-10 < np.min(worst[-1])
+    with pytest.raises(ValueError, match="monotonic_cst must be as in the last fit"):
+        part.set_params(monotonic_cst=[[0] * 4, *BY_CLASS[1:]], n_estimators=9).fit(X, target, weight)
+
+
+class OneScore:
+    """The score of one class of a model."""
+
+    def __init__(self, model, number):
+        self.model, self.number = model, number
+
+    def predict(self, X):
+        return self.model.decision_function(X)[:, self.number]
+
+
+def test_probabilities_of_one_vs_rest_are_monotone_by_class():
+    X, y = make_rows(3, n_rows=400)
+    model = GradientBoostingClassifier("one_vs_rest", n_estimators=8, monotonic_cst={2: {1: 1}})
+    model.fit(X, np.digitize(y, np.quantile(y, [0.3, 0.7])))
+    rows = np.repeat(np.nan_to_num(X[:20]), 50, axis=0)
+    rows[:, 1] = np.tile(np.linspace(-3, 3, 50), 20)
+    assert np.diff(model.predict_proba(rows)[:, 2].reshape(20, 50), axis=1).min() >= 0
+
+
+@pytest.mark.parametrize(
+    ("signs", "message"),
+    [
+        (BY_CLASS[:2], "monotonic_cst must have a row for each of the 3 classes; got 2 rows"),
+        ({3: [1, 0, 0, 0]}, r"monotonic_cst must have keys among the classes \[0, 1, 2\]; got 3"),
+        ([[2, 0, 0, 0]] * 3, "monotonic_cst must hold 1, -1 or 0 for each column; got 2"),
+        ([[1, 0]] * 3, "monotonic_cst must have a value for each of the 4 columns"),
+    ],
+)
+def test_wrong_signs_by_class(signs, message):
+    X, y = make_rows(0)
+    target = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingClassifier(monotonic_cst=signs).fit(X, target)
+    with pytest.raises(ValueError, match="monotonic_cst must have one axis unless there are three or more classes"):
+        GradientBoostingClassifier(monotonic_cst=BY_CLASS).fit(X, target > 0)
+    with pytest.raises(ValueError, match="monotonic_cst must be None with loss='ordinal'"):
+        GradientBoostingClassifier("ordinal", monotonic_cst=BY_CLASS).fit(X, target)
     with pytest.raises(ValueError, match="monotonic_cst must be None with more than two classes"):
-        GradientBoostingClassifier(monotonic_cst=[1, 0, 0, 0]).fit(X, np.digitize(y, [-1, 1]))
+        fastens.RandomForestClassifier(monotonic_cst=BY_CLASS, averaging=None).fit(X, target)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

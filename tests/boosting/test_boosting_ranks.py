@@ -88,22 +88,33 @@ def test_survival(loss, weights, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("weights", "size"), [(None, 5), ("whole", 3)])
-def test_ranking_of_whole_queries(weights, size):
+@pytest.mark.parametrize(
+    ("weights", "size", "loss"),
+    [
+        (None, 5, "lambdarank"),
+        ("whole", 3, "lambdarank"),
+        ("whole", 2, "pairwise"),
+        (None, 3, "map"),
+        (None, 5, "xendcg"),
+    ],
+)
+def test_ranking_of_whole_queries(weights, size, loss):
     qid = QUERIES * 1000 + np.arange(N_ROWS) // 40
     relevance = np.digitize(T, [-0.5, 0.5, 1.5])
-    make = lambda: GradientBoostingRanker(**COMMON)  # noqa: E731
-    weight = None if weights is None else WEIGHTS["whole"]
-    expected = state(make().fit(X, relevance, weight, qid=qid))
+    make = lambda: GradientBoostingRanker(loss, **COMMON)  # noqa: E731
+    weight, position = None if weights is None else WEIGHTS["whole"], np.arange(N_ROWS) % 40
+    model = make().fit(X, relevance, weight, qid=qid, position=position)
+    expected = state(model) | {"bias": model.position_bias_}
 
     def work(comm):
         model, own = make(), rows_of(comm)
         with model._over(comm):
-            model.fit(X[own], relevance[own], None if weight is None else weight[own], qid=qid[own])
+            weight_here = None if weight is None else weight[own]
+            model.fit(X[own], relevance[own], weight_here, qid=qid[own], position=position[own])
         return model
 
     for model in on_ranks(size, work):
-        for name, found in state(model).items():
+        for name, found in (state(model) | {"bias": model.position_bias_}).items():
             np.testing.assert_array_equal(found, expected[name], err_msg=name)
 
 

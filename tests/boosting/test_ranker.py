@@ -10,11 +10,14 @@ import pytest
 from sklearn.base import clone
 
 import fastens
-from fastens import GradientBoostingRanker
-from fastens.params.options import Growth, LambdaRankLoss
+from fastens import Checkpoint, GradientBoostingRanker
+from fastens.boosting.ranker import RelevanceLabels
+from fastens.engine.losses.ranking_loss import BIAS_L2, BIAS_RATE
+from fastens.params.options import EarlyStopping, Growth, LambdaRankLoss
 from reference.public_estimators import OneQueryRanker
 from reference.sklearn_checks import parametrize_with_checks
 
+LOSSES = ["lambdarank", "pairwise", "map", "xendcg"]
 SMALL = {"n_estimators": 15, "max_leaf_nodes": 8, "min_samples_leaf": 3}
 
 
@@ -76,11 +79,12 @@ def test_group_is_the_same_as_qid(table):
     np.testing.assert_array_equal(GradientBoostingRanker(**SMALL).fit(X, y, qid=names).predict(X), model.predict(X))
 
 
-def test_weights_of_rows_are_repetition(table, rng):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_of_rows_are_repetition(table, rng, loss):
     X, y, qid = table
     times = rng.integers(0, 3, len(y))
     # Rows of no leaf's limit: `min_samples_leaf` counts rows, whatever their weights.
-    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=1.0))
+    model = GradientBoostingRanker(loss, n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=1.0))
     weighted = clone(model).fit(X, y, sample_weight=times, qid=qid)
     repeated = clone(model).fit(*(np.repeat(part, times, axis=0) for part in (X, y)), qid=np.repeat(qid, times))
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
@@ -89,9 +93,10 @@ def test_weights_of_rows_are_repetition(table, rng):
     )
 
 
-def test_weights_of_queries_are_repetition(table):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_of_queries_are_repetition(table, loss):
     X, y, qid = table
-    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=1.0))
+    model = GradientBoostingRanker(loss, n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=1.0))
     times = np.arange(40) % 3
     weighted = clone(model).fit(X, y, qid=qid, query_weight=times)
     parts = [(X[qid == q], y[qid == q], qid[qid == q] + 100 * copy) for q in range(40) for copy in range(times[q])]
@@ -158,10 +163,196 @@ def test_missing_queries_are_an_error(table):
                 next(iter(method(*given)))
 
 
-def test_threads_do_not_change_the_model(table):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_threads_and_the_order_of_rows_do_not_change_the_model(table, rng, loss):
     X, y, qid = table
-    one, two = (GradientBoostingRanker(**SMALL, n_jobs=n).fit(X, y, qid=qid).predict(X) for n in (1, 2))
-    np.testing.assert_array_equal(one, two)
+    order = rng.permutation(len(y))
+    position = rng.integers(1, 16, len(y))
+    for shown in (None, position):
+        model = GradientBoostingRanker(loss, **SMALL, n_jobs=1).fit(X, y, qid=qid, position=shown)
+        other = GradientBoostingRanker(loss, **SMALL, n_jobs=2)
+        other.fit(X[order], y[order], qid=qid[order], position=None if shown is None else shown[order])
+        np.testing.assert_array_equal(model.predict(X), other.predict(X))
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, LambdaRankLoss("map", None), LambdaRankLoss("pairs", 5, normalize=False)])
+def test_every_loss_learns_the_order_and_goes_on(table, loss, tmp_path):
+    X, y, qid = table
+    test = qid < 10
+    X = np.where(np.random.default_rng(1).random(X.shape) < 0.05, np.nan, X)
+    model = GradientBoostingRanker(loss, **SMALL).fit(X[~test], y[~test], qid=qid[~test])
+    assert model.score(X[test], y[test], qid=qid[test]) > 0.8
+    parts = GradientBoostingRanker(loss, **{**SMALL, "n_estimators": 6}, warm_start=True)
+    parts.fit(X[~test], y[~test], qid=qid[~test]).set_params(n_estimators=15).fit(X[~test], y[~test], qid=qid[~test])
+    model.save(tmp_path / "ranker")
+    for same in (parts, fastens.load(tmp_path / "ranker")):
+        np.testing.assert_array_equal(same.predict(X), model.predict(X))
+    changed = "xendcg" if "map" in repr(loss) else "map"
+    with pytest.raises(ValueError, match="loss must be as in the last fit"):
+        parts.set_params(loss=changed).fit(X, y, qid=qid)
+
+
+def test_loss_of_average_precision(table):
+    X, y, qid = table
+    relevance = np.where(y > 1, y, 0)
+    model = GradientBoostingRanker("map", ndcg_at=5, **SMALL).fit(
+        X, relevance, qid=qid, X_val=X, y_val=relevance, qid_val=qid
+    )
+    again = GradientBoostingRanker("map", ndcg_at=5, eval_metric="map@5", **SMALL).fit(
+        X, relevance, qid=qid, X_val=X, y_val=relevance, qid_val=qid
+    )
+    found = [1 - again.evals_result_["validation"]["map@5"], model.evals_result_["validation"]["loss"]]
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="whole numbers of documents for the average precision"):
+        GradientBoostingRanker("map", **SMALL).fit(X, relevance, rng.random(len(y)), qid=qid)
+
+
+@pytest.mark.parametrize("weight", [None, "documents", "queries"])
+def test_rounds_draw_whole_queries(table, rng, weight):
+    X, y, qid = table
+    times = rng.integers(1, 3, 40)[qid] if weight == "queries" else rng.integers(0, 3, len(y))
+    given = {} if weight is None else {"sample_weight": times}
+    if weight == "queries":
+        given = {"query_weight": times[np.unique(qid, return_index=True)[1]]}
+    model = GradientBoostingRanker(
+        sampling="queries", subsample=0.5, random_state=0, n_estimators=10, min_samples_leaf=1,
+        growth=Growth(min_child_weight=1.0),
+    )  # fmt: skip
+    weighted = clone(model).fit(X, y, qid=qid, **given)
+    if weight is not None:
+        rows = np.repeat(np.arange(len(y)), times)
+        copy = np.concatenate([np.arange(n) for n in times]) if weight == "queries" else 0
+        repeated = clone(model).fit(X[rows], y[rows], qid=qid[rows] + 1000 * copy)
+        np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    order = rng.permutation(len(y))
+    given = {**given, "sample_weight": times[order]} if weight == "documents" else given
+    np.testing.assert_array_equal(
+        clone(model).fit(X[order], y[order], qid=qid[order], **given).predict(X), weighted.predict(X)
+    )
+    assert not np.array_equal(
+        clone(model).set_params(sampling="uniform").fit(X, y, qid=qid).predict(X), weighted.predict(X)
+    )
+
+
+def test_draws_of_queries(table):
+    X, y, qid = table
+    model = GradientBoostingRanker(sampling="queries", subsample=0.3, random_state=0, **SMALL, oob_score=True).fit(
+        X, y, qid=qid
+    )
+    data = model._learn_data(X, RelevanceLabels(y, qid, None), None, 0)
+    hashes = model._row_hashes(data, 1)
+    assert len(np.unique(hashes)) == 40
+    assert all(len(np.unique(hashes[qid == q])) == 1 for q in range(40))
+    assert model.oob_improvement_.mean() > 0
+    with pytest.raises(ValueError, match="subsample must be below 1 with sampling='queries'"):
+        GradientBoostingRanker(sampling="queries").fit(X, y, qid=qid)
+
+
+# Clicks --------------------------------------------------
+
+
+def clicks(rng, n_queries=300, n_shown=15):
+    """Clicks on lists that a poor ranker has shown; a document at position k is looked at with probability 1 / k."""
+    n_rows = n_queries * n_shown
+    X, qid = rng.normal(size=(n_rows, 5)), np.repeat(np.arange(n_queries), n_shown)
+    order = np.lexsort((-X[:, 1] - 0.3 * rng.normal(size=n_rows), qid))
+    X, position = X[order], np.tile(np.arange(1, n_shown + 1), n_queries)
+    relevance = np.digitize(X[:, 0] + 0.3 * rng.normal(size=n_rows), [0.0, 1.0])
+    clicked = rng.random(n_rows) < (0.05 + 0.45 * relevance) / position
+    return X, clicked.astype(int), qid, position
+
+
+@pytest.mark.parametrize(("loss", "gain"), [("lambdarank", 0.05), ("pairwise", 0.05), ("map", 0.05), ("xendcg", 0.01)])
+def test_position_bias_of_clicks(rng, loss, gain):
+    X, y, qid, position = clicks(rng)
+    T, queries = rng.normal(size=(2000, 5)), np.repeat(np.arange(100), 20)
+    relevance = np.digitize(T[:, 0], [0.0, 1.0])
+    naive = GradientBoostingRanker(loss, n_estimators=30).fit(X, y, qid=qid)
+    model = GradientBoostingRanker(loss, n_estimators=30).fit(X, y, qid=qid, position=position)
+    assert model.score(T, relevance, qid=queries) > naive.score(T, relevance, qid=queries) + gain
+    assert model.position_bias_.shape == (16,)
+    assert model.position_bias_[:2].tolist() == [0.0, 0.0]  # no row has position 0, and 1 is the first
+    assert np.corrcoef(model.position_bias_[1:9], -np.log(position[:8]))[0, 1] > 0.9
+    with pytest.raises(AttributeError, match="position_bias_ is only learned if fit gets the position"):
+        naive.position_bias_  # noqa: B018
+
+
+def test_position_bias_is_a_newton_step(rng):
+    X, y, qid, position = clicks(rng, 20)
+    loss = GradientBoostingRanker(n_estimators=1)._get_loss()
+    target = np.column_stack([y, qid, np.ones(len(y)), position]).astype(float)
+    weight, raw = rng.integers(1, 4, len(y)).astype(float), X[:, :1].T.copy()
+    out = np.empty((2, 1, len(y)), dtype=np.float32)
+    bias = np.zeros(16)
+    for _ in range(2):
+        loss.start_round(target, raw, weight)
+        loss.gradients(target, raw, out[0], out[1])
+        g, h = out[:, 0].astype(float)
+        n_shown = np.bincount(position, weight)[1:]
+        means = [np.bincount(position, weight * each)[1:] / n_shown for each in (g, h)]
+        bias[1:] -= BIAS_RATE * means[0] / (means[1] + BIAS_L2)
+        bias[1:] -= bias[1]
+        np.testing.assert_allclose(loss.position_biases[-1], bias, rtol=1e-9)
+        shifted = loss.position_biases[-2][position]
+        alone = np.empty_like(out)
+        GradientBoostingRanker()._get_loss().gradients(target[:, :3].copy(), raw + shifted, alone[0], alone[1])
+        np.testing.assert_array_equal(out, alone)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"boosting": "dart"}, {"subsample": 0.5, "oob_score": True}, {"early_stopping": True}]
+)
+def test_position_bias_goes_on(rng, tmp_path, options):
+    X, y, qid, position = clicks(rng, 60)
+    given = {**SMALL, "random_state": 0, **options}
+    whole = GradientBoostingRanker(**given).fit(X, y, qid=qid, position=position)
+    part = GradientBoostingRanker(**{**given, "n_estimators": 6}, callbacks=[Checkpoint(tmp_path / "round", 1)])
+    part.fit(X, y, qid=qid, position=position)
+    whole.save(tmp_path / "whole")
+    resumed = GradientBoostingRanker(**given).fit(X, y, qid=qid, position=position, resume=tmp_path / "round")
+    part.set_params(warm_start=True, n_estimators=15, callbacks=None).fit(X, y, qid=qid, position=position)
+    for same in (part, resumed, fastens.load(tmp_path / "whole"), pickle.loads(pickle.dumps(whole))):
+        np.testing.assert_array_equal(same.predict(X), whole.predict(X))
+        np.testing.assert_array_equal(same.position_bias_, whole.position_bias_)
+    with pytest.raises(ValueError, match="position must be given, as in the fit that this one continues"):
+        part.set_params(n_estimators=16).fit(X, y, qid=qid)
+
+
+def test_position_bias_counts_weights_as_copies(rng):
+    X, y, qid, position = clicks(rng, 60)
+    times = rng.integers(0, 3, len(y))
+    init = rng.normal(size=len(y))
+    model = GradientBoostingRanker(n_estimators=10, min_samples_leaf=1, growth=Growth(min_child_weight=1.0))
+    weighted = clone(model).fit(X, y, times, qid=qid, position=position, init_score=init)
+    repeated = [np.repeat(each, times, axis=0) for each in (X, y, qid, position, init)]
+    repeated = clone(model).fit(*repeated[:2], qid=repeated[2], position=repeated[3], init_score=repeated[4])
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+    np.testing.assert_array_equal(weighted.position_bias_, repeated.position_bias_)
+
+
+@pytest.mark.parametrize(
+    ("position", "message"),
+    [
+        ([1, 2], r"position must hold a number for each of the 600 rows; got int64 of shape \(2,\)"),
+        (["top"] * 600, "position must hold a number for each of the 600 rows; got"),
+        ([-1] * 600, "position must hold whole numbers from 0 to 9999; got -1"),
+        ([0.5] * 600, r"position must hold whole numbers from 0 to 9999; got 0\.5"),
+        ([np.nan] * 600, "position must hold whole numbers from 0 to 9999; got nan"),
+        ([10_000] * 600, "position must hold whole numbers from 0 to 9999; got 10000"),
+    ],
+)
+def test_wrong_positions(table, position, message):
+    X, y, qid = table
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRanker(**SMALL).fit(X, y, qid=qid, position=position)
+
+
+def test_position_is_not_combined_with_folds(table):
+    X, y, qid = table
+    model = GradientBoostingRanker(early_stopping=EarlyStopping(folds=3))
+    with pytest.raises(ValueError, match=r"position must be None with early_stopping\.folds"):
+        model.fit(X, y, qid=qid, position=qid)
 
 
 def test_names_pickle_save_and_load(table, tmp_path):
@@ -228,7 +419,10 @@ def test_wrong_queries(table, given, message):
     ("parameters", "message"),
     [
         ({"ndcg_at": 0}, "ndcg_at must be a whole number of at least 1 or None; got 0"),
-        ({"loss": LambdaRankLoss(truncation_level=0)}, "truncation_level must be a whole number of at least 1; got 0"),
+        (
+            {"loss": LambdaRankLoss(truncation_level=0)},
+            "truncation_level must be a whole number of at least 1 or None; got 0",
+        ),
         ({"loss": LambdaRankLoss(label_gain="cubic")}, "label_gain must be 'exponential' or 'linear'; got 'cubic'"),
         ({"loss": LambdaRankLoss(normalize=1)}, "normalize must be True or False; got 1"),
     ],
@@ -300,3 +494,13 @@ def test_strings_of_numpy_and_of_python_are_of_one_kind():
     mixed = [*qid[:5], *qid[5:].tolist()]
     found = GradientBoostingRanker(n_estimators=1).fit(X, X[:, 0] % 3, qid=mixed).predict(X)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_position_is_a_column(rng):
+    X, y, qid, position = clicks(rng, 60)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = GradientBoostingRanker(**SMALL).fit(frame, y, qid=qid, position=position)
+    named = frame.assign(clicked=y, query=qid, place=position)
+    same = GradientBoostingRanker(**SMALL).fit(named, "clicked", qid="query", position="place")
+    np.testing.assert_array_equal(same.predict(frame), model.predict(frame))
+    assert same.feature_names_in_.tolist() == list("abcde")

@@ -412,3 +412,65 @@ def test_the_arrays_of_many_members_are_told_apart_in_one_pass(model, tumours):
     same = type(model)._from_state(Arrays(arrays), meta)
     np.testing.assert_array_equal(same.predict_proba(tumours[0]), model.predict_proba(tumours[0]))
     assert len(names) <= 3 * len(arrays)
+
+
+# Bags by class --------------------------------------------------
+
+
+def rare(rng, n_rows=400):
+    X = rng.normal(size=(n_rows, 4))
+    return X, np.array(["no", "yes", "maybe"])[np.digitize(X[:, 0] + 0.5 * rng.normal(size=n_rows), [1.2, 2.0])]
+
+
+@pytest.mark.parametrize("estimator", [None, OtherTree(), LogisticRegression(), KNeighborsClassifier()])
+@pytest.mark.parametrize("bootstrap", ["stratified", "balanced", 0.5, {"no": 40, "maybe": 2.0}])
+def test_bags_draw_from_each_class(rng, estimator, bootstrap, tmp_path):
+    X, y = rare(rng)
+    model = BaggingClassifier(estimator, 6, bootstrap=bootstrap, oob_score=True, random_state=0).fit(X, y)
+    sizes = np.unique(y, return_counts=True)[1]  # maybe, no, yes
+    wanted = {
+        "stratified": sizes, "balanced": np.full(3, sizes.min()), "0.5": np.minimum(sizes, 2 * sizes.min()),
+    }.get(str(bootstrap), [2 * sizes[0], 40, sizes[2]])  # fmt: skip
+    for rows in model.estimators_samples_:
+        np.testing.assert_array_equal(np.unique(y[rows], return_counts=True)[1], wanted)
+    # Each row is predicted by the members that did not draw it.
+    is_out = np.array([~np.isin(np.arange(len(y)), rows) for rows in model.estimators_samples_])
+    each = np.array([member.predict_proba(X) for member in model.estimators_])
+    mean = (each * is_out[:, :, None]).sum(axis=0) / np.maximum(is_out.sum(axis=0), 1)[:, None]
+    known = is_out.any(axis=0)
+    np.testing.assert_allclose(model.oob_decision_function_[known], mean[known], atol=1e-12)
+    assert model.oob_score_ == pytest.approx((model.classes_[mean[known].argmax(axis=1)] == y[known]).mean())
+    few = BaggingClassifier(estimator, 2, bootstrap=bootstrap, warm_start=True, random_state=0).fit(X, y)
+    few.set_params(n_estimators=6).fit(X, y)
+    model.save(tmp_path / "bags", allow_pickle=True)
+    for same in (few, fastens.load(tmp_path / "bags", allow_pickle=True)):
+        np.testing.assert_array_equal(same.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("bootstrap", ["balanced", 0.5, {"yes": 0.5}])
+@pytest.mark.parametrize("estimator", [None, OtherTree()])
+def test_bags_by_class_count_weights_as_copies(rng, bootstrap, estimator):
+    X, y = rare(rng, 200)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    times = rng.integers(0, 3, len(y))
+    model = BaggingClassifier(estimator, 3, bootstrap=bootstrap, random_state=0)
+    repeated = np.repeat(np.arange(len(y)), times)
+    weighted, unweighted = clone(model).fit(X, y, times), clone(model).fit(X[repeated], y[repeated])
+    for rows, copies in zip(weighted.estimators_samples_, unweighted.estimators_samples_, strict=True):
+        np.testing.assert_array_equal(np.sort(rows), np.sort(repeated[copies]))
+
+
+def test_wrong_bags_by_class(rng):
+    X, y = rare(rng)
+    for bootstrap, message in (
+        ({"other": 3}, r"bootstrap must have keys among the classes \['maybe', 'no', 'yes'\]; got 'other'"),
+        ({}, "bootstrap must be True or False or 'stratified' or 'balanced' or a number .* got {}"),
+        ({"no": -1}, "a dict of positive numbers by class; got"),
+        (1.5, "bootstrap must be .*; got 1.5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            BaggingClassifier(OtherTree(), bootstrap=bootstrap).fit(X, y)
+    with pytest.raises(ValueError, match="bootstrap must be True or False; got 'balanced'"):
+        BaggingRegressor(bootstrap="balanced").fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="max_samples must be None where bootstrap has numbers of draws"):
+        BaggingClassifier(OtherTree(), bootstrap={"no": 5}, max_samples=0.5).fit(X, y)

@@ -108,7 +108,7 @@ def test_warm_start_adds_the_same_trees(kind):
 
 
 @pytest.mark.parametrize("weight", [None, np.tile([1.0, 1.5], 30)])
-@pytest.mark.parametrize("bootstrap", ["stratified", "balanced"])
+@pytest.mark.parametrize("bootstrap", ["stratified", "balanced", 1.0, {0: 30, 1: 5}])
 def test_warm_starts_draw_nothing_of_classes_that_their_rows_lack(bootstrap, weight, tmp_path):
     X, y = np.arange(90.0)[:, None], np.repeat([0, 1, 2], 30)
     model = RandomForestClassifier(2, bootstrap=bootstrap, averaging=None, warm_start=True, random_state=0).fit(X, y)

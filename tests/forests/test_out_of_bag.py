@@ -186,6 +186,17 @@ def test_bags(rows):
 
     np.testing.assert_array_equal(drawn(2, bootstrap="stratified"), sizes)
     np.testing.assert_array_equal(drawn(2, bootstrap="balanced"), np.full(3, sizes.min()))
+    half = np.minimum(sizes, round(sizes.min() / 0.5))
+    np.testing.assert_array_equal(drawn(2, bootstrap=0.5), half)
+    np.testing.assert_array_equal(drawn(2, bootstrap=1.0), np.full(3, sizes.min()))
+    np.testing.assert_array_equal(drawn(2, bootstrap={"low": 5, "middle": 0.5}), [sizes[0], 5, round(sizes[2] / 2)])
+    np.testing.assert_array_equal(drawn(2, bootstrap={"high": 200}), [200, *sizes[1:]])
+    with pytest.raises(
+        ValueError, match=r"bootstrap must have keys among the classes \['high', 'low', 'middle'\]; got 'other'"
+    ):
+        drawn(0, bootstrap={"other": 5})
+    with pytest.raises(ValueError, match="max_samples must be None where bootstrap has numbers of draws; got 17"):
+        drawn(0, bootstrap={"low": 5}, max_samples=17)
     assert drawn(2).sum() == len(X)
     assert drawn(1, max_samples=17).sum() == 17
     assert drawn(1, max_samples=0.25).sum() == 30

@@ -19,14 +19,29 @@ def joint(network):
 
 
 def query(network, variables, evidence):
-    """P(variables | evidence) and P(evidence); evidence: positions by variable."""
+    """P(variables | evidence) and P(evidence); evidence: positions, or likelihoods of all values, by variable."""
     table = joint(network)
+    for variable, found in evidence.items():
+        if not isinstance(found, int):
+            table = table * found.reshape([-1 if axis == variable else 1 for axis in range(table.ndim)])
+    evidence = {variable: found for variable, found in evidence.items() if isinstance(found, int)}
     table = table[
         tuple(slice(evidence[v], evidence[v] + 1) if v in evidence else slice(None) for v in range(table.ndim))
     ]
     total = table.sum()
     table = table.sum(axis=tuple(v for v in range(table.ndim) if v not in variables))
     return table.transpose(np.argsort(np.argsort(variables))) / total, total
+
+
+def intervened(network, values):
+    """P(all variables) after an intervention, by the truncated product (Pearl 2009, eq. 3.10)."""
+    out = np.zeros(tuple(network.sizes))
+    for cell in product(*map(range, network.sizes)):
+        p = float(all(cell[variable] == value for variable, value in values.items()))
+        for node, (family, table) in enumerate(zip(network.families, network.tables, strict=True)):
+            p *= 1.0 if node in values else table[tuple(cell[variable] for variable in family)]
+        out[cell] = p
+    return out
 
 
 def row_evidence(network, code):

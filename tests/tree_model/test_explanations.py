@@ -17,7 +17,7 @@ import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble
 from fastens.tree_model.explanations import Explanation
-from reference.contributions import against_rows, shapley_interactions
+from reference.contributions import against_rows, coalitions, shapley_interactions, shapley_values, value_of
 
 MODELS = {
     "classes of boosting": (GradientBoostingClassifier(n_estimators=10), 3),
@@ -417,3 +417,78 @@ def test_losses_of_rankers_and_of_survival_are_not_explained(rng, kind):
     model = kind(n_estimators=2).fit(X, y + 1, **queries)
     with pytest.raises(ValueError, match="output must be 'raw' or 'probability' for rankers and survival models; got"):
         model.explain(X[:4], X, output="loss", y=y[:4] + 1)
+
+
+# Groups of columns --------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["classes of boosting", "numbers of boosting", "numbers of a forest", "a tree"])
+def test_groups_are_players_of_the_game(table, name):
+    model, (X, _) = fitted(table, name), table
+    groups = {"look": ["size", "colour"]}
+    rows = X[:12]
+    found = model.explain(rows, groups=groups)
+    assert found.feature_names == ["look", "age"]
+    codes = model._ensemble.binning.transform(model._check_table(rows)).columns
+    members = {0: (0, 1), 1: (2,)}
+    for row in range(len(rows)):
+        worth = {
+            players: value_of(model._predicting_trees(), codes[:, row], sum((members[p] for p in players), ()))
+            for players in coalitions(2)
+        }
+        expected = shapley_values(worth, 2) * model._contribution_scale()
+        values = np.atleast_2d(found.values[row].T)
+        np.testing.assert_allclose(values, expected[:, :2], atol=1e-9)
+        np.testing.assert_allclose(found.base_values[row], expected[:, 2].squeeze(), atol=1e-9)
+    pairs = model.explain(rows, groups=groups, interactions=True)
+    np.testing.assert_allclose(pairs.values.sum(axis=2), found.values, atol=1e-9)
+    against = model.explain(rows, X[20:40], groups=groups)
+    total = against.base_values + against.values.sum(axis=1)
+    np.testing.assert_allclose(total, found.base_values + found.values.sum(axis=1), atol=1e-9)
+
+
+def test_groups_of_one_column_and_of_positions(table):
+    model, (X, _) = fitted(table, "numbers of boosting"), table
+    plain = model.explain(X)
+    found = model.explain(X, groups={"hue": [1]})
+    assert found.feature_names == ["hue", "size", "age"]
+    np.testing.assert_allclose(found.values, plain.values[:, [1, 0, 2]], atol=1e-12)
+    assert found.display_data[0, 0] == X["colour"][0]
+    everything = model.explain(X, groups={"all": ["size", "colour", "age"]})
+    np.testing.assert_allclose(everything.values[:, 0], plain.values.sum(axis=1), atol=1e-9)
+    assert everything.display_data[0, 0] == "3 columns"
+
+
+def test_groups_in_plots(table):
+    model, (X, _) = fitted(table, "numbers of boosting"), table
+    for row in (None, 3):
+        ax = model.plot_contributions(X, row, groups={"look": ["size", "colour"]})
+        texts = [text.get_text() for text in ax.get_yticklabels()]
+        assert any("look" in text for text in texts)
+        assert not any("colour" in text for text in texts)
+    explained = model.explain(X, groups={"look": ["size", "colour"]})
+    model.plot_contributions(explained)
+    model.plot_contributions(explained, feature="look")
+    with pytest.raises(ValueError, match="groups must be None with an Explanation"):
+        model.plot_contributions(explained, groups={"look": ["size"]})
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([["size"]], "groups must be a dict of lists of columns"),
+        ({}, "groups must be a dict of lists of columns"),
+        ({"a": "size"}, "groups must have a list of columns for 'a'; got 'size'"),
+        ({"a": []}, "groups must have a list of columns for 'a'"),
+        ({"a": ["size"], "b": ["size"]}, "groups must have each column once; got 'size' twice"),
+        ({"a": ["width"]}, "groups must name columns of X; got 'width'"),
+        ({"age": ["size"]}, "groups must have names that differ from each other and from other columns"),
+    ],
+)
+def test_wrong_groups(table, groups, message):
+    model, (X, _) = fitted(table, "numbers of boosting"), table
+    with pytest.raises(ValueError, match=message):
+        model.explain(X, groups=groups)
+    with pytest.raises(ValueError, match="groups must be None with parts=True"):
+        model.explain(X, groups={"a": ["size"]}, parts=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -71,6 +71,12 @@ class DiscreteNetwork:
             tuple(tuple(place[parent] for parent in self.parents[old]) for old in order),
             tuple(self.tables[old] for old in order),
         )
+
+    def fixed(self, values: Mapping[int, int]) -> DiscreteNetwork:
+        """Return the network after an intervention: variables without parents that have a value with certainty."""
+        parents = tuple(() if v in values else found for v, found in enumerate(self.parents))
+        tables = [np.eye(self.sizes[v])[values[v]] if v in values else table for v, table in enumerate(self.tables)]
+        return replace(self, parents=parents, tables=tuple(tables))
 
     def with_sorted_states(self, variable: int) -> DiscreteNetwork:
         """Return the network with the values of one variable sorted in ascending order."""

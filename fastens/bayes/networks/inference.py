@@ -401,8 +401,16 @@ def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any],
 
 # One set of evidence --------------------------------------------------
 
+# The position of the value of each observed variable, or the likelihood of each value (virtual evidence).
+Evidence = Mapping[int, "int | Array"]
 
-def query(network: DiscreteNetwork, variables: Sequence[int], evidence: Mapping[int, int]) -> tuple[Array, float]:
+
+def observed(evidence: Evidence) -> dict[int, int]:
+    """Return the positions of the values of observed variables, without virtual evidence."""
+    return {variable: found for variable, found in evidence.items() if isinstance(found, int)}
+
+
+def query(network: DiscreteNetwork, variables: Sequence[int], evidence: Evidence) -> tuple[Array, float]:
     """Return P(variables | evidence), with one axis for each variable in order, and log P(evidence)."""
     factors = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
     found, log_total = marginal(factors, variables, network.sizes.tolist())
@@ -410,19 +418,21 @@ def query(network: DiscreteNetwork, variables: Sequence[int], evidence: Mapping[
     return found.values[0].transpose(axes), float(log_total[0])
 
 
-def _factors(network: DiscreteNetwork, nodes: set[int], evidence: Mapping[int, int]) -> list[Factor]:
-    """Return the tables of variables at the evidence, which is shared by all rows."""
+def _factors(network: DiscreteNetwork, nodes: set[int], evidence: Evidence) -> list[Factor]:
+    """Return the tables of variables at the evidence, which is shared by all rows, and the likelihoods in it."""
     codes = np.zeros((len(network.names), 1), dtype=np.int64)
-    for variable, position in evidence.items():
+    known = observed(evidence)
+    for variable, position in known.items():
         codes[variable] = position + 1
-    unknown = set(range(len(network.names))) - set(evidence)
-    return [evidence_factor(network, node, unknown, codes) for node in sorted(nodes)]
+    unknown = set(range(len(network.names))) - set(known)
+    virtual = [Factor((v,), found[None]) for v, found in evidence.items() if not isinstance(found, int)]
+    return [evidence_factor(network, node, unknown, codes) for node in sorted(nodes)] + virtual
 
 
-def explain(network: DiscreteNetwork, evidence: Mapping[int, int]) -> tuple[dict[int, int], float]:
+def explain(network: DiscreteNetwork, evidence: Evidence) -> tuple[dict[int, int], float]:
     """Return the most probable values of all unobserved variables and log P(values, evidence)."""
     factors = _factors(network, set(range(len(network.names))), evidence)
-    unknown = set(range(len(network.names))) - set(evidence)
+    unknown = set(range(len(network.names))) - set(observed(evidence))
     found = eliminate(factors, unknown, network.sizes.tolist(), by_max=True)
     return best_backwards(found.steps), float(found.log_scale[0])
 
@@ -430,9 +440,7 @@ def explain(network: DiscreteNetwork, evidence: Mapping[int, int]) -> tuple[dict
 # Draws --------------------------------------------------
 
 
-def draw(
-    network: DiscreteNetwork, n: int, evidence: Mapping[int, int], random: np.random.Generator
-) -> NDArray[np.int64]:
+def draw(network: DiscreteNetwork, n: int, evidence: Evidence, random: np.random.Generator) -> NDArray[np.int64]:
     """Draw joint values from the exact distribution given evidence, as positions of shape (n_variables, n).
 
     Without evidence, parents are drawn before children; with evidence, values are drawn backwards through an
@@ -447,9 +455,10 @@ def draw(
             out[node] = (cumulative < (random.random(n) * cumulative[..., -1])[..., None]).sum(axis=-1)
         return out
     factors = _factors(network, set(range(len(network.names))), evidence)
-    unknown = set(range(len(network.names))) - set(evidence)
+    known = observed(evidence)
+    unknown = set(range(len(network.names))) - set(known)
     found = eliminate(factors, unknown, network.sizes.tolist())
-    for variable, position in evidence.items():
+    for variable, position in known.items():
         out[variable] = position
     for variable, positions in draw_backwards(found.steps, n, random).items():
         out[variable] = positions

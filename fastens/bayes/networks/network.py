@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from copy import copy
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,12 +24,13 @@ from fastens.bayes.counts.attributes import (
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.networks.discrete_network import DiscreteNetwork
-from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, query
+from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, observed, query
 from fastens.bayes.networks.network_files import NetworkFiles
 from fastens.bayes.networks.structures import (
     LEARNED,
     SCORES,
     WITH_CLASS,
+    EdgeRules,
     Parents,
     Search,
     learn_structure,
@@ -123,17 +125,80 @@ class NetworkQueries:
             raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
         return names.index(self._encoder.texts[columns.index(plain_name(variable))])
 
-    def _evidence(self, evidence: Evidence) -> dict[int, int]:
+    def _evidence(self, evidence: Evidence) -> dict[int, Any]:
+        """Return the position of each value, or the likelihoods of all values, by variable."""
         (NONE | instance(Mapping, "a dict of values by variable")).check("evidence", evidence)
-        found = {}
+        found: dict[int, Any] = {}
         for variable, value in (evidence or {}).items():
             number = self._number(variable, "evidence")
+            if isinstance(value, Mapping):
+                found[number] = self._likelihoods(number, variable, value)
+                continue
             position = self._position(number, value)
             if position is None:
                 values = list(self._network.states[number])
                 raise ValueError(f"evidence of {variable!r} must be one of its values, {values}; got {value!r}.")
             found[number] = position
         return found
+
+    def _likelihoods(self, number: int, variable: Any, given: Mapping[Any, Any]) -> Array:
+        """Return virtual evidence as a likelihood for each value of a variable."""
+        values = list(self._network.states[number])
+        places = [self._position(number, value) for value in given]
+        if sorted(-1 if place is None else place for place in places) != list(range(len(values))):
+            raise ValueError(f"evidence of {variable!r} must have a likelihood for each of {values}; got {given!r}.")
+        found = np.zeros(len(values))
+        for place, likelihood in zip(places, given.values(), strict=True):
+            real(0).check(f"evidence of {variable!r}", likelihood)
+            found[cast(int, place)] = likelihood
+        if not found.any():
+            raise ValueError(f"evidence of {variable!r} must have a positive likelihood; got {given!r}.")
+        return found
+
+    def do(self, interventions: Mapping[str, Any]) -> Any:
+        """Return the network after interventions that set variables to values, whatever their parents are.
+
+        The variables lose their parents and have the value with certainty; all other tables stay. The queries of the
+        returned network, such as ``net.do({"treatment": "yes"}).query("recovery")``, are interventional distributions
+        if the edges are causal, which data cannot show. The network itself is unchanged.
+
+        Parameters
+        ----------
+        interventions : dict
+            Values by variable.
+
+        Returns
+        -------
+        A fitted network of the same class.
+
+        Raises
+        ------
+        ValueError
+            If a variable or a value is unknown.
+
+        References
+        ----------
+        Pearl (2009), "Causality", section 3.2.
+
+        Examples
+        --------
+        >>> from fastens import BayesianNetwork
+        >>> net = BayesianNetwork.from_tables(
+        ...     {"rain": ["no", "yes"], "grass": ["dry", "wet"]},
+        ...     {"grass": ["rain"]},
+        ...     {"rain": [0.8, 0.2], "grass": [[0.9, 0.1], [0.1, 0.9]]},
+        ... )
+        >>> net.do({"grass": "wet"}).query("rain")  # wetting the grass does not make it rain
+        {'no': 0.8, 'yes': 0.2}
+        """
+        self._check_fitted()
+        instance(Mapping, "a dict of values by variable").check("interventions", interventions)
+        known = self._evidence(interventions)
+        if len(observed(known)) < len(known):
+            raise ValueError(f"interventions must be values; got likelihoods in {dict(interventions)!r}.")
+        changed = copy(self)
+        changed._network = self._network.fixed(known)
+        return changed
 
     def _position(self, number: int, value: Any) -> int | None:
         """Return the position of a value of a variable, or None if the value is unknown."""
@@ -151,7 +216,9 @@ class NetworkQueries:
         variables : str or list of str
             Query variable, or a list of variables for their joint distribution.
         evidence : dict, optional
-            Values of observed variables by name.
+            Values of observed variables by name. A dict instead of a value is virtual evidence: the likelihood of an
+            uncertain observation for each value of the variable, such as ``{"grass": {"dry": 0.1, "wet": 0.7}}``. Only
+            the ratios of likelihoods affect the result.
 
         Returns
         -------
@@ -167,7 +234,7 @@ class NetworkQueries:
         instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
         queried = [variables] if isinstance(variables, str) else list(variables)
         numbers, known = [self._number(variable, "variables") for variable in queried], self._evidence(evidence)
-        if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(known):
+        if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(observed(known)):
             raise ValueError(f"variables must be different ones without evidence, at least one; got {queried}.")
         table, log_evidence = query(self._network, numbers, known)
         if log_evidence == -np.inf:
@@ -207,7 +274,7 @@ class NetworkQueries:
         n : int, default=1
             Number of rows, at least 0.
         evidence : dict, optional
-            Values of observed variables by name, which are fixed in all rows.
+            Values of observed variables by name, which are fixed in all rows, and virtual evidence as in `query`.
         random_state : int, RandomState, Generator or None, default=None
             Seed of the draws.
 
@@ -327,6 +394,7 @@ class NetworkQueries:
 MANY_VALUES = 100  # a column with more distinct fractional values is probably continuous
 
 GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
+EDGES = NONE | GIVEN
 MANY = whole(2, 65_000)
 HIDDEN = NONE | Rule(
     "a dict of numbers of values, from 2 to 65000, by name",
@@ -358,6 +426,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         Variables are identified by name (x0, x1, ... for the columns of arrays) or index.
     criterion : {"bic", "aic", "bdeu", "k2"}, default="bic"
         Score that hill-climbing maximises.
+    required_edges, forbidden_edges : dict, list of pairs or None, default=None
+        Edges that hill-climbing keeps from the beginning and edges that it never adds, in the format of `structure`. A
+        forbidden edge may have the opposite direction. If None, there are no such edges.
     max_parents : int, default=3
         Maximum number of parents of a variable for "hill-climb" and "kdb". The class counts as a parent, so 3 is KDB
         with k = 2.
@@ -458,6 +529,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     structure: Any = parameter(one_of(*LEARNED) | GIVEN, default="hill-climb", kw_only=False)
     criterion: str = parameter(one_of(*SCORES), default="bic")
+    required_edges: Any = parameter(EDGES, default=None)
+    forbidden_edges: Any = parameter(EDGES, default=None)
     max_parents: int = parameter(whole(1), default=3)
     min_information: float = parameter(real(0), default=0.03)
     tabu: int = parameter(whole(0), default=0)
@@ -487,6 +560,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 f"learning_rate must be None without missing='gradient', as missing={self.missing!r} has no step size; "
                 f"got {self.learning_rate!r}."
             )
+        for name in ("required_edges", "forbidden_edges"):
+            if self.structure != "hill-climb" and (given := getattr(self, name)) is not None:
+                raise ValueError(f"{name} must be None unless structure='hill-climb'; got {given!r}.")
 
     @property
     def categorical_features(self) -> str:
@@ -619,8 +695,18 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 f"structure={self.structure!r} requires y to be passed, but the target y is None: the class is a "
                 "parent of all columns."
             )
-        search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information)
+        required = self._edges("required_edges", names, acyclic=True)
+        rules = EdgeRules(required, self._edges("forbidden_edges", names, acyclic=False), self.max_parents)
+        rules.check(names)
+        search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information, rules)
         return learn_structure(self.structure, data, search)
+
+    def _edges(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
+        """Return the parents of each variable in the edges of a parameter."""
+        try:
+            return parents_from(getattr(self, parameter) or (), names, acyclic=acyclic)
+        except ValueError as error:
+            raise ValueError(f"{parameter} is invalid: {error}") from error
 
     # Predict --------------------------------------------------
 

@@ -215,10 +215,11 @@ def check_acyclic(parents: Sequence[Sequence[int]], names: Sequence[Any]) -> Non
         raise ValueError(f"the structure must have no directed cycle; there is one among {among}.") from None
 
 
-def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
+def parents_from(structure: Any, names: Sequence[Any], *, acyclic: bool = True) -> Parents:
     """Read a structure from a dict of parents by child or edges (parent, child), with variables by name or index.
 
-    Raises ValueError if a variable is unknown, its own parent or a duplicate parent, or if there is a cycle.
+    Raises ValueError if a variable is unknown, its own parent or a duplicate parent, or if there is a cycle, unless
+    `acyclic` is False.
     """
     if isinstance(structure, Mapping):
         edges = [(parent, child) for child, found in structure.items() for parent in _as_list(found)]
@@ -233,7 +234,8 @@ def parents_from(structure: Any, names: Sequence[Any]) -> Parents:
         if place[parent] == place[child] or place[parent] in parents[place[child]]:
             raise ValueError(f"structure must name each edge between two variables once; got {parent!r} -> {child!r}.")
         parents[place[child]].append(place[parent])
-    check_acyclic(parents, names)
+    if acyclic:
+        check_acyclic(parents, names)
     return tuple(map(tuple, parents))
 
 
@@ -274,16 +276,39 @@ class Move(NamedTuple):
     child: int
 
 
+class EdgeRules(NamedTuple):
+    """Limits of structures: required and forbidden parents of each variable, and the maximum number of parents."""
+
+    required: Parents = ()
+    forbidden: Parents = ()
+    max_parents: int = 3
+
+    def check(self, names: Sequence[Any]) -> None:
+        """Raise ValueError if an edge is required and forbidden, or a variable has too many required parents."""
+        for child, (needed, ruled_out) in enumerate(zip(self.required, self.forbidden, strict=True)):
+            if both := sorted(set(needed) & set(ruled_out)):
+                edge = f"{names[both[0]]!r} -> {names[child]!r}"
+                raise ValueError(f"required_edges must not contain forbidden edges; both contain {edge}.")
+            if len(needed) > self.max_parents:
+                raise ValueError(
+                    f"max_parents must be at least {len(needed)}, the required parents of a variable; "
+                    f"got {self.max_parents}."
+                )
+
+
+NO_RULES = EdgeRules()
+
+
 def hill_climb(
-    scores: FamilyScores, n_variables: int, *, max_parents: int = 3, tabu: int = 0, max_moves: int = 10_000
+    scores: FamilyScores, n_variables: int, *, rules: EdgeRules = NO_RULES, tabu: int = 0, max_moves: int = 10_000
 ) -> Parents:
-    """Run hill-climbing from the empty graph with the best change of one edge; return the parents of each variable.
+    """Run hill-climbing from the required edges with the best change of one edge; return each variable's parents.
 
     `tabu` is the number of consecutive changes that may fail to improve on the best structure. No structure is visited
     twice (Glover 1986). See Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of
     knowledge and statistical data", section 7.2.
     """
-    climb = _Search(scores, n_variables, max_parents)
+    climb = _Search(scores, n_variables, rules)
     best, best_score, since = climb.parents, climb.score, 0
     visited = {best}
     for _ in range(max_moves):
@@ -317,10 +342,12 @@ def _descendants(parents: Parents) -> list[int]:
 class _Search:
     """Current structure and the gain of each change of an edge."""
 
-    def __init__(self, scores: FamilyScores, n_variables: int, max_parents: int) -> None:
-        self._scores, self._max_parents = scores, max_parents
-        self.parents: Parents = ((),) * n_variables
-        self._current = np.array(scores.of((child, ()) for child in range(n_variables)))
+    def __init__(self, scores: FamilyScores, n_variables: int, rules: EdgeRules) -> None:
+        self._scores, self._max_parents = scores, rules.max_parents
+        nothing: Parents = ((),) * n_variables
+        self._required, self._forbidden = rules.required or nothing, rules.forbidden or nothing
+        self.parents: Parents = tuple(tuple(sorted(found)) for found in self._required)
+        self._current = np.array(scores.of(enumerate(self.parents)))
         # By parent and child: the gain of adding the edge or, if it exists, of removing it.
         self._gains = np.full((n_variables, n_variables), -np.inf)
         self._learn(range(n_variables))
@@ -344,7 +371,8 @@ class _Search:
                 candidate = (child, self._changed(other, child))
                 # Reversing an edge also adds a parent, so every variable except the child is a candidate.
                 is_there = other in self.parents[child]
-                if other != child and self._may_help(candidate, is_there):
+                is_fixed = other in (self._required if is_there else self._forbidden)[child]
+                if other != child and not is_fixed and self._may_help(candidate, is_there):
                     tried.append((other, child, ((child, self.parents[child]) if is_there else candidate, other)))
         found = self._scores.added(addition for _, _, addition in tried)
         for (other, child, _), gain in zip(tried, found, strict=True):
@@ -431,13 +459,14 @@ class Search:
     max_parents: int
     tabu: int
     min_information: float
+    rules: EdgeRules  # required and forbidden edges of hill-climbing
 
 
 def learn_structure(kind: str, data: CodedRows, search: Search) -> Parents:
     """Return the parents of each variable; for "tan" and "kdb", the last variable is the class."""
     if kind == "hill-climb":
         scores = FamilyScores(data, search.score, search.ess)
-        return hill_climb(scores, len(data.sizes), max_parents=search.max_parents, tabu=search.tabu)
+        return hill_climb(scores, len(data.sizes), rules=search.rules, tabu=search.tabu)
     if kind == "kdb":
         return kdb(data, search.max_parents - 1, search.min_information)
     return chow_liu(data) if kind == "chow-liu" else tan(data)

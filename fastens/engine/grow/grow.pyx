@@ -31,9 +31,11 @@ from fastens.engine.splits.workspace cimport (
     Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
 )
 from fastens.engine.structs cimport (
-    float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+    float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
 from fastens.engine.thread_pool cimport FEW_ROWS, MAX_THREADS
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -134,6 +136,14 @@ cdef class Grower:
         if self.weights.factors is None:
             # For unweighted rows, the count is the weight, so packed cells do not store another weight.
             self.ws.rules.min_count = max(fewest, <int64_t>ceil(min(self.rules.min_weight_leaf, 0x7FFFFFFF)))
+
+    def set_monotone(self, const int8_t[::1] signs):
+        """Set the monotone constraints of the following trees."""
+        cdef int32_t f
+        self.rules = replace(self.rules, monotone=np.asarray(signs))
+        self.ws.limits = read_limits(self.rules, self.ws.table.n_features)
+        for f in range(self.ws.table.n_features):
+            self.ws.features[f].monotone = signs[f]
 
     cdef _set_near(self):
         cdef const size_t[::1] places

@@ -124,6 +124,12 @@ class GrowthParameters(Limits):
             of_noise = min(of_noise * root, MAX_L2_SHARE_OF_HESSIANS * hessian)
         return self.l2_regularization + of_noise
 
+    def of_output(self, output: int) -> GrowthParameters:
+        """Return the parameters of the trees of an output, which may have constraints of its own."""
+        if self.monotone is None or self.monotone.ndim == 1:
+            return self
+        return replace(self, monotone=self.monotone[output])
+
     def fewest_rows(self, tail: float, n_rows: float) -> int:
         """Return the minimum leaf size, given the share of rows on the smaller side of a quantile and the row count."""
         of_tail = min(self.min_samples_tail / tail, MAX_L2_SHARE_OF_ROWS * n_rows)
@@ -246,11 +252,18 @@ class TreeGrower(Grower):
         renews_leaves: bool = False,
         n_threads: int = 1,
     ) -> None:
-        weights = sample_weight
+        self.of_outputs, weights = rules, sample_weight
         if not isinstance(weights, RowWeights):
             weights = RowWeights.of(weights, matrix.n_rows, matrix.comm)
         self.row_weights, self.unit = weights, weights.unit
-        super().__init__(matrix, rules.in_units(self.unit), weights, constant_hessian, renews_leaves, n_threads)
+        rules = rules.of_output(0).in_units(self.unit)
+        super().__init__(matrix, rules, weights, constant_hessian, renews_leaves, n_threads)
+
+    def start_output(self, output: int) -> None:
+        """Set the monotone constraints of the following trees, if each output has constraints of its own."""
+        rules = self.of_outputs.of_output(output)
+        if rules is not self.of_outputs:
+            self.set_monotone(rules.monotone)
 
     def renew_leaves(
         self,
@@ -379,10 +392,33 @@ def count_of(wanted: float | str | None, n_features: int, *, up: bool = False) -
     return math.ceil(wanted * n_features) if up else max(1, int(wanted * n_features))
 
 
-def monotone_signs(given: Any, columns: Columns, is_categorical: NDArray[np.bool_]) -> NDArray[np.int8] | None:
-    """Return `monotonic_cst` as 1, -1 or 0 for each column, or None if there are no constraints."""
+def is_by_class(given: Any) -> bool:
+    """Return True if `monotonic_cst` has constraints for each class: a dict of such, or an array of two axes."""
+    if isinstance(given, Mapping):
+        return any(isinstance(value, Mapping) or np.ndim(value) > 0 for value in given.values())
+    return given is not None and not isinstance(given, str) and np.ndim(given) == 2
+
+
+def constrained_columns(given: Any, columns: Columns) -> NDArray[np.bool_]:
+    """Return a mask of the columns that `monotonic_cst` constrains, for any class."""
+    if not is_by_class(given):
+        return columns.values("monotonic_cst", given, 0) != 0
+    parts = given.values() if isinstance(given, Mapping) else given
+    found: NDArray[np.bool_] = np.any([columns.values("monotonic_cst", part, 0) != 0 for part in parts], axis=0)
+    return found
+
+
+def monotone_signs(
+    given: Any, columns: Columns, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None = None
+) -> NDArray[np.int8] | None:
+    """Return `monotonic_cst` as 1, -1 or 0 for each column, or None if there are no constraints.
+
+    Constraints by class have a row for each of the `classes`.
+    """
     if given is None:
         return None
+    if is_by_class(given):
+        return _signs_of_classes(given, columns, is_categorical, classes)
     signs = columns.values("monotonic_cst", given, 0)
     for sign in signs:
         if sign not in (-1, 0, 1):
@@ -392,6 +428,24 @@ def monotone_signs(given: Any, columns: Columns, is_categorical: NDArray[np.bool
         name = repr(columns.names[bound[0]]) if columns.names else str(bound[0])
         raise ValueError(f"monotonic_cst must be 0 for categorical columns, which have no order; column {name} is one.")
     return signs.astype(np.int8) if signs.any() else None
+
+
+def _signs_of_classes(
+    given: Any, columns: Columns, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None
+) -> NDArray[np.int8] | None:
+    known = [] if classes is None else [each.item() if isinstance(each, np.generic) else each for each in classes]
+    if len(known) < 3:
+        raise ValueError(f"monotonic_cst must have one axis unless there are three or more classes; got {given!r}.")
+    parts = given if isinstance(given, Mapping) else dict(zip(known, given, strict=False))
+    if not isinstance(given, Mapping) and len(given) != len(known):
+        raise ValueError(f"monotonic_cst must have a row for each of the {len(known)} classes; got {len(given)} rows.")
+    signs = np.zeros((len(known), columns.n_features), dtype=np.int8)
+    for label, part in parts.items():
+        if label not in known:
+            raise ValueError(f"monotonic_cst must have keys among the classes {known}; got {label!r}.")
+        of_class = monotone_signs(part, columns, is_categorical)
+        signs[known.index(label)] = 0 if of_class is None else of_class
+    return signs if signs.any() else None
 
 
 def feature_chances(given: Any, columns: Columns) -> NDArray[np.float64] | None:

@@ -492,7 +492,7 @@ class LeafModels:
         self.X, self._is_categorical, self._l2 = X, is_categorical, l2
         self._weights = (None, None) if weights is None else (weights.copies, weights.factors)
         self._comm = LOCAL if weights is None else weights.comm
-        self._n_threads, self._monotone = n_threads, monotone
+        self._n_threads, self.monotone = n_threads, monotone
         self.fitted = np.zeros(X.shape[0])
 
     def fit(
@@ -529,7 +529,7 @@ class LeafModels:
             for stages in ((0, 2),) if self._comm.size == 1 else ((0, 0), (1, 1), (2, 2)):
                 fit_leaves(self.X, leaf_rows, statistics, self._l2, stages, n_threads, terms, self.fitted)
                 reduce_sums(self._comm, leaf_rows.sums, np.diff(starts), stages[1])
-            wrong = np.zeros(1, bool) if self._monotone is None else self._monotone[features] * terms[0] < 0
+            wrong = np.zeros(1, bool) if self.monotone is None else self.monotone[features] * terms[0] < 0
             if not wrong.any():
                 # Adding 0.0 turns -0.0 into 0.0, because sums over several ranks lose the sign of zeros.
                 return LinearLeaves.of_terms(nodes[leaf], features, terms + 0.0, tree.n_nodes)

@@ -1,4 +1,4 @@
-"""Ranking: LambdaMART gradients and NDCG of each query, in parallel over queries.
+"""Ranking: LambdaMART and cross-entropy gradients and NDCG of each query, in parallel over queries.
 
 The documents of a query are sorted by score. Documents of equal score and equal gain form one block, which occupies as
 many positions as its total weight: weight 2 is bit-identical to a duplicated document, and results do not depend on row
@@ -7,11 +7,13 @@ order.
 
 import numpy as np
 
-from libc.math cimport fabs, floor
-from libc.stdint cimport int32_t, int64_t
+from libc.math cimport fabs, floor, fmax
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport qsort
+from libc.string cimport memcpy
 
 from fastens.engine.exact cimport log2
+from fastens.engine.random cimport random_bits, random_share
 from fastens.engine.structs cimport float32_t, float64_t
 from fastens.engine.thread_pool cimport parallel_for_until_interrupted
 
@@ -34,16 +36,28 @@ cdef struct Block:
     double gain
     double place
     double weight
+    double above            # total weight of the relevant documents above it
+    double precisions       # sum of 1 / position over the relevant documents above it
+    double share            # softmax of the scores
+    double step             # gradient for the cross entropy, and the further terms of it
     double discount         # sum over all its positions
     double gradient
     double hessian
     Py_ssize_t end          # end (exclusive) of its documents
 
 
+cdef enum Objective:
+    NDCG, MAP, PAIRS, CROSS_ENTROPY
+
+
+OBJECTIVES = {"ndcg": NDCG, "map": MAP, "pairs": PAIRS, "xendcg": CROSS_ENTROPY}
+
+
 cdef struct Options:
     double sigmoid
     double truncation       # number of top positions whose documents are compared with all documents below
     bint normalize
+    int objective
 
 
 cdef int better(const void* a, const void* b) noexcept nogil:
@@ -85,16 +99,57 @@ cdef Py_ssize_t find_blocks(
     return n_blocks
 
 
-cdef double compare(Block* a, Block* b, double top, double top_discount, const Options* options) noexcept nogil:
-    # Adds the derivatives of the pairs of `top` documents of block `a`, which ranks above `b`, with all of `b`; returns
-    # their sum.
+cdef inline double harmonic_sum(const double[::1] upto, double n) noexcept nogil:
+    # Returns the sum of the first `n` partial sums of 1 / position.
+    return (n + 1.0) * reach(upto, n) - n
+
+
+cdef double discount_of(const Block* block, double count, bint swaps_up, const double[::1] upto) noexcept nogil:
+    # Returns the sum over the first `count` positions of a block of n / position - a, where n is the weight of the
+    # relevant documents so far, and `a` the sum of 1 / position over them. If two documents swap positions, the average
+    # precision changes by the difference of these values. If the lower one is the relevant one (`swaps_up`), n counts
+    # it at both positions.
+    cdef double before = reach(upto, block.place), inverse = reach(upto, block.place + count) - before
+    cdef double total = block.above * inverse - count * block.precisions
+    if block.gain > 0:
+        total += count - block.place * inverse + count * before
+        total -= harmonic_sum(upto, block.place + count) - harmonic_sum(upto, block.place)
+    return total + inverse if swaps_up else total
+
+
+cdef void count_relevant(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double above = 0, precisions = 0
+    for i in range(n_blocks):
+        blocks[i].above, blocks[i].precisions = above, precisions
+        if blocks[i].gain > 0:
+            above += blocks[i].weight
+            precisions += blocks[i].discount
+
+
+cdef inline double change_of(
+    const Block* a, const Block* b, double top, double top_discount, const double[::1] upto, int objective
+) noexcept nogil:
+    # Returns the change of the metric, before normalization, if `top` documents of block `a` swap positions with `b`.
+    cdef bint swaps_up = b.gain > a.gain
+    if objective == PAIRS:
+        return top * b.weight
+    if objective == MAP:
+        return fmax(
+            b.weight * discount_of(a, top, swaps_up, upto) - top * discount_of(b, b.weight, swaps_up, upto), 0.0
+        )
+    return fabs(a.gain - b.gain) * (b.weight * top_discount - top * b.discount)
+
+
+cdef double compare(Block* a, Block* b, double change, const Options* options) noexcept nogil:
+    # Adds the derivatives of the pairs of documents of block `a`, which ranks above `b`, with all of `b`, weighted by
+    # the change of the metric; returns their sum.
     cdef Block* high = a if a.gain > b.gain else b
     cdef Block* low = b if a.gain > b.gain else a
     cdef double difference = high.score - low.score
-    cdef double change = (high.gain - low.gain) * (b.weight * top_discount - top * b.discount)
     cdef double wrong = 1.0 / (1.0 + exp_of(options.sigmoid * difference))
     cdef double slope, curvature
-    if options.normalize:
+    if options.normalize and options.objective != PAIRS:
         change /= 0.01 + fabs(difference)
     slope = options.sigmoid * wrong * change
     curvature = options.sigmoid * options.sigmoid * wrong * (1.0 - wrong) * change
@@ -109,7 +164,7 @@ cdef double compare_all(
     Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, const Options* options
 ) noexcept nogil:
     cdef Py_ssize_t i, j
-    cdef double top, top_discount, total = 0
+    cdef double top, top_discount, change, total = 0
     for i in range(n_blocks):
         if blocks[i].place >= options.truncation:
             break
@@ -117,8 +172,63 @@ cdef double compare_all(
         top_discount = reach(upto, blocks[i].place + top) - reach(upto, blocks[i].place)
         for j in range(i + 1, n_blocks):
             if blocks[i].gain != blocks[j].gain:
-                total += compare(blocks + i, blocks + j, top, top_discount, options)
+                change = change_of(blocks + i, blocks + j, top, top_discount, upto, options.objective)
+                total += compare(blocks + i, blocks + j, change, options)
     return total
+
+
+# Smallest divisor of the steps of documents that have almost all of the probability.
+cdef double MIN_REST = 1e-6
+
+
+cdef inline double draw_of(uint64_t query, const Block* block) noexcept nogil:
+    # Returns a number from 0 to 1. Equal blocks of equal queries draw the same number, so draws do not depend on the
+    # order of rows and queries, and repeated rows draw the number of their weighted original.
+    return random_share(hash_of(block), query)
+
+
+cdef inline uint64_t hash_of(const Block* block) noexcept nogil:
+    cdef uint64_t score, gain
+    cdef double value = block.score + 0.0  # not -0.0, which is the same score
+    memcpy(&score, &value, sizeof(score))
+    memcpy(&gain, &block.gain, sizeof(gain))
+    return random_bits(score, gain)
+
+
+cdef void cross_entropy(Block* blocks, Py_ssize_t n_blocks) noexcept nogil:
+    # Writes the derivatives of the cross entropy between the softmax of the scores and gains with random deductions
+    # (Bruch et al. 2019). Gradients have two more terms, so that dividing them by the diagonal of the second
+    # derivatives approximates a Newton step with the full matrix.
+    cdef Py_ssize_t i
+    cdef uint64_t query = 0, weight
+    cdef double total = 0, target_total = 0, n_documents = 0, share, rest, sum_of_steps, wanted
+    cdef int _order
+    for i in range(n_blocks):
+        memcpy(&weight, &blocks[i].weight, sizeof(weight))
+        query += random_bits(hash_of(blocks + i), weight)
+        blocks[i].share = exp_of(blocks[i].score - blocks[0].score)
+        total += blocks[i].weight * blocks[i].share
+        n_documents += blocks[i].weight
+    if n_documents <= 1:
+        return
+    for i in range(n_blocks):
+        blocks[i].step = blocks[i].gain + 1.0 - draw_of(query, blocks + i)
+        target_total += blocks[i].weight * blocks[i].step
+    for i in range(n_blocks):
+        share = blocks[i].share / total
+        wanted = blocks[i].step / target_total
+        blocks[i].share = share
+        blocks[i].step = share - wanted
+        blocks[i].gradient = blocks[i].weight * (share - wanted)
+        blocks[i].hessian = blocks[i].weight * share * (1.0 - share)
+    for _order in range(2):
+        sum_of_steps = 0
+        for i in range(n_blocks):
+            sum_of_steps += blocks[i].weight * blocks[i].step / fmax(1.0 - blocks[i].share, MIN_REST)
+        for i in range(n_blocks):
+            rest = fmax(1.0 - blocks[i].share, MIN_REST)
+            blocks[i].step = blocks[i].share * (sum_of_steps - blocks[i].step / rest)
+            blocks[i].gradient += blocks[i].weight * blocks[i].step
 
 
 cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, double at) noexcept nogil:
@@ -225,6 +335,15 @@ cdef class Ranker:
         cdef double best = self.best_gain(query, options.truncation), total, scale
         cdef Py_ssize_t n_blocks = self.arrange(query, scores)
         cdef Block* blocks = (<Block*> &self.block_room[0]) + self.starts[query]
+        if options.objective == CROSS_ENTROPY:
+            cross_entropy(blocks, n_blocks)
+            self.write(query, n_blocks, 1.0, gradients, hessians)
+            return
+        if options.objective == MAP:
+            count_relevant(blocks, n_blocks, self.upto)
+            best = blocks[n_blocks - 1].above + (blocks[n_blocks - 1].weight if blocks[n_blocks - 1].gain > 0 else 0.0)
+        elif options.objective == PAIRS:
+            best = 1.0
         # Normalising by score differences is meaningless while all scores are equal.
         options.normalize = options.normalize and blocks[0].score != blocks[n_blocks - 1].score
         total = compare_all(blocks, n_blocks, self.upto, &options) / best if best > 0 else 0.0
@@ -237,12 +356,12 @@ cdef class Ranker:
         self, const float64_t[::1] scores, tuple options, float32_t[::1] gradients, float32_t[::1] hessians,
         int n_threads,
     ):
-        """Write LambdaMART's derivatives; options: steepness of the sigmoid, truncation, normalize."""
+        """Write the derivatives; options: steepness of the sigmoid, truncation, normalize, code in `OBJECTIVES`."""
         cdef Scored scored
         if scores.shape[0] == 0:
             return
         scored.queries, scored.scores = <void*> self, &scores[0]
-        scored.options = Options(options[0], options[1], options[2])
+        scored.options = Options(options[0], options[1], options[2], options[3])
         scored.gradients, scored.hessians = &gradients[0], &hessians[0]
         with nogil:
             parallel_for_until_interrupted(_lambdas_of_query, &scored, self.starts.shape[0] - 1, n_threads)

@@ -57,6 +57,44 @@ def test_queries(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_virtual_evidence(seed):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    for n_evidence in range(3):
+        evidence = random_evidence(rng, network, n_evidence)
+        virtual = [v for v in rng.permutation(6).tolist() if v not in evidence][:2]
+        evidence |= {v: rng.random(network.sizes[v]) for v in virtual}
+        asked = [v for v in range(6) if not isinstance(evidence.get(v), int)][:3]
+        table, log_total = query(network, asked, evidence)
+        expected, total = plain.query(network, asked, evidence)
+        np.testing.assert_allclose(table, expected, rtol=1e-12)
+        assert np.exp(log_total) == pytest.approx(total, rel=1e-12)
+        unknown = [v for v in range(6) if not isinstance(evidence.get(v), int)]
+        everything, total = plain.query(network, unknown, evidence)
+        best, log_best = explain(network, evidence)
+        assert everything[tuple(best[v] for v in unknown)] == pytest.approx(everything.max())
+        assert np.exp(log_best) == pytest.approx(everything.max() * total)
+        drawn = draw(network, 4000, evidence, rng)[asked[0]]
+        share = np.bincount(drawn, minlength=network.sizes[asked[0]]) / 4000
+        marginal_of_first = expected.reshape(network.sizes[asked[0]], -1).sum(axis=1)
+        np.testing.assert_allclose(share, marginal_of_first, atol=0.04)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_interventions(seed):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    for n_fixed in range(3):
+        values = random_evidence(rng, network, n_fixed)
+        found = network.fixed(values)
+        found.check()
+        np.testing.assert_allclose(plain.joint(found), plain.intervened(network, values), rtol=1e-12)
+        others = [v for v in range(6) if v not in values][:2]
+        expected = plain.intervened(network, values).sum(axis=tuple(v for v in range(6) if v not in others))
+        np.testing.assert_allclose(query(found, others, {})[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_rows_with_missing_values(seed):
     rng = np.random.default_rng(seed)
     network = random_network(rng)

@@ -538,3 +538,96 @@ def test_warns_of_fractions_taken_for_values(rng):
         warnings.simplefilter("error")
         BayesianNetwork(max_bins=8).fit(X)
         BayesianNetwork().fit(np.arange(300).reshape(150, 2))
+
+
+# Edges that are known, uncertain evidence and interventions --------------------------------------------------
+
+
+def chain(rng, n_rows=600, missing=0.0):
+    a = rng.integers(0, 2, n_rows)
+    b = np.where(rng.random(n_rows) < 0.85, a, 1 - a)
+    c = np.where(rng.random(n_rows) < 0.85, b, 1 - b)
+    table = pd.DataFrame({"a": a, "b": b, "c": c, "d": rng.integers(0, 3, n_rows)}).astype(object)
+    return table.mask(rng.random(table.shape) < missing)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("tabu", [0, 10])
+@pytest.mark.parametrize("criterion", ["bic", "k2"])
+def test_required_and_forbidden_edges(missing, tabu, criterion, tmp_path):
+    table = chain(np.random.default_rng(0), missing=missing)
+    weight = np.random.default_rng(1).integers(0, 3, len(table))
+    required, forbidden = [("d", "a")], {"a": ["b", "c"], "b": "c", "c": "a"}
+    made = {"tabu": tabu, "criterion": criterion}
+    model = BayesianNetwork(required_edges=required, forbidden_edges=forbidden, **made).fit(table, sample_weight=weight)
+    ruled_out = {("b", "a"), ("c", "a"), ("c", "b"), ("a", "c")}
+    assert ("d", "a") in model.edges_
+    assert {("a", "b"), ("b", "c")} <= set(model.edges_)
+    assert not set(model.edges_) & ruled_out
+    repeated = table.loc[np.repeat(table.index, weight)].reset_index(drop=True)
+    same = BayesianNetwork(required_edges={"a": "d"}, forbidden_edges=list(ruled_out), **made).fit(repeated)
+    assert same.edges_ == model.edges_
+    everything = [(p, c) for p in "abcd" for c in "abcd" if p != c]
+    assert BayesianNetwork(forbidden_edges=everything, **made).fit(table).edges_ == []
+    model.save(tmp_path / "net")
+    assert fastens.load(tmp_path / "net").edges_ == model.edges_
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"required_edges": [("a", "b")], "forbidden_edges": [("a", "b")]}, "both contain 'a' -> 'b'"),
+        ({"required_edges": [("a", "b"), ("b", "a")]}, "required_edges is invalid: .* no directed cycle"),
+        ({"forbidden_edges": [("a", "z")]}, "forbidden_edges is invalid: .* must name variables"),
+        ({"required_edges": {"a": ["b", "c"]}, "max_parents": 1}, "max_parents must be at least 2, the required"),
+        ({"required_edges": [("a", "b")], "structure": "chow-liu"}, "must be None unless structure='hill-climb'"),
+        ({"required_edges": 3}, "required_edges must be None or a dict of parents by child, or a list of edges"),
+    ],
+)
+def test_wrong_edges(options, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianNetwork(**options).fit(chain(np.random.default_rng(0), 50))
+
+
+def test_virtual_evidence_and_interventions_by_value(tmp_path):
+    net = BayesianNetwork.from_tables(
+        {"rain": ["no", "yes"], "sprinkler": ["off", "on"], "grass": ["dry", "wet"]},
+        {"sprinkler": ["rain"], "grass": ["rain", "sprinkler"]},
+        {
+            "rain": [0.8, 0.2],
+            "sprinkler": [[0.6, 0.4], [0.99, 0.01]],
+            "grass": [[[1.0, 0.0], [0.1, 0.9]], [[0.2, 0.8], [0.01, 0.99]]],
+        },
+    )
+    prior, wet = net.query("rain"), {grass: net.query("rain", {"grass": grass}) for grass in ("dry", "wet")}
+    of_grass, report = net.query("grass"), {"wet": 0.7, "dry": 0.1}
+    found = net.query("rain", {"grass": report})
+    share = {grass: of_grass[grass] * report[grass] for grass in of_grass}
+    expected = sum(share[grass] * wet[grass]["yes"] for grass in share) / sum(share.values())
+    assert found["yes"] == pytest.approx(expected)
+    assert net.log_probability({"grass": report}) == pytest.approx(np.log(sum(share.values())))
+    assert net.query("rain", {"grass": {"wet": 0.7, "dry": 0.0}}) == pytest.approx(wet["wet"])
+    assert net.query("grass", {"grass": report})["wet"] == pytest.approx(share["wet"] / sum(share.values()))
+    drawn = net.sample(4000, {"grass": report}, random_state=0)
+    assert (drawn[:, 0] == "yes").mean() == pytest.approx(expected, abs=0.03)
+    changed = net.do({"sprinkler": "on"})
+    assert changed.query("rain") == pytest.approx(prior)
+    assert changed.query("sprinkler") == {"off": 0.0, "on": 1.0}
+    assert changed.query("grass")["wet"] == pytest.approx(0.8 * 0.9 + 0.2 * 0.99)
+    assert ("rain", "sprinkler") in net.edges_
+    assert ("rain", "sprinkler") not in changed.edges_
+    changed.save(tmp_path / "changed")
+    assert fastens.load(tmp_path / "changed").query("grass") == changed.query("grass")
+    assert net.do({}).query("rain") == prior
+    for evidence, message in (
+        ({"grass": {"wet": 1.0}}, "evidence of 'grass' must have a likelihood for each of"),
+        ({"grass": {"wet": 1.0, "damp": 1.0}}, "evidence of 'grass' must have a likelihood for each of"),
+        ({"grass": {"wet": -1.0, "dry": 1.0}}, "evidence of 'grass' must be a number at least 0; got -1"),
+        ({"grass": {"wet": 0, "dry": 0}}, "evidence of 'grass' must have a positive likelihood"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            net.query("rain", evidence)
+    with pytest.raises(ValueError, match="interventions must be values; got likelihoods"):
+        net.do({"grass": report})
+    with pytest.raises(ValueError, match="interventions must be a dict of values by variable; got None"):
+        net.do(None)

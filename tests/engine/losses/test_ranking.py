@@ -23,22 +23,27 @@ def target(query, relevance, documents=None):
     return np.column_stack([relevance, query, np.ones(len(query)) if documents is None else documents])
 
 
-def derivatives(y, scores, options=(1.0, 10.0, True), n_threads=1):
+def derivatives(y, scores, truncation=10.0, normalize=True, metric="ndcg", n_threads=1):
     out = np.full((2, len(y)), np.nan, dtype=np.float32)
-    Queries(y, "exponential").kernel.gradients(scores, options, out[0], out[1], n_threads)
+    options = (1.0, float(truncation), normalize, kernels.OBJECTIVES[metric])
+    queries = Queries(y, "binary" if metric == "map" else "exponential")
+    queries.kernel.gradients(scores, options, out[0], out[1], n_threads)
     return out
 
 
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("truncation", [1, 5, 100])
-def test_lambdas(rng, ties, normalize, truncation):
+@pytest.mark.parametrize("truncation", [1, 5, np.inf])
+@pytest.mark.parametrize("metric", ["ndcg", "map", "pairs"])
+def test_lambdas(rng, ties, normalize, truncation, metric):
     query, relevance, scores = make(rng, ties=ties)
-    g, h = derivatives(target(query, relevance), scores, (1.0, float(truncation), normalize))
+    relevance = np.where(rng.random(len(query)) < 0.3, 0.0, relevance)
+    g, h = derivatives(target(query, relevance), scores, truncation, normalize, metric)
     for number in np.unique(query):
         rows = np.flatnonzero(query == number)
         if relevance[rows].any():
-            expected = naive.lambdas(2 ** relevance[rows] - 1, scores[rows], truncation, normalize)
+            gains = (relevance[rows] > 0) * 1.0 if metric == "map" else 2 ** relevance[rows] - 1
+            expected = naive.lambdas(gains, scores[rows], truncation, normalize, metric)
         else:
             expected = np.zeros((2, len(rows)))
         np.testing.assert_allclose(g[rows], expected[0], rtol=1e-5, atol=1e-7)
@@ -61,13 +66,36 @@ def test_ndcg(rng, at, label_gain):
             assert value == pytest.approx(ndcg_score([gains[rows]], [scores[rows]], k=k), rel=1e-12)
 
 
-def test_a_weight_is_so_many_documents(rng):
+@pytest.mark.parametrize("ties", [True, False])
+def test_cross_entropy(rng, ties):
+    query, relevance, scores = make(rng, ties=ties)
+    g, h = derivatives(target(query, relevance), scores, metric="xendcg")
+    for number in np.unique(query):
+        rows = np.flatnonzero(query == number)
+        expected = naive.cross_entropy(2 ** relevance[rows] - 1, scores[rows])
+        np.testing.assert_allclose(g[rows], expected[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(h[rows], expected[1], rtol=1e-5, atol=1e-7)
+
+
+def test_draws_of_the_cross_entropy_are_uniform():
+    share = (np.arange(5000) + 0.5) / 5000
+    draws = [naive.draws(np.array([score]), np.array([1.0]), np.ones(1))[0] for score in share]
+    np.testing.assert_allclose(np.sort(draws), share, atol=0.03)
+
+
+def test_cross_entropy_of_a_document_with_all_of_the_probability():
+    y, scores = target(np.zeros(3), np.array([0.0, 1.0, 2.0])), np.array([800.0, 0.0, -800.0])
+    assert np.isfinite(derivatives(y, scores, metric="xendcg")).all()
+
+
+@pytest.mark.parametrize("metric", kernels.OBJECTIVES)
+def test_a_weight_is_so_many_documents(rng, metric):
     query, relevance, scores = make(rng)
     times = rng.integers(1, 4, len(query))
     weighted = target(query, relevance, times.astype(float))
     repeated = target(*(np.repeat(values, times) for values in (query, relevance)))
-    g, h = derivatives(weighted, scores)
-    again, h_again = derivatives(repeated, np.repeat(scores, times))
+    g, h = derivatives(weighted, scores, metric=metric)
+    again, h_again = derivatives(repeated, np.repeat(scores, times), metric=metric)
     np.testing.assert_array_equal(np.repeat(g, times), again)
     np.testing.assert_array_equal(np.repeat(h, times), h_again)
     found = [Queries(weighted, "linear").ndcg(scores, 5), Queries(repeated, "linear").ndcg(np.repeat(scores, times), 5)]
@@ -85,12 +113,14 @@ def test_next_to_no_weight_beside_others(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_rows_in_any_order_and_any_number_of_threads(rng):
+@pytest.mark.parametrize("metric", kernels.OBJECTIVES)
+def test_rows_in_any_order_and_any_number_of_threads(rng, metric):
     query, relevance, scores = make(rng, 60)
-    expected = derivatives(target(query, relevance), scores)
-    np.testing.assert_array_equal(derivatives(target(query, relevance), scores, n_threads=3), expected)
+    scores[::3] *= -1.0  # some scores are -0.0
+    expected = derivatives(target(query, relevance), scores, metric=metric)
+    np.testing.assert_array_equal(derivatives(target(query, relevance), scores, metric=metric, n_threads=3), expected)
     order = rng.permutation(len(query))
-    found = derivatives(target(query[order], relevance[order]), scores[order])
+    found = derivatives(target(query[order], relevance[order]), scores[order], metric=metric)
     np.testing.assert_array_equal(found, expected[:, order])
 
 
