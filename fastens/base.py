@@ -27,19 +27,21 @@ from fastens.params.options import Categories
 from fastens.table.answers import ANSWERS, answer_streams
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.labels import check_magnitude, index_of_labels, learn_labels, share_right
 from fastens.table.opening import open_table, opening_tables
 from fastens.table.parts import present_table
 from fastens.table.source import TableParts, TableSource, shape_of_fit, within_limit
-from fastens.table.sources import Batches, is_source
-from fastens.table.spread import refuse_clusters
+from fastens.table.sources import Batches, is_source, refuse_clusters
 from fastens.table.tables import is_plain
 from fastens.table.training_data import (
     TrainingData,
     as_multiples,
+    check_magnitude,
     class_factors,
+    index_of_labels,
+    learn_labels,
     multiplied,
     rows_to_score,
+    share_right,
     unless_ones,
     weights_to_count,
 )
@@ -165,7 +167,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._check_ranks()
         target = self._learn_target(data.y)
         data = data.weighted(self._combine_weights(target, data.sample_weight))
-        X, data = present_table(X, data)
+        if data.rows is not None:
+            X, data = present_table(X, data)
         is_weighted = data.sample_weight is not None
         rows = self._limited(X, target, self._learn_table, weighted=is_weighted, n_validation=n_validation)
         return data._replace(y=target).with_table(rows)
@@ -222,8 +225,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return Reading(
             getattr(self, "categorical_features", None),
             self._category_options().missing == "category",
-            self._category_options().unseen == "error",
-            self._reads_codes,
+            as_codes=self._reads_codes,
             splits_dates=self._splits_dates,
             monotonic_cst=getattr(self, "monotonic_cst", None),
         )
@@ -268,7 +270,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Check validation data and encode it with the encoder from `fit`."""
         data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
         weight = unless_ones(self._weights_to_count(data.sample_weight), self._comm)
-        X, data = present_table(X, data)
+        if data.rows is not None:
+            X, data = present_table(X, data)
         return data._replace(y=self._encode_target(data.y), sample_weight=weight).with_table(self._encode_table(X))
 
     # Predict --------------------------------------------------
@@ -283,7 +286,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _encode_table(self, X: Any) -> Any:
         """Return the rows to predict for with categories as positions, before target statistics are applied."""
-        reading = self._as_fitted()._reading()
+        fitted, has_categories = self._as_fitted(), bool(self._encoder.is_categorical.any())
+        unseen_is_error = has_categories and fitted._category_options().unseen == "error"
+        reading = Reading(as_codes=fitted._reads_codes, unseen_is_error=unseen_is_error)
         return self._encoder.encode(X, reading, type(self).__name__, self._encoder_threads(), self._comm)
 
     # Saving --------------------------------------------------

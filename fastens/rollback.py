@@ -39,17 +39,17 @@ def _alone(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def kept(model: Any, *, fits: bool = False) -> Iterator[None]:
-    """Restore the attributes of a model if an error occurs, unless `leave` was called.
+def restore_on_error(model: Any, *, fits: bool = False) -> Iterator[None]:
+    """Restore the attributes of a model if an error occurs, unless `keep_partial` was called.
 
     The block must not modify existing arrays in place. With ``fits=True``, the block is a fit, which reads the current
     parameters. Raises RuntimeError if another thread is fitting the model.
     """
     with _alone(model):
-        yield from _kept(model, fits)
+        yield from _restoring(model, fits)
 
 
-def _kept(model: Any, fits: bool) -> Iterator[None]:
+def _restoring(model: Any, fits: bool) -> Iterator[None]:
     before = dict(vars(model))
     if fits:
         # A fit that continues training compares its parameters with these.
@@ -69,20 +69,20 @@ def _kept(model: Any, fits: bool) -> Iterator[None]:
             vars(model).pop("_parameters_before", None)
 
 
-def leave(model: Any, error: BaseException, *names: str) -> None:
+def keep_partial(model: Any, error: BaseException, *names: str) -> None:
     """Keep a model, or only the named attributes, when an error ends its fit, because the result so far is useful."""
     if id(model) in _learning:
         _left[id(model)] = error, names
 
 
 @contextmanager
-def left_by_interrupts(model: Any) -> Iterator[None]:
+def keep_on_interrupt(model: Any) -> Iterator[None]:
     """On Ctrl-C, restore the state before the block and keep it, because the block only refines a fitted model."""
     try:
-        with kept(model):
+        with restore_on_error(model):
             yield
     except KeyboardInterrupt as error:
-        leave(model, error)
+        keep_partial(model, error)
         raise
 
 
@@ -91,7 +91,7 @@ def keeps_model(learn: Learn) -> Learn:
 
     @wraps(learn)
     def learn_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with kept(self, fits=learn.__name__ == "fit"):
+        with restore_on_error(self, fits=learn.__name__ == "fit"):
             return learn(self, *args, **kwargs)
 
     return learn_or_restore  # type: ignore[return-value]

@@ -16,7 +16,6 @@ from source_files import PACKAGE, SOURCES, absolute, cycles, functions, imported
 ROOMS = [
     "public_names",
     "warn",
-    "cached",
     "library_threads",
     "rollback",
     "params",
@@ -102,7 +101,7 @@ FOLDER_CYCLES = []
 # Posterior-averaged trees are grown by the engine, and are trees like those of forests/.
 BAYES_ROOMS = {
     "public_names",
-    *("warn", "cached", "rollback", "params", "base", "modelfile"),
+    *("warn", "rollback", "params", "base", "modelfile"),
     *("table", "table.columns", "engine", "engine.bins"),
 }
 MORE_OF_BAYES = {

@@ -30,7 +30,7 @@ from fastens import (
 )
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.params.rules import real
-from fastens.table.labels import encode_labels
+from fastens.table.training_data import encode_labels
 
 
 class Regressor(BaseRegressor):

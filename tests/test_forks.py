@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fastens
-from fastens.cached import cached_property
+from fastens.engine.threads import cached_property
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),

@@ -142,7 +142,7 @@ def test_numbers_are_put_before_columns_block_by_block(dtype, monkeypatch):
     lengths = []
     plain_hstack = np.hstack
     monkeypatch.setattr(np, "hstack", lambda blocks: (lengths.append(len(blocks[0])), plain_hstack(blocks))[1])
-    found = parts.beside(values, ["value"], X)
+    found = parts.hstack(values, ["value"], X)
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == expected.dtype
     assert sum(lengths) == 500

@@ -47,7 +47,7 @@ from fastens.monitoring.metrics import Evaluations
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
-from fastens.rollback import leave
+from fastens.rollback import keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.tree_model import (
     CATEGORIES,
@@ -277,7 +277,7 @@ class AdaBoostClassifier(AdditiveVotes):
         except KeyboardInterrupt as interrupt:
             if run.n_rounds:  # after Ctrl-C, the completed rounds are kept as a fitted model
                 self._finish(run, n_earlier)
-                leave(self, interrupt)
+                keep_partial(self, interrupt)
             raise
         self._finish(run, n_earlier)
         return self

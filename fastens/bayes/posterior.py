@@ -23,11 +23,10 @@ from sklearn.utils.validation import column_or_1d
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.params.rules import one_of, whole
 from fastens.table.columns.numbers import unmasked
-from fastens.table.labels import index_of_labels
 from fastens.table.opening import opening_tables, split_columns
 from fastens.table.parts import drop_zero_weight_rows
-from fastens.table.spread import in_memory_only
-from fastens.table.training_data import check_weights
+from fastens.table.sources import in_memory_only
+from fastens.table.training_data import check_weights, index_of_labels
 
 Array = NDArray[np.float64]
 VOTES = 100  # number of posterior draws whose votes are counted

@@ -65,7 +65,7 @@ from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
-from fastens.rollback import leave, left_by_interrupts
+from fastens.rollback import keep_on_interrupt, keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import of_rounds, tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
@@ -212,12 +212,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
                     self._finish(rounds)
                     if training.comm.size == 1:
                         self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
-                    leave(self, error)
+                    keep_partial(self, error)
                 raise
             self._finish(rounds)
         self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
         if self._stopping.refit:
-            with left_by_interrupts(self):
+            with keep_on_interrupt(self):
                 self._fit_again(data, start)
         return self
 
@@ -294,11 +294,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Bin the rows and prepare the rounds."""
         self._loss = self._get_loss()
         rules = boosting_parameters(self, self._seed, resolve_n_jobs(self.n_jobs))
-        found = prepared(self, training, rules, earlier)
+        inputs = prepared(self, training, rules, earlier)
         is_read_again = self._stopping.refit or rules.linear_l2 is not None
         if not is_read_again and (validation is None or origin(validation.X) is not origin(training.X)):
             release(training.X)
-        rounds = found.rounds(self, rules)
+        rounds = inputs.rounds(self, rules)
         if validation is not None:
             if not is_read_again:
                 release(validation.X)
@@ -467,7 +467,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Return the loss of all targets from the losses of the single targets."""
         if self._options("growth").split_criterion == "squared_error":
             l2 = L2_OTHERWISE if self.l2_regularization is None else self.l2_regularization
-            parts = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
+            fitted: list[Any] = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
+            parts = fitted
         return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:

@@ -25,7 +25,7 @@ from fastens.engine.losses.losses import Loss
 from fastens.monitoring.callbacks import score_of
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter
-from fastens.table.labels import columns_of_labels
+from fastens.table.training_data import columns_of_labels
 
 Array = NDArray[np.float64]
 

@@ -99,20 +99,20 @@ def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_valida
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
-    """Load a checkpoint; raise ValueError if its parameters differ from the model's parameters."""
-    found = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
-    theirs, ours = found.get_params(deep=False), model.get_params(deep=False)
+    """Load a checkpoint; raise ValueError if its parameters differ from those of the model."""
+    checkpoint = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
+    theirs, ours = checkpoint.get_params(deep=False), model.get_params(deep=False)
     for name in ours.keys() - _MAY_DIFFER:
         if plain_parameter(theirs[name]) != plain_parameter(ours[name]):
             raise ValueError(
                 f"{name} must be as in {os.fspath(path)}, {theirs[name]!r}, to resume; got {ours[name]!r}."
             )
-    if model.n_estimators < found.n_estimators_:
+    if model.n_estimators < checkpoint.n_estimators_:
         raise ValueError(
-            f"n_estimators must be at least {found.n_estimators_}, the rounds in {os.fspath(path)}; "
+            f"n_estimators must be at least {checkpoint.n_estimators_}, the rounds in {os.fspath(path)}; "
             f"got {model.n_estimators}."
         )
-    return found
+    return checkpoint
 
 
 def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> TrainingData:
@@ -133,14 +133,14 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
     old, new = earlier._encoder, model._encoder
     if old.to_state() == new.to_state():
         return data
-    found = new.categories
+    categories = new.categories
     if old.names is not None and new.names is not None:
         by_name = dict(zip(new.names, new.categories, strict=True))
-        found = [by_name.get(name) for name in old.names]
-    elif len(found) != len(old.categories):  # the encoding below raises the error
-        found = [None] * len(old.categories)
-    old = earlier._encoder = old.named(found)
-    model._encoder = old.joined(found)
+        categories = [by_name.get(name) for name in old.names]
+    elif len(categories) != len(old.categories):  # the encoding below raises the error
+        categories = [None] * len(old.categories)
+    old = earlier._encoder = old.named(categories)
+    model._encoder = old.joined(categories)
     if model._encoder.categories != old.categories:
         for name in ("_ensemble", "_best_trees"):
             if getattr(earlier, name) is not None:
@@ -234,7 +234,7 @@ class LeafRefit:
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
         self.learning_rate, self._rates = 0.0, learning_rates(model)
-        self.weights = RowWeights.of(data.sample_weight, len(data.y), own=data.own_weight)
+        self.weights = RowWeights.of(data.sample_weight, len(data.y), own=data.weight_before_classes)
         self.rules = model._growth_parameters().in_units(self.weights.unit)
         self.most = np.inf if self.rules.max_delta_step is None else self.rules.max_delta_step
         trees, rows = on_used_columns(self.ensemble, data.X)

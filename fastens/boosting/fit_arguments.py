@@ -230,11 +230,13 @@ def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
     """Return a subset of the rows."""
-    weight, own = (given if given is None else given[rows] for given in (data.sample_weight, data.own_weight))
+    weight, own = (
+        given if given is None else given[rows] for given in (data.sample_weight, data.weight_before_classes)
+    )
     given = rows if data.rows is None else data.rows[rows]
     offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
     data = data._replace(X=data.X[rows], y=data.y[rows], rows=given, offset=offset)
-    return data._replace(sample_weight=weight, own_weight=own)
+    return data._replace(sample_weight=weight, weight_before_classes=own)
 
 
 def offset_to_score(init_score: Any, sample_weight: Any) -> Any:

@@ -32,7 +32,7 @@ from fastens.monitoring.callbacks import (
 )
 from fastens.monitoring.metrics import Evaluations, History, Rows
 from fastens.params.options import EarlyStopping
-from fastens.rollback import leave
+from fastens.rollback import keep_partial
 from fastens.table.training_data import shuffled_folds
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ class RoundWatch:
         self._run, self._callbacks = None, ()
 
     def _measured(self, train: float) -> list[Evaluation]:
-        found = [Evaluation("training", "loss", train, False)]
+        evaluations = [Evaluation("training", "loss", train, False)]
         metrics = None if self._run is None else self._run.metrics
         sets = {} if metrics is None else {"validation": metrics}
         sets |= {} if self._run is None else self._run.others
-        return found + [
+        return evaluations + [
             Evaluation(name, metric, scores[-1], each.rises[metric])
             for name, each in sets.items()
             for metric, scores in each.scores.items()
@@ -209,10 +209,10 @@ class FoldedRounds(NamedTuple):
 
     def evaluations(self) -> Evaluations:
         """Return the mean of each curve, as in `history`."""
-        found = [part.evaluations() for part in self.parts]
-        first = found[0]
+        of_folds = [part.evaluations() for part in self.parts]
+        first = of_folds[0]
         sets = {
-            name: {each: _mean([one[name][each].tolist() for one in found]) for each in own}
+            name: {each: _mean([one[name][each].tolist() for one in of_folds]) for each in own}
             for name, own in first.items()
         }
         return Evaluations(sets, first.larger_is_better)
@@ -265,10 +265,10 @@ class FoldedFit:
         now = time.monotonic()
         if other is None or is_any(self._model._comm, self._moment - now < now - start):
             return
-        self._model, found = other, list[Rounds]()
-        self._run_folds(found)
-        if self._of_all(found).loss < self._of_all(self.done).loss:
-            self.done = found
+        self._model, rounds = other, list[Rounds]()
+        self._run_folds(rounds)
+        if self._of_all(rounds).loss < self._of_all(self.done).loss:
+            self.done = rounds
 
     @property
     def rounds(self) -> FoldedRounds:
@@ -299,15 +299,15 @@ class FoldedFit:
 
     def _start(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
         """Prepare the rounds of a fold."""
-        model, found = self._model, self._prepared
+        model, inputs = self._model, self._prepared
         model._loss = model._get_loss()
-        training, held_out = (subset(found.data, rows) for rows in parts)
+        training, held_out = (subset(inputs.data, rows) for rows in parts)
         model._loss.join(training.comm)
         model._loss.check_target(training.y)
         model._loss.check_start(training.y)
-        hashes = None if found.hashes is None else found.hashes[parts[0]]
+        hashes = None if inputs.hashes is None else inputs.hashes[parts[0]]
         rules = replace(self._rules, seed=(self._rules.seed + number) % 2**31)
-        rounds = found._replace(data=training, hashes=hashes).rounds(model, rules)
+        rounds = inputs._replace(data=training, hashes=hashes).rounds(model, rules)
         model._measure_validation(rounds, held_out)
         return rounds
 
@@ -332,13 +332,13 @@ class FoldedFit:
         return self._start(0, parts)
 
 
-def coded(found: Prepared, rules: BoostingParameters) -> Prepared:
+def coded(inputs: Prepared, rules: BoostingParameters) -> Prepared:
     """Replace feature values by their bin codes if the values are not needed again."""
-    X = found.data.X
+    X = inputs.data.X
     if rules.linear_l2 is not None or not holds_dense_values(X):
-        return found
-    codes: NDArray[Any] = found.binning.codes(X, rules.n_threads)
-    return found._replace(data=found.data._replace(X=CodedRows(found.binning, codes)))
+        return inputs
+    codes: NDArray[Any] = inputs.binning.codes(X, rules.n_threads)
+    return inputs._replace(data=inputs.data._replace(X=CodedRows(inputs.binning, codes)))
 
 
 def fit_folds(model: Any, data: TrainingData, start: float) -> None:
@@ -350,6 +350,6 @@ def fit_folds(model: Any, data: TrainingData, start: float) -> None:
     except BaseException as error:
         if folded.rounds.parts and (isinstance(error, KeyboardInterrupt) or folded.callback_failed):
             folded.finish(model)
-            leave(model, error)
+            keep_partial(model, error)
         raise
     folded.finish(model)

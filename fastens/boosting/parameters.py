@@ -189,8 +189,8 @@ def validate_combinations(model: Any) -> None:
     if model._options("growth").split_criterion == "squared_error" and (
         model.linear_leaves or not model._has_squared_error_splits
     ):
-        found = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
-        raise ValueError(f"growth.split_criterion must be 'newton' with {found}; got 'squared_error'.")
+        other = "linear_leaves" if model.linear_leaves else f"a {type(model).__name__}"
+        raise ValueError(f"growth.split_criterion must be 'newton' with {other}; got 'squared_error'.")
     sampling = model._options("sampling")
     if isinstance(sampling, Goss) and model.subsample != 1:
         rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"
@@ -291,8 +291,8 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
     slope = np.clip(slopes[0, 0].astype(np.float64), -_LARGEST_SLOPE, _LARGEST_SLOPE)
     hessian = np.clip(slopes[1, 0].astype(np.float64), 1 / _LARGEST_SLOPE, _LARGEST_SLOPE)
     weight = hessian if data.sample_weight is None else hessian * data.sample_weight
-    own = data.sample_weight if data.own_weight is None else data.own_weight
-    return data._replace(y=-slope / hessian, sample_weight=weight, own_weight=own)
+    own = data.sample_weight if data.weight_before_classes is None else data.weight_before_classes
+    return data._replace(y=-slope / hessian, sample_weight=weight, weight_before_classes=own)
 
 
 # Textbook gradient boosting: every split that lowers the squared error, without regularization or smoothing.

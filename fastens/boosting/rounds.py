@@ -56,7 +56,7 @@ class Problem(NamedTuple):
     matrix: AnyMatrix  # the training rows
     loss: Loss  # the loss to minimise
     weight: Array | None  # sample weights
-    own_weight: Array | None  # sample weights without class weights, if there are both
+    weight_before_classes: Array | None  # sample weights without class weights, if there are both
     constant_hessian: bool  # True if all hessians are 1 before weighting
     grid: float | None  # if not None, all values that are added to raw predictions are multiples of this number
     n_threads: int  # number of threads
@@ -139,7 +139,7 @@ class OutputTrees:
         return TreeGrower(
             problem.matrix,
             self.growth,
-            RowWeights.of(problem.weight, problem.matrix.n_rows, problem.matrix.comm, problem.own_weight),
+            RowWeights.of(problem.weight, problem.matrix.n_rows, problem.matrix.comm, problem.weight_before_classes),
             constant_hessian=problem.constant_hessian,
             renews_leaves=problem.loss.renews_leaves,
             n_threads=problem.n_threads,
@@ -182,24 +182,24 @@ class OutputTrees:
     def _set_rules(self, number: int, rows: NDArray[np.uint32] | None) -> None:
         """Set the growth parameters of a tree that depend on its outputs."""
         self.grower.start_output(number)
-        losses = self._losses_of(number)
+        losses = [self.problem.loss.of_output(output) for output in self._outputs_of(number)]
         self.grower.noise_units = [loss.noise_unit for loss in losses]
         if self.growth.min_samples_tail > 0:
             n_rows = self.grower.row_weights.n_copies_of(rows)
             self.grower.set_fewest_rows(self.growth.fewest_rows(min(loss.tail for loss in losses), n_rows))
 
-    def _losses_of(self, number: int) -> list[Loss]:
-        """Return the losses of the outputs that a tree of a round has values for."""
-        return [self._loss_of(number)]
+    def _outputs_of(self, number: int) -> list[int]:
+        """Return the outputs that a tree of a round has values for."""
+        return np.arange(self.problem.loss.n_outputs)[self.outputs[number]].reshape(-1).tolist()
 
-    def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
-        """Return the tree just grown, with the leaf values of an output computed from its residuals."""
-        loss, train = self.problem.loss, this.train
+    def _renewed(self, tree: Tree, this: Round, number: int) -> Tree:
+        """Return the tree just grown, with the leaf values of each output computed from its residuals."""
+        loss, train, n_threads = self.problem.loss, this.train, self.problem.n_threads
         factors = None if this.sample is None else this.sample.factors
-        residuals = loss.residuals(train.y, train.raw, output)
-        return self.grower.renew_leaves(
-            tree, loss.of_output(output), residuals, self.problem.n_threads, factors, column
-        )
+        for column, output in enumerate(self._outputs_of(number)):
+            residuals = loss.residuals(train.y, train.raw, output)
+            tree = self.grower.renew_leaves(tree, loss.of_output(output), residuals, n_threads, factors, column)
+        return tree
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
         """Return the tree just grown, with its final leaf values."""
@@ -212,7 +212,8 @@ class OutputTrees:
 
     def _loss_of(self, number: int) -> Loss:
         """Return the loss that damps the leaf values of a tree of a round."""
-        return self.problem.loss.of_output(number)
+        outputs = self.outputs[number]
+        return self.problem.loss if isinstance(outputs, slice) else self.problem.loss.of_output(outputs)
 
     def _add_grown(self, tree: Tree, raw: Array) -> None:
         """Add the tree just grown on all rows, using the leaf assignment that the grower still holds."""
@@ -234,18 +235,6 @@ class JointOutputTrees(OutputTrees):
 
     def _arranged(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
         return problem.matrix.with_payloads(problem.loss.n_outputs)
-
-    def _renewed(self, tree: Tree, this: Round, output: int, column: int = 0) -> Tree:
-        for each in range(self.problem.loss.n_outputs):
-            tree = super()._renewed(tree, this, each, column=each)
-        return tree
-
-    def _loss_of(self, number: int) -> Loss:
-        return self.problem.loss
-
-    def _losses_of(self, number: int) -> list[Loss]:
-        loss = self.problem.loss
-        return [loss.of_output(output) for output in range(loss.n_outputs)]
 
     def add(self, tree: Tree, table: Table, raw: Array) -> None:
         """Add a tree to all raw predictions."""
@@ -350,7 +339,7 @@ class SideBySide:
         self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
         self._n_workers = min(leaves.problem.n_threads, n_trees)
         self._free: SimpleQueue[OutputTrees] = SimpleQueue()
-        for own in (matrix, *(matrix.beside() for _ in range(1, self._n_workers))):
+        for own in (matrix, *(matrix.with_own_payloads() for _ in range(1, self._n_workers))):
             self._free.put(leaves.on_one_thread(own))
         # True if the kernels keep their own threads, which grow the trees that do not divide evenly among the workers.
         # On small tables, kernels run on one thread, because parallelism within a small tree is not efficient.
@@ -563,7 +552,7 @@ class Rounds:
         loss, rules = self.loss, self.rules
         matrix = replace(self._binned(data), comm=data.comm)
         constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)
-        weights = self.train.weight, data.own_weight
+        weights = self.train.weight, data.weight_before_classes
         problem = Problem(matrix, loss, *weights, constant_hessian, self._grid, rules.n_threads)
         if rules.linear_l2 is not None:
             return LinearModels(problem, growth, data.X, rules.linear_l2)

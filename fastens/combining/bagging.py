@@ -128,10 +128,6 @@ class BaseBagging(BaseOneEstimator):
     # Number of columns drawn for each tree of the forest, which a warm start may change.
     _n_columns_of_trees: Any = field(init=False, default=())
 
-    def _response_method(self) -> str:
-        """Return the name of the members' method that produces responses."""
-        raise NotImplementedError
-
     @property
     def _forest(self) -> Any:
         """The forest that is the only member if bags of fastens trees are binned once and grown together, or None."""
@@ -223,7 +219,7 @@ class BaseBagging(BaseOneEstimator):
                 "estimator must be as in the last fit with warm_start=True, our tree of one splitter or another model; "
                 "bootstrap, bootstrap_features, max_samples and sampling too must let trees grow together as they did."
             )
-        if forest is None and (method := self._members[0].method) != self._response_method():
+        if forest is None and (method := self._members[0].method) != self._response_method:
             raise ValueError(
                 f"estimator and voting must let members {method}, as in the last fit with warm_start=True."
             )
@@ -280,7 +276,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
-        data = data.settled() if is_all_ours(spec.estimator) else data
+        data = data.with_fixed_dtypes() if is_all_ours(spec.estimator) else data
         found: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:
@@ -292,7 +288,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _member_spec(self, data: MemberData) -> MemberSpec:
         template = self._template()
-        method = resolve_method("estimator", template, self._response_method(), data.classes is not None)
+        method = resolve_method("estimator", template, self._response_method, data.classes is not None)
         return MemberSpec("estimator", template, None, method, multi_output=data.y.ndim == 2)
 
     def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
@@ -387,7 +383,7 @@ class BaseBagging(BaseOneEstimator):
 
     def _callee(self, caller: str) -> str:
         """Return the members' method that a method of the bagging estimator calls."""
-        return caller if caller == "decision_function" else self._response_method()
+        return caller if caller == "decision_function" else self._response_method
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that `fit`, `predict` and the other methods route to the members."""
@@ -587,7 +583,9 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     def _strata(self, data: MemberData) -> Strata | None:
         return Strata.of(self.bootstrap, data.y, self.classes_)
 
-    def _response_method(self) -> str:
+    @property
+    def _response_method(self) -> str:  # type: ignore[override]
+        """The method of the members that produces responses."""
         return "predict_proba" if self.voting == "soft" and hasattr(self._template(), "predict_proba") else "predict"
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
@@ -686,13 +684,11 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     """
 
     _takes_several_targets = True
+    _response_method = "predict"
     _n_targets: int = field(init=False, default=1)
 
     def _template(self) -> Any:
         return DecisionTreeRegressor(max_bins=MAX_BINS) if self.estimator is None else self.estimator
-
-    def _response_method(self) -> str:
-        return "predict"
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         n_targets = 1 if y.ndim == 1 else y.shape[1]

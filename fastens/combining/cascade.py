@@ -177,12 +177,11 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
     True
     """
 
+    _response_method = "predict_proba"
+
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the last layer's average probability of each class, shape (n_samples, n_classes)."""
         return self._average(X)
-
-    def _response_method(self) -> str:
-        return "predict_proba"
 
 
 @with_parameters

@@ -49,9 +49,8 @@ from fastens.monitoring.callbacks import levels_of, predicts_distribution
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ESTIMATOR, FLAG, NONE, Rule, one_of, parameter, real, whole
-from fastens.table.labels import learn_labels
-from fastens.table.parts import as_numbers, beside, take_rows
-from fastens.table.training_data import IMPORTANCE, WEIGHT_TYPE, warn_of_duplicates
+from fastens.table.parts import as_numbers, hstack, take_rows
+from fastens.table.training_data import IMPORTANCE, WEIGHT_TYPE, learn_labels, warn_of_duplicates
 
 Array = NDArray[np.float64]
 
@@ -110,7 +109,7 @@ def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> 
 
 
 def _table(predicted: Array, X: Any) -> Any:
-    return beside(predicted, [_COLUMN], X)
+    return hstack(predicted, [_COLUMN], X)
 
 
 _MEMBERS, _FOLD, _N_PARTS = "members.", "fold", "n_parts"
@@ -537,6 +536,8 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     True
     """
 
+    _response_method = "predict_proba"
+
     conformity: str = parameter(one_of(*SET_SCORES), default="lac")
     raps_penalty: float = parameter(real(0), default=0.01)
     raps_places: int = parameter(whole(0), default=2)
@@ -544,9 +545,6 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
 
     def _template(self) -> Any:
         return requesting(GradientBoostingClassifier(**BOOSTING)) if self.estimator is None else self.estimator
-
-    def _response_method(self) -> str:
-        return "predict_proba"
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         if not self._is_prefit:

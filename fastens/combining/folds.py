@@ -45,10 +45,9 @@ from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_mo
 from fastens.modelfile.storage import ModelFileError
 from fastens.monitoring.callbacks import announce
 from fastens.params.rules import FLAG
-from fastens.table.labels import columns_of_labels
 from fastens.table.memory import VALUES_FOR_ALL_THREADS
-from fastens.table.parts import as_numbers, read_table, settled, take_columns, take_rows
-from fastens.table.training_data import split_of_rows, warn_of_duplicates
+from fastens.table.parts import as_numbers, read_table, take_columns, take_rows, with_fixed_dtypes
+from fastens.table.training_data import columns_of_labels, split_of_rows, warn_of_duplicates
 from fastens.tree_model.explanations import Explanation, for_shap
 from fastens.tree_model.saving import SavedEnsemble
 from fastens.tree_model.tree_model import TreeModel
@@ -293,9 +292,9 @@ class MemberData:
             return self.sample_weight
         return self.weight * self.weight_unit
 
-    def settled(self) -> MemberData:
+    def with_fixed_dtypes(self) -> MemberData:
         """Return the data in a form from which fastens members read subsets of rows like the whole table."""
-        return replace(self, X=settled(self.X), narrows=True)
+        return replace(self, X=with_fixed_dtypes(self.X), narrows=True)
 
     def take(self, rows: RowIndices) -> MemberData:
         """Return a subset of the rows."""
@@ -515,7 +514,7 @@ def _tasks(
     """
     alone: list[list[Task]] = []
     side_by_side: list[list[Task]] = []
-    own_data = data.settled() if any(is_all_ours(spec.estimator) for spec in specs) else data
+    own_data = data.with_fixed_dtypes() if any(is_all_ours(spec.estimator) for spec in specs) else data
     read = _read(own_data, specs)
     is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
     for job in jobs:

@@ -115,6 +115,9 @@ class BaseMembers(BaseFastens):
     # The attribute that `_fit_data` sets last.
     _learned: ClassVar[str] = "_members"
     _default_cv: ClassVar[int] = 5
+    # The members' method that produces responses, or "auto", and advice for the error if a member lacks it.
+    _response_method: str = "auto"
+    _remedy: str = ""
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
     estimators: Any
@@ -325,7 +328,7 @@ class BaseMembers(BaseFastens):
         columns = None if given is None else column_positions("columns", given, names, self.n_features_in_)
         if columns == []:
             raise ValueError("columns must hold at least one column; got none.")
-        method = resolve_method(name, member, self._response_method(), of_classes, self._remedy())
+        method = resolve_method(name, member, self._response_method, of_classes, self._remedy)
         return MemberSpec(name, seeded(member, seeds), columns, method)
 
     def _seed_source(self) -> np.random.RandomState | None:
@@ -337,14 +340,6 @@ class BaseMembers(BaseFastens):
         """True if the members are already fitted."""
         cv = getattr(self, "cv", None)
         return bool(getattr(self, "prefit", False)) or (isinstance(cv, str) and cv == PREFIT)
-
-    def _response_method(self) -> str:
-        """Return the name of the members' method that produces responses, or "auto"."""
-        return "auto"
-
-    def _remedy(self) -> str:
-        """Return advice for an error message if a member lacks the method."""
-        return ""
 
     # The table --------------------------------------------------
 

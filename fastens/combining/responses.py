@@ -36,8 +36,7 @@ from fastens.params.docstrings import WEIGHT_TYPE_DOCS, entries
 from fastens.params.foreign_names import hint
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
 from fastens.table.columns.numbers import unmasked
-from fastens.table.labels import encode_labels
-from fastens.table.training_data import AUTO, FREQUENCY, IMPORTANCE
+from fastens.table.training_data import AUTO, FREQUENCY, IMPORTANCE, encode_labels
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 
 NamedMembers = list[tuple[str, Any]]

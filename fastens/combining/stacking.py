@@ -71,10 +71,10 @@ from fastens.modelfile.saving import nested_arrays, nested_model
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, NONE, Rule, one_of, parameter
-from fastens.rollback import leave
+from fastens.rollback import keep_partial
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
-from fastens.table.parts import beside, in_one
+from fastens.table.parts import hstack, in_one
 from fastens.table.tables import is_frame
 from fastens.table.training_data import WEIGHT_TYPE
 
@@ -100,7 +100,7 @@ class BaseLevels(BaseMembers):
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
         """Return the input of the next level, built from the responses of these levels."""
         meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
-        return beside(meta, self._meta_names(levels), X) if self.passthrough else meta
+        return hstack(meta, self._meta_names(levels), X) if self.passthrough else meta
 
     def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
         """Return the input of the next level for new rows."""
@@ -293,7 +293,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
             if isinstance(error, MemberError):
                 error.args = (f"{error} Kept for a fit of the same rows with warm_start=True: {progress.describe()}.",)
             self._finished = progress.finished()
-            leave(self, error, "_finished")
+            keep_partial(self, error, "_finished")
             raise
         self._finished = progress.finished() if self.warm_start else None
 
@@ -470,7 +470,9 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     stack_method: str = parameter(one_of("auto", *METHODS), default="auto")
     _takes_several_targets = True
 
-    def _response_method(self) -> str:
+    @property
+    def _response_method(self) -> str:  # type: ignore[override]
+        """The method of the members that produces responses."""
         return self.stack_method
 
     def predict(self, X: ArrayLike, **options: Any) -> NDArray[Any]:
@@ -545,8 +547,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     True
     """
 
-    def _response_method(self) -> str:
-        return "predict"
+    _response_method = "predict"
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         """Return the members, weighted by the slopes of the final estimator, which must be linear."""

@@ -494,7 +494,9 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     class_weights: Any = parameter(ANYTHING, default=None)
     flatten_transform: bool = parameter(FLAG, default=True)
 
-    def _response_method(self) -> str:
+    @property
+    def _response_method(self) -> str:  # type: ignore[override]
+        """The method of the members that produces responses."""
         return "predict_proba" if self.voting == SOFT else "predict"
 
     def _learn_target(self, y: NDArray[Any]) -> Array:

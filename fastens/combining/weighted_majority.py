@@ -29,9 +29,8 @@ from fastens.engine.whole import are_copies
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, one_of, parameter, real
 from fastens.rollback import keeps_model
-from fastens.table.labels import check_classes, read_classes
 from fastens.table.parts import drop_zero_weight_rows, take_columns
-from fastens.table.training_data import IMPORTANCE, check_weights
+from fastens.table.training_data import IMPORTANCE, check_classes, check_weights, read_classes
 
 Array = NDArray[np.float64]
 
@@ -112,7 +111,9 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     shrinkage: float = parameter(real(0, 1), default=0.1)
     prefit: bool = parameter(FLAG, default=False)
 
-    def _response_method(self) -> str:
+    @property
+    def _response_method(self) -> str:  # type: ignore[override]
+        """The method of the members that produces responses."""
         members = [member for level in self._levels() for _, member in level]
         has_shares = all(hasattr(member, "predict_proba") for member in members)
         return "predict_proba" if self.algorithm == HEDGE and has_shares else "predict"

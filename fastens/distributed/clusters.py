@@ -7,7 +7,7 @@ from typing import Any
 
 from fastens.distributed.dask_table import EXTRA
 from fastens.distributed.ray_table import RAY_EXTRA
-from fastens.table.spread import refuse, register_cluster
+from fastens.table.sources import refuse, register_cluster
 
 
 def _on_dask(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
 from fastens.modelfile.storage import load_model
 from fastens.table.opening import are_texts
-from fastens.table.spread import refuse
+from fastens.table.sources import refuse
 from fastens.warn import warn
 
 # The maximum number of consecutive attempts without a new checkpoint.

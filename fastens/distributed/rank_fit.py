@@ -24,13 +24,12 @@ from fastens.modelfile.storage import save_model
 from fastens.params.rules import real, whole
 from fastens.table.columns.numbers import array_of
 from fastens.table.encoder import InputEncoder
-from fastens.table.labels import learn_labels
 from fastens.table.opening import are_texts, split_columns
 from fastens.table.parts import rows_of_any
 from fastens.table.source import TableParts
-from fastens.table.spread import cluster_of
+from fastens.table.sources import cluster_of
 from fastens.table.tables import concatenated, table_over
-from fastens.table.training_data import TrainingData
+from fastens.table.training_data import TrainingData, learn_labels
 from fastens.warn import relayed, warn
 
 Part = Mapping[str, Any]

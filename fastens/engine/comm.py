@@ -103,8 +103,8 @@ def max_floats(comm: Comm, *numbers: float) -> list[float]:
         return list(numbers)
     keys = ordered_bits(np.array(numbers, dtype=np.float64))
     comm.allreduce_max(keys)
-    found: list[float] = floats_of_bits(keys).tolist()
-    return found
+    maxima: list[float] = floats_of_bits(keys).tolist()
+    return maxima
 
 
 def is_any(comm: Comm, answer: bool) -> bool:
@@ -174,9 +174,9 @@ def chain_sum(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.f
         add(sums)
         return sums
 
-    found = chain_reduce(comm, sums, added)
-    if found is not sums:
-        sums[...] = found
+    total = chain_reduce(comm, sums, added)
+    if total is not sums:
+        sums[...] = total
     return sums
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm, sum_ints
+from fastens.engine.threads import cached_property
 
 MAX_INT32 = 2**31 - 1
 

@@ -77,6 +77,12 @@ def _other_name(label: Any) -> Name:
     return OtherName(kind, repr(label))
 
 
+def index_values(index: Any) -> list[Any]:
+    """Return the values of a pandas index; Arrow-backed strings skip the slow conversion of pandas."""
+    is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
+    return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
+
+
 def plain_names(labels: Iterable[Any]) -> list[Any]:
     """Return the normalized column names of a table; raise ValueError if two of them are equal."""
     found = list(labels)

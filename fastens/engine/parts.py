@@ -32,7 +32,7 @@ class RowSource:
         Number of rows and columns.
     dtype : dtype or None
         Dtype of the parts. If None, the parts are tables of any kind that only the input encoder can read.
-    place : Place or None
+    allocator : ArrayAllocator or None
         Storage for the bin codes (see `fastens.engine.bins.binned`). If None, they are stored in memory.
     limits : MemoryLimits or None
         Memory limits of a fit.
@@ -53,7 +53,7 @@ class RowSource:
     shape: tuple[int, int]
     dtype: np.dtype | None = np.dtype(np.float64)
     ndim = 2
-    place: Any = None
+    allocator: Any = None
     limits: Any = None
     kind: str = "frame"
     value_bytes: int = 8
@@ -71,7 +71,7 @@ class RowSource:
 
     def _like(self, source: Any) -> None:
         """Copy the attributes of the table that this one is derived from."""
-        for name in ("place", "limits", "kind", "value_bytes"):
+        for name in ("allocator", "limits", "kind", "value_bytes"):
             setattr(self, name, getattr(source, name, getattr(self, name)))
 
     def parts(self) -> Iterator[Any]:
@@ -227,9 +227,9 @@ class ConvertedRows(RowSource):
         """Return a subset of the rows, selected by indices, a mask or a slice."""
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
             rows = np.arange(len(self))[rows]
-        found = ConvertedRows(self._read, self.shape, self._places(np.asarray(rows, dtype=np.intp)))
-        found._like(self)
-        return found
+        selected = ConvertedRows(self._read, self.shape, self._places(np.asarray(rows, dtype=np.intp)))
+        selected._like(self)
+        return selected
 
     def _places(self, rows: Any) -> Any:
         return rows if self._rows is None else self._rows[rows]
@@ -320,7 +320,7 @@ def own_parts(X: Any) -> Iterator[tuple[int, Any]]:
 
 def holds_dense_values(X: Any) -> bool:
     """Return True if all values of a row source can be read as a dense array, rather than as codes or stored values."""
-    return not (scipy.sparse.issparse(X) or is_coded(X))
+    return stored_values(X) is None and not is_coded(X)
 
 
 def stored_values(X: Any) -> int | None:

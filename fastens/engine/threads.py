@@ -1,4 +1,4 @@
-"""The number of threads: `n_jobs`, environment variables and limits are resolved only here."""
+"""Threads: their number by `n_jobs`, environment variables and limits, and attributes that threads compute lazily."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import Any
+from typing import Any, Self, TypeVar, overload
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -20,6 +20,8 @@ from fastens.engine.thread_pool import forget_helpers
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_helpers)
+
+T = TypeVar("T")
 
 # Kernels take the number of threads as a C int, so larger values of `n_jobs` are clipped to this.
 _MAX_THREADS = 2**31 - 1
@@ -178,3 +180,23 @@ def _do_items(function: Callable[[Any], None], waiting: deque[tuple[int, Any]], 
         except Exception as error:
             errors[index] = error
             waiting.clear()
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801
+    """Lock-free `functools.cached_property`, as in Python 3.12 and later.
+
+    In Python 3.11, all threads wait for the one that is computing, even on different objects, and a process that is
+    forked at that moment deadlocks because the lock is never released. Here, concurrent threads may each compute the
+    value, and all of them return the value that was stored first.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        if instance is None:
+            return self
+        assert self.attrname is not None
+        kept = instance.__dict__
+        return kept[self.attrname] if self.attrname in kept else kept.setdefault(self.attrname, self.func(instance))

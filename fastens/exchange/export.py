@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.engine.losses.column_losses import ColumnLosses, ExponentialLoss, LeastSquares
+from fastens.engine.losses.column_losses import ColumnLosses, ExponentialLoss, LeastSquares, SeveralLevels
 from fastens.engine.losses.losses import BinaryLogLoss, LogLinkLoss, Loss, MulticlassLogLoss
-from fastens.engine.losses.numeric_losses import CrossEntropy, CustomClassLoss, CustomLoss, Exponential, SeveralLevels
+from fastens.engine.losses.numeric_losses import CrossEntropy, CustomClassLoss, CustomLoss, Exponential
 from fastens.engine.losses.ranking_loss import AFT, Cox
 from fastens.engine.names import are_texts
 from fastens.engine.trees.trees import TreeEnsemble, codes_left
@@ -139,7 +139,7 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
     return targets, links[0][1]
 
 
-def _link(loss: Loss) -> tuple[str, float]:
+def _link(loss: Any) -> tuple[str, float]:
     """Return the link of a loss, determined by its `predict` method, and the factor that the link needs."""
     if isinstance(loss, LeastSquares):
         return _link(loss._base)

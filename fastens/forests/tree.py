@@ -13,14 +13,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import Bunch
 
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities, TrainingData
-from fastens.cached import cached_property
 from fastens.engine.bins.binning import AnyMatrix, Binning, learned_and_binned
 from fastens.engine.comm import LOCAL, Comm, gathered, max_floats
 from fastens.engine.elementary import log2, xlogy
 from fastens.engine.forest.forests import ForestGrower, Target, TreeSample, class_target, number_target
 from fastens.engine.grow.growth import count_of, prune, pruning_path
 from fastens.engine.rows.sampling import stream_seeds
-from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.threads import cached_property, resolve_n_jobs
 from fastens.engine.trees.contributions import decision_path
 from fastens.engine.trees.leaf_values import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
@@ -40,8 +39,7 @@ from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
-from fastens.table.labels import columns_of_labels
-from fastens.table.training_data import AllRows
+from fastens.table.training_data import AllRows, columns_of_labels
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel
 
 Array = NDArray[np.float64]

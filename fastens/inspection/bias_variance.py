@@ -20,7 +20,7 @@ from fastens.inspection.plotting import as_labels, as_numbers, axes, check_same_
 from fastens.params.rules import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
 from fastens.table.arrays import check_places
 from fastens.table.opening import split_columns
-from fastens.table.spread import in_memory_only
+from fastens.table.sources import in_memory_only
 
 Array = NDArray[np.float64]
 LOSSES = ("squared_error", "zero_one")

@@ -27,7 +27,7 @@ from fastens.inspection.plotting import (
     shortened,
 )
 from fastens.params.rules import Rule
-from fastens.table.spread import in_memory_only
+from fastens.table.sources import in_memory_only
 
 Array = NDArray[np.float64]
 N_PLACES = 160  # number of grid points along each axis

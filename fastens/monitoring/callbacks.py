@@ -22,8 +22,7 @@ from fastens.engine.losses.loss_names import DISTRIBUTIONS
 from fastens.engine.losses.numeric_losses import Expectile
 from fastens.modelfile.storage import save_model
 from fastens.params.rules import whole
-from fastens.table.labels import share_right
-from fastens.table.training_data import rows_to_score
+from fastens.table.training_data import rows_to_score, share_right
 
 logger = logging.getLogger("fastens")
 
@@ -331,7 +330,7 @@ class Tasks:
     """Rounds of a fit, at most `n_rounds`, as tasks of scikit-learn's callbacks."""
 
     def __init__(self, model: Any, n_rounds: int) -> None:
-        self.are_watched = bool(getattr(model, "_skl_callbacks", None))
+        self.are_watched = bool(vars(model).get("_skl_callbacks"))
         self._model = model
         if self.are_watched:
             self._fit = model._init_callback_context(max_subtasks=n_rounds)
@@ -367,7 +366,7 @@ class Tasks:
 
 def tear_down_callbacks(model: Any) -> None:
     """Tear down the callbacks that a fit has set up, including after a failed fit."""
-    if getattr(model, "_skl_callbacks", None):
+    if vars(model).get("_skl_callbacks"):
         with_callbacks(lambda _: None)(model)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.elementary import log, log1p
+from fastens.engine.threads import cached_property
 from fastens.engine.trees.leaf_values import leaf_sums, leaves_of_rows
 from fastens.engine.trees.neighbours import sum_up
 from fastens.engine.trees.trees import MeasuredTree, Tree

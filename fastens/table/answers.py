@@ -16,8 +16,7 @@ from fastens.files.dialects import numbered
 from fastens.table.arrays import dense
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
-from fastens.table.sources import Batches, is_stream, open_stream
-from fastens.table.spread import call_on_cluster, cluster_of
+from fastens.table.sources import Batches, call_on_cluster, cluster_of, is_stream, open_stream
 from fastens.table.tables import concatenated, is_frame
 
 # Methods that return one result per row, with the names of their columns in a stream.
@@ -88,6 +87,8 @@ def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    if is_frame(X):
+        return method(self, X, *args, **kwargs)
     if cluster_of(X):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return call_on_cluster(method, self, X, {name: given[name] for name in [*given][2:]})

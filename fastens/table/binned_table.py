@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
@@ -16,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.bins.binned import MEMORY, NamedFiles, Place, record_stride
+from fastens.engine.bins.binned import MEMORY, ArrayAllocator, NamedFiles, record_stride
 from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.parts import MappedRows, RowSource, parts_of
 from fastens.engine.rows.draws import hash_rows
@@ -27,14 +28,8 @@ from fastens.table.memory import FitShape, needs_of_engine
 from fastens.table.opening import are_texts, in_passes, open_table, split_columns
 from fastens.table.parts import present_table
 from fastens.table.source import MemoryLimits, checked_folder, in_bytes
-from fastens.table.sources import BATCH_ROWS, BATCH_VALUES
-from fastens.table.spread import in_memory_only
+from fastens.table.sources import BATCH_ROWS, BATCH_VALUES, in_memory_only
 from fastens.table.training_data import TrainingData, unless_ones
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 # Rows whose codes are compared at a time.
 _BLOCK = 1 << 16
@@ -71,17 +66,17 @@ class TableArrays(NamedTuple):
         found: Any = {name: np.asarray(np.load(folder / file, mmap_mode="r")) for name, file in names.items()}
         return cls(*(found.get(name) for name in cls._fields))
 
-    def joined(self, data: TrainingData, binning: Binning, place: Place, n_threads: int) -> TableArrays:
-        """Return new arrays at `place` that hold these rows followed by the rows of `data`."""
+    def joined(self, data: TrainingData, binning: Binning, allocator: ArrayAllocator, n_threads: int) -> TableArrays:
+        """Return new arrays of `allocator` that hold these rows followed by the rows of `data`."""
         n_old, n_rows = len(self.hashes), len(self.hashes) + len(data.y)
-        columns = place.named("columns").zeros((binning.n_features, n_rows), binning.code_dtype)
-        records = place.named("records").zeros((n_rows, self.records.shape[1]), np.uint8)
-        hashes = place.named("hashes").zeros((n_rows,), np.uint64)
+        columns = allocator.named("columns").zeros((binning.n_features, n_rows), binning.code_dtype)
+        records = allocator.named("records").zeros((n_rows, self.records.shape[1]), np.uint8)
+        hashes = allocator.named("hashes").zeros((n_rows,), np.uint64)
         columns[:, :n_old], records[:n_old], hashes[:n_old] = self.columns, self.records, self.hashes
         values = None
         if self.values is not None:
             kind = np.promote_types(self.values.dtype, _type_of_first(data.X)) if n_old else self.values.dtype
-            values = place.named("values").zeros((n_rows, binning.n_features), kind)
+            values = allocator.named("values").zeros((n_rows, binning.n_features), kind)
             values[:n_old] = self.values
 
         def noted(start: int, part: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -91,11 +86,11 @@ class TableArrays(NamedTuple):
                 _copy_values(part, values[first:end])
             return part
 
-        rows, pages = MappedRows(data.X, noted, binning.n_features), place.pages(columns, records, hashes)
+        rows, pages = MappedRows(data.X, noted, binning.n_features), allocator.pages(columns, records, hashes)
         binning.fill(rows, columns, records, n_old, n_threads, pages)
-        y = _stacked(self.y, data.y, place.named("y"))
+        y = _stacked(self.y, data.y, allocator.named("y"))
         given = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-        weight = _stacked(self.sample_weight, given, place.named("sample_weight"))
+        weight = _stacked(self.sample_weight, given, allocator.named("sample_weight"))
         return TableArrays(columns, records, hashes, y, weight, values)
 
     def check(self, binning: Binning, *, has_values: bool, reads_all: bool) -> None:
@@ -148,59 +143,27 @@ def _are_values(values: Any, shape: tuple[int, int]) -> bool:
     return values is None or (values.dtype in (np.float32, np.float64) and values.shape == shape)
 
 
-def _stacked(old: Any, new: Any, place: Place) -> Any:
-    """Return the old values followed by the new ones, in a new array at `place`."""
+def _stacked(old: Any, new: Any, allocator: ArrayAllocator) -> Any:
+    """Return the old values followed by the new ones, in a new array of `allocator`."""
     if old is None:
         return None
-    both = place.zeros((len(old) + len(new), *new.shape[1:]), np.promote_types(old.dtype, new.dtype))
+    both = allocator.zeros((len(old) + len(new), *new.shape[1:]), np.promote_types(old.dtype, new.dtype))
     both[: len(old)], both[len(old) :] = old, new
     return both
 
 
 # Files --------------------------------------------------
 
-_FILE = re.compile(rf"(?:table|binning|{'|'.join(TableArrays._fields)})-([0-9]+)\.(?:json|np[yz])")
+_FILE = re.compile(rf"(?:table|binning|{'|'.join(TableArrays._fields)})-([0-9a-f]+)\.(?:json|np[yz])")
 
 
-def generations(folder: Path) -> dict[Path, int]:
-    """Return the files of arrays and bins in a folder, each with the generation of the table that wrote it."""
-    found = [(file, _FILE.fullmatch(file.name)) for file in folder.iterdir()]
-    return {file: int(name[1]) for file, name in found if name is not None}
-
-
-def claimed_generation(folder: Path, last: int) -> int:
-    """Return the next free generation, claimed so that no other writer of the folder can take it."""
-    # A killed process may have left files of a later generation, and so may Windows, which cannot delete open files.
-    number = 1 + max([last, *generations(folder).values()])
-    while True:
-        try:
-            (folder / f"binning-{number}.npz").touch(exist_ok=False)
-        except FileExistsError:
-            number += 1
-        else:
-            return number
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder against other processes and threads of this machine; do nothing on Windows."""
-    if fcntl is None:
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some file systems do not support locks
-            fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
-
-
-def remove(files: Iterable[Path]) -> None:
-    """Remove files; on Windows, files that are still mapped stay until the next call."""
-    for file in files:
-        with suppress(PermissionError):
-            file.unlink(missing_ok=True)
+def remove_files(folder: Path, chosen: Callable[[str], bool]) -> None:
+    """Remove the files of the chosen versions; on Windows, files that are still mapped stay until the next call."""
+    for file in folder.iterdir():
+        name = _FILE.fullmatch(file.name)
+        if name is not None and chosen(name[1]):
+            with suppress(PermissionError):
+                file.unlink(missing_ok=True)
 
 
 _FORMAT = 1
@@ -243,13 +206,13 @@ class BinningOptions:
         """Reading of the table by the encoder."""
         return Reading(self.categorical_features, self.missing_is_category, splits_dates=True)
 
-    def place(self, shape: tuple[int, int]) -> Place:
-        """Return the place of bin codes that are not saved to a folder: memory or temporary files."""
+    def allocator(self, shape: tuple[int, int]) -> ArrayAllocator:
+        """Return the allocator of bin codes that are not saved to a folder: memory or temporary files."""
         folder = checked_folder(self.spill_dir)
         if self.max_memory is None:
             return MEMORY
         needs = needs_of_engine("table", vars(self), FitShape(*shape))
-        return MemoryLimits(in_bytes(self.max_memory), folder).place(needs, "BinnedTable")
+        return MemoryLimits(in_bytes(self.max_memory), folder).allocator(needs, "BinnedTable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +254,7 @@ class BinnedTable(RowSource):
     path: Path | None = None
     y_name: str | list[str] | None = None
     rows: NDArray[np.intp] | None = None
-    generation: int = 0
+    version: str = ""
     owner: str = "what reads values"
 
     is_coded = True
@@ -339,7 +302,7 @@ class BinnedTable(RowSource):
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
         source = _in_passes(source)
-        place = MEMORY if path is not None else chosen.place(source.shape)
+        allocator = MEMORY if path is not None else chosen.allocator(source.shape)
         data = _read_columns(source, y, sample_weight)
         X, data = present_table(data.X, data)
         encoder, rows = InputEncoder.learn(X, chosen.reading, cls.__name__, n_threads)
@@ -352,7 +315,7 @@ class BinnedTable(RowSource):
         none = TableArrays.empty(binning, data, kind_of_values, has_y=y is not None)
         empty = cls(encoder, binning, chosen, none, y_name=_name_of(y, data.y))
         if path is None:
-            return replace(empty, _arrays=none.joined(data, binning, place, n_threads))
+            return replace(empty, _arrays=none.joined(data, binning, allocator, n_threads))
         folder = Path(path)
         try:
             folder.mkdir()
@@ -395,7 +358,7 @@ class BinnedTable(RowSource):
                 TableArrays.mapped(folder, state["arrays"]),
                 folder,
                 state["y_name"],
-                generation=state["generation"],
+                version=state["version"],
             )
             opened._arrays.check(binning, has_values=opened.options.keep_values, reads_all=check)
         except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -439,72 +402,70 @@ class BinnedTable(RowSource):
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
         if self.path is None:
-            place = self.options.place((len(self) + len(data.y), self.shape[1]))
-            return replace(self, _arrays=self._arrays.joined(data, self.binning, place, n_threads))
+            allocator = self.options.allocator((len(self) + len(data.y), self.shape[1]))
+            return replace(self, _arrays=self._arrays.joined(data, self.binning, allocator, n_threads))
         return self._written(data)
 
     def _check_newest(self) -> None:
         """Raise ValueError if the folder holds a later version than this one, whose rows would be lost."""
-        if self.path is None or self.generation == 0:
+        if self.path is None or not self.version:
             return
-        if self._newest() != self.generation:
+        if self._newest() != self.version:
             raise ValueError(
                 "append must be called on the table that its folder holds; rows have been appended to this one: take "
                 f"what that returned, or BinnedTable.open({str(self.path)!r})."
             )
 
-    def _newest(self) -> int | None:
-        """Return the generation of the table that the folder holds, or None if it does not hold a table."""
+    def _newest(self) -> str | None:
+        """Return the version of the table that the folder holds, or None if it does not hold a table."""
         assert self.path is not None
         try:
-            return int(json.loads((self.path / _DESCRIPTION).read_text(encoding="utf-8"))["generation"])
+            return str(json.loads((self.path / _DESCRIPTION).read_text(encoding="utf-8"))["version"])
         except FileNotFoundError:
             return None
 
     def _written(self, data: TrainingData) -> BinnedTable:
         """Return the table with more rows in new files; the old files stay until the new ones are complete."""
         assert self.path is not None
-        generation = claimed_generation(self.path, self.generation)
+        version = secrets.token_hex(4)
         try:
-            arrays = self._new_files(data, generation)
+            arrays = self._new_files(data, version)
         except BaseException as error:
             clear_frames(error.__traceback__)  # the frames hold mapped files, which Windows would not remove
-            if self._newest() != generation:  # Ctrl-C may arrive after the new table is complete
-                remove(file for file, number in generations(self.path).items() if number == generation)
+            if self._newest() != version:  # Ctrl-C may arrive after the new table is complete
+                remove_files(self.path, lambda other: other == version)
                 with suppress(OSError):  # the folder is not empty if it holds an earlier table
                     self.path.rmdir()
             raise
-        # Files of later generations may belong to an append that is still running.
-        remove(file for file, number in generations(self.path).items() if number <= self.generation)
-        return replace(self, _arrays=arrays, generation=generation)
+        remove_files(self.path, lambda other: other != version)
+        return replace(self, _arrays=arrays, version=version)
 
-    def _new_files(self, data: TrainingData, generation: int) -> TableArrays:
+    def _new_files(self, data: TrainingData, version: str) -> TableArrays:
         """Write the files of the table with more rows, and its description."""
         assert self.path is not None
-        place = NamedFiles(self.path, f"-{generation}.npy")
-        arrays = self._arrays.joined(data, self.binning, place, resolve_n_jobs(self.options.n_jobs))
+        allocator = NamedFiles(self.path, f"-{version}.npy")
+        arrays = self._arrays.joined(data, self.binning, allocator, resolve_n_jobs(self.options.n_jobs))
         bins: dict[str, Any] = self.binning.to_arrays()
-        np.savez(self.path / f"binning-{generation}.npz", **bins)
-        with locked(self.path):
-            self._check_newest()
-            self._describe(arrays, generation)
+        np.savez(self.path / f"binning-{version}.npz", **bins)
+        self._check_newest()
+        self._describe(arrays, version)
         return arrays
 
-    def _describe(self, arrays: TableArrays, generation: int) -> None:
+    def _describe(self, arrays: TableArrays, version: str) -> None:
         """Replace the description atomically."""
         assert self.path is not None
-        given = {name: f"{name}-{generation}.npy" for name, array in arrays._asdict().items() if array is not None}
+        given = {name: f"{name}-{version}.npy" for name, array in arrays._asdict().items() if array is not None}
         options = vars(replace(self.options, max_memory=None, spill_dir=None))
         state = {
             "format": _FORMAT,
-            "generation": generation,
+            "version": version,
             "encoder": self.encoder.to_state(),
             "options": options,
             "y_name": self.y_name,
-            "binning": f"binning-{generation}.npz",
+            "binning": f"binning-{version}.npz",
             "arrays": given,
         }
-        new = self.path / f"table-{generation}.json"
+        new = self.path / f"table-{version}.json"
         new.write_text(json.dumps(state), encoding="utf-8")
         new.replace(self.path / _DESCRIPTION)
 

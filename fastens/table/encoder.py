@@ -22,7 +22,6 @@ from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.opening import open_table
-from fastens.table.parted import OnePassCategories
 from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates, table_over
 from fastens.warn import warn
 
@@ -58,7 +57,6 @@ class Reading(NamedTuple):
     missing_is_category: bool = False
     unseen_is_error: bool = False
     as_codes: bool = False
-    at_sight: bool = False  # if True, the categories of a table in batches may be learned while it is read
     splits_dates: bool = False  # if True, a column of dates becomes several numeric columns
     monotonic_cst: Any = None  # date columns with a monotonic constraint are not split
     exact_integers: bool = False  # if True, integer columns that floats cannot represent exactly are categorical
@@ -130,9 +128,6 @@ class InputEncoder:
         if is_coded(X):
             return X.encoder_of(reading, owner), X.validate_for(owner)
         table = _opened(X, owner, _fewest(comm))
-        if reading.at_sight and comm.size == 1 and table.learns_in_one_pass:
-            rows = cls._at_sight(table, reading)
-            return rows.encoder, rows
         return cls._learned(table, reading, n_threads, comm)
 
     @classmethod
@@ -150,13 +145,6 @@ class InputEncoder:
         )
         encoder._learn_dates(table, reading, comm)
         return encoder, encoder.transform(table, n_threads)
-
-    @classmethod
-    def _at_sight(cls, table: Any, reading: Reading) -> OnePassCategories:
-        is_chosen = table.chosen_columns(reading.categorical_features, exact_integers=reading.exact_integers)
-        encoder = cls(table.names, [[] if found else None for found in is_chosen])
-        encoder._learn_dates(table, reading)
-        return OnePassCategories(table, encoder)
 
     def _learn_dates(self, table: Table, reading: Reading, comm: Comm = LOCAL) -> None:
         """Learn which columns hold dates, and which date parts become additional columns."""
@@ -217,10 +205,6 @@ class InputEncoder:
         cls, table: Any, n_threads: int = 1, comm: Comm = LOCAL
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
         """Return an encoder that treats every column as categorical, and the `codes` of the table."""
-        if comm.size == 1 and table.learns_in_one_pass:
-            rows = OnePassCategories(table, cls(table.names, [[] for _ in range(len(table))]))
-            codes = rows.codes(n_threads)
-            return rows.encoder, codes
         if comm.size > 1 or table.is_read_in_parts:
             encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)

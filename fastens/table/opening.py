@@ -17,23 +17,26 @@ from sklearn.base import is_classifier
 
 from fastens.engine.names import are_positions, is_label, plain_name, plain_names
 from fastens.engine.parts import RowSource, is_coded
-from fastens.rollback import kept
+from fastens.rollback import restore_on_error
 from fastens.table.arrays import check_places, plain_array
 from fastens.table.columns.numbers import array_of
-from fastens.table.labels import columns_of_labels
 from fastens.table.memory import needs_of
 from fastens.table.parted import PartedTable, StreamedTable
 from fastens.table.source import MemoryLimits, TableParts, TableSource, shape_of_fit
-from fastens.table.sources import Batches, is_source, is_stream, open_batches
-from fastens.table.spread import (
+from fastens.table.sources import (
+    Batches,
     call_on_cluster,
     check_in_memory_only,
     cluster_of,
+    is_source,
+    is_stream,
+    open_batches,
     other_arguments,
     refuse,
     tables_among,
 )
 from fastens.table.tables import Table, is_frame, table_from_array, table_from_frame
+from fastens.table.training_data import columns_of_labels
 
 # Parameters that may name a column, by the parameter of their table.
 _NAMED = {"X": ("y", "sample_weight", "qid", "position"), "X_val": ("y_val", "sample_weight_val", "qid_val")}
@@ -47,9 +50,9 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
 
     All later code is independent of the original type. Raises ValueError if there are fewer than `fewest` rows.
     """
-    if cluster_of(X) is not None:
-        raise refuse("X", X, owner)
     is_named = is_frame(X)
+    if not is_named and cluster_of(X) is not None:
+        raise refuse("X", X, owner)
     X = X if is_named else in_parts(X)
     if isinstance(X, RowSource):
         table: Table = StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
@@ -307,7 +310,7 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         if X is not None:
             return call_on_cluster(method, self, X, other_arguments(method, self, args, kwargs))
         args, kwargs = opened(self, args, kwargs) if has_names else (args, kwargs)
-        with kept(self, fits=True) if fits and has_names else nullcontext():
+        with restore_on_error(self, fits=True) if fits and has_names else nullcontext():
             return method(self, *args, **kwargs)
 
     return enter
@@ -374,7 +377,7 @@ def _check_ceiling(model: Any, given: dict[str, Any], limits: MemoryLimits | Non
     X, y = open_table(given["X"], type(model).__name__).source, np.asarray(given.get("y"))
     n_classes = len(set(y.ravel().tolist())) if is_classifier(model) else 1
     shape = shape_of_fit(model, X, y, n_classes, weighted=given.get("sample_weight") is not None)
-    limits.place(needs_of(model, shape), type(model).__name__)
+    limits.allocator(needs_of(model, shape), type(model).__name__)
 
 
 def _split_tables(model: Any, given: dict[str, Any]) -> bool:

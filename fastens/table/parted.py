@@ -1,16 +1,16 @@
-"""Tables in parts, and encoding that learns categories in a single pass over a table."""
+"""Tables that are read in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.parts import RowSource, parts_of
-from fastens.table.columns.factorize import is_missing, sorted_categories
+from fastens.engine.threads import cached_property
+from fastens.table.columns.factorize import sorted_categories
 from fastens.table.columns.numbers import is_wide_integer
 from fastens.table.sources import Batches
 from fastens.table.tables import Table, joined_dates, joined_kinds, table_over
@@ -67,7 +67,6 @@ class StreamedTable(PartedTable):
     """Table whose columns have the same types in all batches, so that few properties require a pass over the rows."""
 
     source: Batches
-    learns_in_one_pass = True
 
     def __init__(self, source: Batches) -> None:
         super().__init__(source, source.columns)
@@ -112,93 +111,6 @@ class StreamedTable(PartedTable):
             return self
         self._typed.matched(names)  # raises an error that names missing columns
         return StreamedTable(self.source.select(names))
-
-
-class OnePassCategories(RowSource):
-    """Rows of a table in batches, whose categories are numbered in order of first appearance in the first pass.
-
-    After the first pass, the categories of the encoder are sorted, and later passes use the sorted positions. Counts
-    from the first pass have to be moved from the order in `given` to the order of the encoder.
-
-    Parameters
-    ----------
-    table : StreamedTable
-        Table to read.
-    encoder : InputEncoder
-        Encoder whose lists of categories are empty and are filled here.
-
-    Attributes
-    ----------
-    given : list
-        Categories of each column in the order of the positions of the last pass; None for numeric columns.
-    is_known : bool
-        True once all rows have been read.
-    """
-
-    def __init__(self, table: StreamedTable, encoder: Any) -> None:
-        self.table, self.encoder = table, encoder
-        self.shape = table.n_rows, len(table)
-        self.given = encoder.categories
-        self.is_known = False
-        self.kind, self.value_bytes = table.source.kind, table.source.value_bytes
-
-    def parts(self) -> Iterator[Any]:
-        """Yield the rows of each batch as floats."""
-        return self._encoded(self.encoder.transform)
-
-    def codes(self, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
-        """Return the codes of all rows, as `InputEncoder.codes` defines them, from a single pass."""
-        out = np.zeros(self.shape, np.uint8, order="F")
-        start = 0
-        for part in self._encoded(lambda table: self.encoder.codes(table, n_threads)):
-            out = out.astype(np.promote_types(out.dtype, part.dtype), order="F", copy=False)
-            out[start : start + len(part)] = part
-            start += len(part)
-        return self._in_order(out, 1)
-
-    def whole(self) -> NDArray[np.floating]:
-        """Return all rows as one array from a single pass."""
-        parts = list(self.parts())
-        return self._in_order(np.concatenate(parts), 0)
-
-    def read(self) -> None:
-        """Read all rows to learn the categories."""
-        for _ in self.parts():
-            pass
-
-    def _encoded(self, encode: Callable[[Table], Any]) -> Iterator[Any]:
-        encoder, known = self.encoder, self.is_known
-        if not known:
-            growing = {index: dict[Any, None]() for index in np.flatnonzero(encoder.is_categorical).tolist()}
-            encoder.categories = [None if found is None else [] for found in encoder.categories]
-        self.given = encoder.categories
-        for _, part in parts_of(self.table.source):
-            table = table_over(part).matched(encoder.names)
-            if not known:
-                self._see(table, growing)
-            yield encode(table)
-        if not known:
-            self._sort()
-
-    def _see(self, table: Table, growing: dict[int, dict[Any, None]]) -> None:
-        """Add the categories of a part to the categories seen so far."""
-        for index, own in growing.items():
-            own.update((value, None) for value in table.read(index).present() if not is_missing(value))
-            self.encoder.categories[index] = list(own)
-
-    def _sort(self) -> None:
-        """Sort the categories of the encoder."""
-        self.is_known = True
-        pairs = enumerate(self.given)
-        found = [None if own is None else sorted_categories(own, self.table.name(index)) for index, own in pairs]
-        self.encoder.categories = found
-
-    def _in_order(self, rows: NDArray[Any], first: int) -> NDArray[Any]:
-        """Map the positions of the last pass, which start at `first`, to the sorted categories, in place."""
-        for index, (old, new) in enumerate(zip(self.given, self.encoder.categories, strict=True)):
-            if old and new and old != new:
-                move_positions(rows[:, index], old, new, first)
-        return rows
 
 
 def move_positions(column: NDArray[Any], old: list[Any], new: list[Any], first: int = 0) -> None:

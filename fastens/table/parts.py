@@ -145,7 +145,7 @@ def _converted_column(table: Table, index: int) -> NDArray[Any]:
     return found.astype(narrow_dtype(found), copy=False) if found.flags.owndata else found
 
 
-def settled(X: Any) -> Any:
+def with_fixed_dtypes(X: Any) -> Any:
     """Return a table of which any selection of rows is read with the same column types as the whole table.
 
     Object columns of pandas that mix strings with missing values or numbers get a categorical dtype. Otherwise, a
@@ -216,13 +216,13 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
     return table_over(X).select(columns)
 
 
-def beside(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
+def hstack(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     """Return a table of the same kind, or a CSR matrix, with numeric columns inserted before its columns."""
     if isinstance(X, RowSource):
         X._check_values("models that see columns beside those of X (passthrough of stacks, models of local errors)")
 
         def widen(start: int, part: Any) -> Any:
-            return beside(values[start : start + part.shape[0]], names, part)
+            return hstack(values[start : start + part.shape[0]], names, part)
 
         widened = MappedRows(X, widen, values.shape[1] + X.shape[1])
         widened.dtype = None if X.dtype is None else np.result_type(values, X.dtype)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.engine.bins.binned import MEMORY, WINDOW, Place, TemporaryFiles
+from fastens.engine.bins.binned import MEMORY, WINDOW, ArrayAllocator, TemporaryFiles
 from fastens.engine.names import plain_names
 from fastens.engine.parts import RowSource, stored_values
 from fastens.params.rules import FLAG, NONE, one_of, real
@@ -21,8 +21,7 @@ from fastens.table.arrays import plain_array
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.numbers import array_of
 from fastens.table.memory import COPIES, ENGINES, FitShape, MemoryNeeds, held_in_addition, needs_of, shown_bytes
-from fastens.table.sources import BATCH_ROWS
-from fastens.table.spread import in_memory_only
+from fastens.table.sources import BATCH_ROWS, in_memory_only
 from fastens.table.tables import is_frame, table_over
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
@@ -34,7 +33,7 @@ class MemoryLimits(NamedTuple):
     max_memory: int
     spill_dir: str | None = None
 
-    def place(self, needs: MemoryNeeds, owner: str) -> Place:
+    def allocator(self, needs: MemoryNeeds, owner: str) -> ArrayAllocator:
         """Return the storage of the bin codes; raise ValueError if even codes in files would exceed the limit."""
         if needs.in_memory <= self.max_memory:
             return MEMORY
@@ -60,13 +59,15 @@ def within_limit(model: Any, shape: FitShape, X: Any, read: Callable[[Any], Any]
     Raises ValueError if the fit would exceed the limit, if possible before the table is read.
     """
     limits = X.limits
-    limits.place(needs_of(model, shape), type(model).__name__)
+    limits.allocator(needs_of(model, shape), type(model).__name__)
     rows = read(X)
     if model._base_estimators():
         rows = copy(rows)
         rows.limits = _limits_of_members(model, shape, limits)
-    elif isinstance(rows, RowSource):  # it may have more columns, such as parts of dates
-        rows.place = limits.place(needs_of(model, shape._replace(n_columns=rows.shape[1])), type(model).__name__)
+    elif isinstance(rows, RowSource):  # which may have more columns, such as parts of dates
+        rows.allocator = limits.allocator(
+            needs_of(model, shape._replace(n_columns=rows.shape[1])), type(model).__name__
+        )
     return rows
 
 

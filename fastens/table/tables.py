@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.grow.growth import Columns
-from fastens.engine.names import plain_names, same_names
+from fastens.engine.names import index_values, plain_names, same_names
 from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks, with_limits
 from fastens.engine.rows.sampling import canonical
-from fastens.engine.threads import in_threads
+from fastens.engine.threads import cached_property, in_threads
 from fastens.table.arrays import checked_array, dense, free_names, narrow_dtype, rows_of_frame
 from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.dates import days_of_series, elapsed_days, factorize_dates, parts_to_learn, times_of
@@ -26,7 +25,6 @@ from fastens.table.columns.factorize import (
     Factorized,
     factorize,
     factorize_array,
-    index_values,
     is_missing,
     listed_values,
     match_spellings,
@@ -60,13 +58,10 @@ class Table:
         True if the source is a sparse matrix.
     is_read_in_parts : bool
         True if the source is read in parts, so that its columns are not in memory.
-    learns_in_one_pass : bool
-        True if categories can be learned in the pass that reads the rows.
     """
 
     is_sparse = False
     is_read_in_parts = False
-    learns_in_one_pass = False
 
     def __init__(self, source: Any, names: list[Any] | None = None) -> None:
         self.source = source

@@ -81,21 +81,21 @@ class Targets:
         for training rows are drawn per row, not per copy.
     comm : Comm
         Ranks that the table is distributed over.
-    own_weights : float64 array of shape (n_rows,) or None
+    weights_before_classes : float64 array of shape (n_rows,) or None
         Sample weights before class weights, if both are used.
     """
 
     values: Array
     weights: Array | None = None
     comm: Comm = LOCAL
-    own_weights: Array | None = None
+    weights_before_classes: Array | None = None
 
     def scaled(self) -> Targets:
         """Return the targets with fractional weights scaled to a mean of 1.
 
         If the sample weights are integers, the mean is taken over copies.
         """
-        weights, own, comm = self.weights, self.own_weights, self.comm
+        weights, own, comm = self.weights, self.weights_before_classes, self.comm
         if weights is None:
             return self
         if own is None or is_any(comm, not are_whole(own)) or not is_any(comm, not are_whole(weights)):

@@ -102,7 +102,7 @@ class SavedEnsemble:
         if not columns:
             return data
         values = _targets(data.y, self._n_classes())
-        targets = Targets(values, data.sample_weight, data.comm, data.own_weight)
+        targets = Targets(values, data.sample_weight, data.comm, data.weight_before_classes)
         self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed)
         return data._replace(X=X)
 
@@ -121,6 +121,8 @@ class SavedEnsemble:
 
     def _warn_of_pooled(self, encoded: Collection[int] = ()) -> None:
         """Warn about columns with more categories than bins, except for target-encoded columns."""
+        if self._encoder.categories.count(None) == len(self._encoder.categories):
+            return
         estimator, has_option = getattr(self, "estimator", None), hasattr(self, "categories")
         most = getattr(self if estimator is None else estimator, "max_bins", None)
         for column, found in enumerate(self._encoder.categories):

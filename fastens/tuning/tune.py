@@ -35,12 +35,10 @@ from fastens.params.options import with_hints
 from fastens.params.rules import FLAG, FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
 from fastens.table.arrays import check_places, checked_array
 from fastens.table.columns.numbers import numbers_in, unmasked
-from fastens.table.labels import learn_labels
 from fastens.table.opening import split_columns
-from fastens.table.parts import settled, take_rows
-from fastens.table.sources import is_source
-from fastens.table.spread import in_memory_only
-from fastens.table.training_data import WEIGHT_TYPE, check_weights, shuffled_folds, weights_to_count
+from fastens.table.parts import take_rows, with_fixed_dtypes
+from fastens.table.sources import in_memory_only, is_source
+from fastens.table.training_data import WEIGHT_TYPE, check_weights, learn_labels, shuffled_folds, weights_to_count
 
 Draw = Callable[[np.random.Generator], Any]
 BOOSTING, EXTRA_TREES = "boosting", "extra-trees"
@@ -685,7 +683,7 @@ def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningCo
     if X.shape[0] != len(y):
         raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
     weight = check_weights(sample_weight, len(y))
-    X = settled(X)
+    X = with_fixed_dtypes(X)
     if weight is not None and not weight.all():  # rows of zero weight are excluded from the folds
         kept = np.flatnonzero(weight)
         X, y, weight = take_rows(X, kept), y[kept], weight[kept]

@@ -14,7 +14,7 @@ from fastens import (
     GradientBoostingSurvival,
 )
 from fastens.params.options import Dart, Growth, LinearLeaves
-from fastens.table.labels import learn_labels
+from fastens.table.training_data import learn_labels
 from reference.rank_fits import (
     BINARY,
     CLASSES,

@@ -247,7 +247,7 @@ def test_a_disk_too_full_for_codes(run, large_files):
     names = sorted(os.listdir(large_files))
     code = (
         "from fastens.table import source;"
-        "source.MemoryLimits.place = lambda limits, *_: source.TemporaryFiles(limits.spill_dir);"
+        "source.MemoryLimits.allocator = lambda limits, *_: source.TemporaryFiles(limits.spill_dir);"
     )
     done = run_child(LIMIT.format(500) + code + COMMAND, *given, "--max-memory", least, folder=large_files)
     assert done.returncode == 2, done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 
 import fastens as fe
 from fastens.engine.bins import binned as places
-from fastens.table import binned_table as binned_arrays
 
 X = np.random.default_rng(0).normal(size=(50, 3))
 
@@ -22,13 +20,13 @@ def names(folder):
 
 
 def test_files_that_a_process_left_which_was_killed_are_no_fault(tmp_path):
-    table = fe.BinnedTable.from_source(X, path=tmp_path / "t")
+    first = fe.BinnedTable.from_source(X, path=tmp_path / "t")
     expected = names(tmp_path / "t")
     for name in ("columns-2.npy", "table-2.json"):
         (tmp_path / "t" / name).write_bytes(b"cut short")
-    table = fe.BinnedTable.open(table.path).append(X).append(X)
+    table = fe.BinnedTable.open(first.path).append(X).append(X)
     assert len(fe.BinnedTable.open(table.path)) == len(table) == 150
-    assert names(tmp_path / "t") == [name.replace("1", str(table.generation)) for name in expected]
+    assert names(tmp_path / "t") == sorted(name.replace(first.version, table.version) for name in expected)
 
 
 def test_what_else_is_in_the_folder_stays(tmp_path):
@@ -51,45 +49,6 @@ def test_rows_are_not_appended_over_those_of_another_process(tmp_path, monkeypat
     with pytest.raises(ValueError, match="append must be called on the table that its folder holds"):
         table.append(X)
     assert len(fe.BinnedTable.open(tmp_path / "t")) == 57
-
-
-def test_appends_at_once_choose_other_files(tmp_path, monkeypatch):
-    table, generations = fe.BinnedTable.from_source(X, path=tmp_path / "t"), binned_arrays.generations
-
-    def append_after(folder):
-        monkeypatch.setattr(binned_arrays, "generations", generations)
-        found = generations(folder)
-        fe.BinnedTable.open(tmp_path / "t").append(X[:7])
-        return found
-
-    monkeypatch.setattr(binned_arrays, "generations", append_after)
-    with pytest.raises(ValueError, match="append must be called on the table that its folder holds"):
-        table.append(X)
-    assert len(fe.BinnedTable.open(tmp_path / "t")) == 57
-
-
-@pytest.mark.skipif(os.name != "posix", reason="folders are not locked")
-def test_of_appends_at_once_the_first_that_ends_is_kept(tmp_path, monkeypatch):
-    table, describe, found = fe.BinnedTable.from_source(X, path=tmp_path / "t"), fe.BinnedTable._describe, []
-    other = fe.BinnedTable.open(tmp_path / "t")
-
-    def append():
-        with pytest.raises(ValueError, match="append must be called on the table that its folder holds") as caught:
-            other.append(X[:7])
-        found.append(caught)
-
-    def start_before(*given):
-        monkeypatch.setattr(fe.BinnedTable, "_describe", describe)
-        thread.start()
-        thread.join(0.2)
-        describe(*given)
-
-    thread = threading.Thread(target=append)
-    monkeypatch.setattr(fe.BinnedTable, "_describe", start_before)
-    table.append(X[:9])
-    thread.join()
-    assert len(found) == 1
-    assert len(fe.BinnedTable.open(tmp_path / "t")) == 59
 
 
 def test_ctrl_c_as_an_append_ends_removes_no_files(tmp_path, monkeypatch):

@@ -295,8 +295,8 @@ def test_rows_are_appended_with_the_same_bins(files, tmp_path):
     model = fe.GradientBoostingRegressor(n_estimators=3, subsample=0.5, random_state=0)
     assert_same_models(clone(model).fit(both, None), clone(model).fit(again, None))
     names = {path.name for path in (tmp_path / "t").iterdir()}
-    assert {"table.json", "binning-2.npz", "columns-2.npy"} <= names
-    assert os.name == "nt" or not [name for name in names if "-1." in name]
+    assert {"table.json", f"binning-{both.version}.npz", f"columns-{both.version}.npy"} <= names
+    assert os.name == "nt" or not [name for name in names if first.version in name]
     with pytest.raises(ValueError, match="append must be called on the whole table"):
         both[:3].append(parts[1])
     with pytest.raises(ValueError, match="sample_weight must be given where the table has it"):
@@ -423,23 +423,23 @@ def test_damaged_tables_are_refused(fault, tmp_path):
     path = tmp_path / "t"
     fe.BinnedTable.from_source(X, path=path, keep_values=True)
     state = json.loads((path / "table.json").read_text())
-    columns = np.load(path / "columns-1.npy", mmap_mode="r+")
+    columns = np.load(path / f"columns-{state['version']}.npy", mmap_mode="r+")
     if fault == "codes":
         columns[0, 7] = 255
     elif fault == "records":
-        np.load(path / "records-1.npy", mmap_mode="r+")[3, 1] ^= 1
+        np.load(path / f"records-{state['version']}.npy", mmap_mode="r+")[3, 1] ^= 1
     elif fault == "values":
-        np.save(path / "values-1.npy", np.zeros((N_ROWS, 2)))
+        np.save(path / f"values-{state['version']}.npy", np.zeros((N_ROWS, 2)))
     elif fault == "short":
-        os.truncate(path / "columns-1.npy", 500)
+        os.truncate(path / f"columns-{state['version']}.npy", 500)
     elif fault == "format":
         (path / "table.json").write_text(json.dumps(state | {"format": 99}))
     elif fault == "nothing":
-        (path / "hashes-1.npy").unlink()
+        (path / f"hashes-{state['version']}.npy").unlink()
     elif fault == "no codes":
-        os.truncate(path / "columns-1.npy", 0)
+        os.truncate(path / f"columns-{state['version']}.npy", 0)
     elif fault == "cut bins":
-        os.truncate(path / "binning-1.npz", 500)
+        os.truncate(path / f"binning-{state['version']}.npz", 500)
     else:
         (path / "table.json").write_text("{}")
     with pytest.raises(ValueError, match="path must be a folder that BinnedTable wrote"):

@@ -32,7 +32,7 @@ from fastens import (
 from fastens.combining.folds import _reads_tables
 from fastens.combining.responses import MemberError
 from fastens.table.encoder import InputEncoder
-from fastens.table.parts import beside, read_table, settled, take_columns, take_rows
+from fastens.table.parts import hstack, read_table, take_columns, take_rows, with_fixed_dtypes
 from fastens.table.tables import table_from_frame
 
 
@@ -128,13 +128,13 @@ def test_trials_read_words_that_their_folds_do_not_have():
 
 def test_columns_of_words_that_some_rows_may_lack_are_settled():
     X, _ = rare_words()
-    assert [str(dtype) for dtype in settled(X).dtypes] == ["category", "float64"]
+    assert [str(dtype) for dtype in with_fixed_dtypes(X).dtypes] == ["category", "float64"]
     assert X["a"].dtype == object
     for column in (["a", None], ["a", 1], [True, None]):
-        assert settled(pd.DataFrame({"a": pd.Series(column, dtype=object)}))["a"].dtype == "category"
+        assert with_fixed_dtypes(pd.DataFrame({"a": pd.Series(column, dtype=object)}))["a"].dtype == "category"
     for column in (["a", "b"], [1, None], [[1], "a"], [True, False], [np.datetime64("2020-01-01"), "a"], [None, None]):
         frame = pd.DataFrame({"a": pd.Series(column, dtype=object)})
-        assert settled(frame) is frame
+        assert with_fixed_dtypes(frame) is frame
 
 
 @pytest.mark.filterwarnings("error")
@@ -152,7 +152,7 @@ def test_members_read_frames_of_narwhals(make):
 def test_dictionaries_of_arrow_in_pandas_are_categories_as_they_are():
     words = pd.Series(["x", None, "y"]).astype(pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
     frame = pd.DataFrame({"a": words})
-    assert settled(frame) is frame
+    assert with_fixed_dtypes(frame) is frame
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
@@ -187,7 +187,7 @@ def test_members_of_other_libraries_get_the_columns_as_they_are():
 @pytest.mark.parametrize("names", [[1, 2], [("a", 1), ("a", 2)], pd.MultiIndex.from_product([["a"], [1, 2]])])
 def test_columns_beside_those_without_texts_as_names(names):
     table = pd.DataFrame([[1, "x"], [2, "y"]]).set_axis(names, axis=1)
-    found = beside(np.array([[0.5], [1.5]]), ["new"], table)
+    found = hstack(np.array([[0.5], [1.5]]), ["new"], table)
     assert found.columns.tolist() == ["new", *map(str, names)]
     assert found.to_numpy().tolist() == [[0.5, 1, "x"], [1.5, 2, "y"]]
     assert list(table.columns) == list(names)

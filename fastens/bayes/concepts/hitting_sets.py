@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from fastens.bayes.concepts.hitting import close_downward, count_by_size, draw_sets, weigh_subsets
-from fastens.cached import cached_property
+from fastens.engine.threads import cached_property
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -42,10 +42,9 @@ from fastens.params.rules import ANYTHING as ANY_VALUE
 from fastens.params.rules import one_of, parameter, real, whole
 from fastens.rollback import keeps_model
 from fastens.table.columns.numbers import unmasked
-from fastens.table.labels import check_classes, read_classes
 from fastens.table.opening import check_in_memory
 from fastens.table.parts import drop_zero_weight_rows
-from fastens.table.training_data import check_weights
+from fastens.table.training_data import check_classes, check_weights, read_classes
 from fastens.warn import warn
 
 MAX_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example

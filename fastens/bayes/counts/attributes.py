@@ -15,11 +15,11 @@ from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode, encode
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.names import plain_name
-from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array
 from fastens.table.arrays import dense
 from fastens.table.columns.factorize import is_missing, sorted_categories, without_same
-from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.parted import OnePassCategories, move_positions
+from fastens.table.encoder import InputEncoder
+from fastens.table.parted import move_positions
 from fastens.table.tables import ArrayTable, Table, table_over
 
 Array = NDArray[np.float64]
@@ -215,10 +215,7 @@ class CategoricalInput(BaseClassifier):
             rows = super()._learn_table(dense(X))
         except TypeError as error:  # an unhashable value, such as a dict
             raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
-        if isinstance(rows, OnePassCategories):
-            rows = rows.whole()
-            self._set_columns()
-        return rows
+        return as_array(rows) if isinstance(rows, RowSource) else rows
 
     def _check_table(self, X: Any) -> Any:
         return super()._check_table(dense(X))
@@ -233,9 +230,6 @@ class CodedInput(CategoricalInput):
     @property
     def _reads_codes(self) -> bool:  # type: ignore[override]
         return self.categorical_features == "all"
-
-    def _reading(self) -> Reading:
-        return super()._reading()._replace(at_sight=not self._reads_codes)
 
     def _learn_table(self, X: Any) -> Any:
         if self._is_whole(X):

@@ -194,14 +194,15 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
     posterior_: Array = field(init=False)
     log_evidence_: float = field(init=False)
 
-    def _response_method(self) -> str:
+    @property
+    def _response_method(self) -> str:  # type: ignore[override]
+        """The method of the members that produces responses."""
         return "predict_proba" if self.noise is None else "predict"
 
-    def _remedy(self) -> str:
-        return (
-            " With noise all members vote by their labels: noise=0.1 is the probability of a wrong vote, noise=(1, 1) "
-            "learns it for each member."
-        )
+    _remedy = (
+        " With noise all members vote by their labels: noise=0.1 is the probability of a wrong vote, noise=(1, 1) "
+        "learns it for each member."
+    )
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
         known = labels_of_members(self._levels()[0]) if self._is_prefit else []

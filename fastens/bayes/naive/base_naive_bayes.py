@@ -26,10 +26,9 @@ from fastens.rollback import keeps_model
 from fastens.table.arrays import dense
 from fastens.table.columns.numbers import has_large_numbers
 from fastens.table.encoder import InputEncoder, Reading
-from fastens.table.labels import check_classes, read_classes
-from fastens.table.parted import OnePassCategories
 from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.sources import read_together
+from fastens.table.training_data import check_classes, read_classes
 
 
 def _is_vector_of_numbers(value: Any) -> bool:
@@ -214,10 +213,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         is_first = not hasattr(self, "class_count_")
         self._learn_classes(classes, is_first=is_first)
         if is_first:
-            rows = self._learn_table(X)
-            if isinstance(rows, OnePassCategories):
-                rows.read()
-                self._set_columns()
+            self._learn_table(X)
         else:
             self._learn_categories(X)
         data = self._check_validation(X, y, sample_weight)
@@ -261,10 +257,6 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         else:
             for likelihood in likelihoods:
                 likelihood.count(batch)
-        if isinstance(data.X, OnePassCategories):
-            self._set_columns()
-            for likelihood in likelihoods:
-                likelihood.place_categories(data.X.given, self._encoder.categories)
         return likelihoods
 
     def _class_counts(self, data: TrainingData) -> Array:
@@ -316,7 +308,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return X
 
     def _reading(self) -> Reading:
-        return super()._reading()._replace(at_sight=True, exact_integers=self._keeps_integers)
+        return super()._reading()._replace(exact_integers=self._keeps_integers)
 
     def _takes_numbers_as_they_are(self) -> bool:
         """Return True if a numeric array has no columns to encode as categories."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastens.bayes.counts.counting import (
     MAX_CATEGORIES,
@@ -25,7 +24,7 @@ from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.naive.moments import add_gaussian, add_moments, add_products, add_sparse_sums
 from fastens.engine.comm import LOCAL, Comm, chain_reduce, chain_sum, sum_over
 from fastens.engine.elementary import exp, log, log1p, logaddexp
-from fastens.engine.parts import RowSource, dense_blocks, parts_of
+from fastens.engine.parts import RowSource, dense_blocks, parts_of, stored_values
 from fastens.engine.threads import threads_for
 from fastens.table.columns.numbers import FLOATS
 from fastens.table.tables import row_blocks
@@ -56,7 +55,7 @@ class Batch(NamedTuple):
     @property
     def is_sparse(self) -> bool:
         """True if the rows of this process are a sparse matrix."""
-        return sparse.issparse(self.X)
+        return stored_values(self.X) is not None
 
     def blocks(self) -> Iterator[Batch]:
         """Yield the parts of a table that is read in parts; an in-memory table is one block."""

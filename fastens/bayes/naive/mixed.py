@@ -37,7 +37,6 @@ from fastens.params.rules import NONE, Rule, one_of, parameter, real, whole
 from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import open_table
-from fastens.table.parted import OnePassCategories
 from fastens.table.tables import Table, column_positions
 
 
@@ -50,9 +49,6 @@ class CategoryInput(BaseNaiveBayes):
 
     def _learn_table(self, X: Any) -> Any:
         table = super()._learn_table(X)
-        if isinstance(table, OnePassCategories):
-            self._encoder.unseen = -1.0
-            return table
         # Copy the encoder because models of one table may share it.
         encoder = with_categories(self._encoder, list(self._encoder.categories))
         encoder.unseen = -1.0
@@ -95,8 +91,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     The categories of a string, categorical or boolean column are the values found in it, in addition to those that a
     pandas categorical or enum dtype declares. In a numeric column of whole numbers from 0, the numbers are category
     positions, and every position up to the maximum is a category. In other numeric columns, each distinct value is a
-    category. Missing values are skipped during both fit and prediction. Tables in files are read once, or three times
-    if a numeric column does not hold positions.
+    category. Missing values are skipped during both fit and prediction.
 
     Parameters
     ----------

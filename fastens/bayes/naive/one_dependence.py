@@ -15,7 +15,6 @@ from fastens.bayes.counts.counting import (
     Counts,
     LabelledCodes,
     check_pairs,
-    encode_all,
     offsets_of,
     pair_counts,
     without_missing,
@@ -40,7 +39,6 @@ from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, instance, parameter, real, whole
-from fastens.table.parted import OnePassCategories
 from fastens.table.tables import column_positions
 from fastens.table.training_data import WEIGHT_TYPE
 
@@ -73,16 +71,8 @@ class PairLikelihood(CellLikelihood):
 
     def count(self, batch: Batch) -> None:
         check_pairs(self.sizes + 1, batch.n_classes)
-        is_known = not isinstance(batch.X, OnePassCategories) or batch.X.is_known
-        codes = [self._codes_of(block, is_known=is_known) for block in batch.blocks()]
+        codes = [self.codes(block.X, block.n_threads) for block in batch.blocks()]
         self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
-
-    def _codes_of(self, block: Batch, *, is_known: bool) -> NDArray[Any]:
-        if is_known:
-            return self.codes(block.X, block.n_threads)
-        found = encode_all(block.X, block.n_threads)  # only categorical columns, possibly with new categories
-        self.sizes = np.maximum(self.sizes, found.largest + 1)
-        return found.codes
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
         counts = pair_counts(batch.coded(codes), self.sizes + 1, batch.n_classes)
@@ -521,7 +511,7 @@ class _PairModel(CategoryInput):
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
-        if isinstance(data.X, OnePassCategories) and self._encoder.is_categorical.all():
+        if self._encoder.is_categorical.all():
             self._limits = [None] * len(self._encoder.categories)
             return self._count(data)
         data = data._replace(X=as_floats(data.X))
@@ -576,8 +566,7 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     and prediction: if the value of the parent is missing, the column depends only on the class.
 
     The statistics are sums over rows, so `partial_fit` and `merge` are equivalent to a single fit to all rows, except
-    that bin edges of numeric columns are learned only from the first rows. Tables in files are read once if all columns
-    are categorical. Otherwise, they are read twice because bin edges are learned before rows are counted.
+    that bin edges of numeric columns are learned only from the first rows.
 
     Parameters
     ----------
@@ -650,8 +639,7 @@ class AODEClassifier(_PairModel):
     P(class, x_i, x_j) prod_k P(x_k | class, x_i, x_j). Missing values are skipped during both fit and prediction.
 
     The statistics are sums over rows, so `partial_fit` and `merge` are equivalent to a single fit to all rows, except
-    that bin edges of numeric columns are learned only from the first rows. Tables in files are read once if all columns
-    are categorical. Otherwise, they are read twice because bin edges are learned before rows are counted.
+    that bin edges of numeric columns are learned only from the first rows.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.networks.structures import Parents, check_acyclic, children_of, topological_order
-from fastens.cached import cached_property
+from fastens.engine.threads import cached_property
 
 Array = NDArray[np.float64]
 NEAR_ONE = 0.01  # tolerance for sums, because published tables are rounded

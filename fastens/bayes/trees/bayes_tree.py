@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.bayes.naive.likelihoods import sums_by_class
 from fastens.bayes.posterior import PosteriorMixin, generator
-from fastens.cached import cached_property
 from fastens.engine.comm import gathered
 from fastens.engine.elementary import log
 from fastens.engine.grow.growth import cut
 from fastens.engine.rows.sampling import content_hashes, mixed
-from fastens.engine.threads import resolve_n_jobs
+from fastens.engine.threads import cached_property, resolve_n_jobs
 from fastens.engine.trees.leaf_values import leaf_sums
 from fastens.engine.trees.neighbours import sum_up
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
@@ -41,8 +40,7 @@ from fastens.posterior.averaging import (
 )
 from fastens.posterior.leaf_priors import ClassPrior, LeafPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.rollback import keeps_model
-from fastens.table.labels import check_classes
-from fastens.table.training_data import AllRows
+from fastens.table.training_data import AllRows, check_classes
 
 Array = NDArray[np.float64]
 TRAIN, HONEST = "train", "honest"

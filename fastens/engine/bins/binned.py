@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from fastens.cached import cached_property
 from fastens.engine.bins.pages import MappedPages
 from fastens.engine.comm import LOCAL, Comm
+from fastens.engine.threads import cached_property
 
 _ALIGNMENT = 64
 # Minimum number of resident bytes of mapped files; every fit must have room for them.
@@ -27,7 +27,7 @@ _READ = 1 << 23
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
-class Place:
+class ArrayAllocator:
     """Storage of arrays in memory, aligned to 64 bytes.
 
     Attributes
@@ -58,7 +58,7 @@ class Place:
         start = -buffer.__array_interface__["data"][0] % _ALIGNMENT
         return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
-    def named(self, name: str) -> Place:
+    def named(self, name: str) -> ArrayAllocator:
         """Return the storage for the array of this name."""
         return self
 
@@ -67,7 +67,7 @@ class Place:
         return MappedPages(list(arrays), self.most_held) if self.is_file else None
 
 
-class TemporaryFiles(Place):
+class TemporaryFiles(ArrayAllocator):
     """Storage in unnamed files, which are removed with the arrays, however the process ends.
 
     Parameters
@@ -100,7 +100,7 @@ class TemporaryFiles(Place):
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
 
-class NamedFiles(Place):
+class NamedFiles(ArrayAllocator):
     """Storage in NumPy files in a folder.
 
     Parameters
@@ -118,7 +118,7 @@ class NamedFiles(Place):
     def __init__(self, folder: Path, ending: str, name: str = "") -> None:
         self.folder, self.ending, self.name = folder, ending, name
 
-    def named(self, name: str) -> Place:
+    def named(self, name: str) -> ArrayAllocator:
         """Return the storage for the array of this name."""
         return NamedFiles(self.folder, self.ending, name)
 
@@ -134,18 +134,18 @@ class NamedFiles(Place):
             return np.asarray(np.memmap(file, dtype, "r+", offset=start, shape=shape))
 
 
-MEMORY = Place()
+MEMORY = ArrayAllocator()
 
 
-def place_of(X: Any) -> Place:
+def allocator_of(X: Any) -> ArrayAllocator:
     """Return the storage for data derived from a table: memory, unless its row source specifies another one."""
-    return getattr(X, "place", None) or MEMORY
+    return getattr(X, "allocator", None) or MEMORY
 
 
 def pages_held(codes: Any, X: Any) -> MappedPages | None:
     """Return the limit on resident pages of codes that are read once from start to end, or None for memory."""
-    place = place_of(X)
-    return MappedPages([codes], min(_READ, place.most_held)) if place.is_file else None
+    allocator = allocator_of(X)
+    return MappedPages([codes], min(_READ, allocator.most_held)) if allocator.is_file else None
 
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:
@@ -276,7 +276,7 @@ class BinnedMatrix:
         """True if there are column-major codes in addition to the records."""
         return self.columns.strides[1] == self.columns.itemsize
 
-    def beside(self) -> BinnedMatrix:
+    def with_own_payloads(self) -> BinnedMatrix:
         """Return these rows for another concurrent grower, with payloads apart from the records."""
         return replace(self, payloads_apart=_payloads(self.n_rows, self.n_payloads))
 

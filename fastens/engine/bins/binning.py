@@ -17,16 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.bins.binned import (
     MEMORY,
     BinnedMatrix,
     Bundles,
+    allocator_of,
     empty_records,
     make_matrix,
     make_records,
     no_bundles,
-    place_of,
     record_stride,
 )
 from fastens.engine.bins.bins import BinTable, bin_matrix, cells_by_row, code_stored, copy_to_records, spread_codes
@@ -37,7 +36,7 @@ from fastens.engine.comm import LOCAL, Comm, max_floats, shared
 from fastens.engine.limits import MAX_INT32, check_count, check_shape
 from fastens.engine.parts import parts_of, stored_binning, stored_values, with_codes_of
 from fastens.engine.rows.sampling import columns_of
-from fastens.engine.threads import threads_for
+from fastens.engine.threads import cached_property, threads_for
 
 # How numbers are converted to category positions, instead of rounding down: truncate toward zero, accept only integers,
 # or round to float32 first.
@@ -113,9 +112,9 @@ class Binning:
         """Return the bin codes of X, shape (n_features, n_rows), in C order."""
         if (coded := with_codes_of(X, self)) is not None:
             return coded.codes()
-        place = place_of(X)
-        columns = place.zeros((self.n_features, X.shape[0]), self.code_dtype)
-        self.fill(X, columns, None, 0, n_threads, place.pages(columns))
+        allocator = allocator_of(X)
+        columns = allocator.zeros((self.n_features, X.shape[0]), self.code_dtype)
+        self.fill(X, columns, None, 0, n_threads, allocator.pages(columns))
         return columns
 
     @shared
@@ -128,14 +127,14 @@ class Binning:
         if (coded := with_codes_of(X, self)) is not None:
             records = coded.records()
             return self.matrix_of(coded.codes(), records) if records is not None else self._filled(X, n_threads)
-        place, n_rows, n_bytes = place_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
-        if most_columns is not None and not place.is_file and n_rows * n_bytes > most_columns:
+        allocator, n_rows, n_bytes = allocator_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
+        if most_columns is not None and not allocator.is_file and n_rows * n_bytes > most_columns:
             matrix = make_records(n_rows, self.code_dtype, self.n_codes, self.is_categorical, self.thresholds)
         else:
-            columns = place.zeros((self.n_features, n_rows), self.code_dtype)
-            records = place.zeros((n_rows, record_stride(n_bytes)), np.uint8) if place.is_file else None
+            columns = allocator.zeros((self.n_features, n_rows), self.code_dtype)
+            records = allocator.zeros((n_rows, record_stride(n_bytes)), np.uint8) if allocator.is_file else None
             matrix = self.matrix_of(columns, records)
-        pages = place.pages(matrix.columns, matrix.records)
+        pages = allocator.pages(matrix.columns, matrix.records)
         self.fill(X, matrix.columns, matrix.records, 0, n_threads, pages)
         return replace(matrix, pages=pages)
 
@@ -278,7 +277,7 @@ def learn_and_bin(
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads, comm)
         return binning, replace(binning.transform(X, n_threads), comm=comm)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
-    if not sketch.holds_all() or place_of(X).is_file:
+    if not sketch.holds_all() or allocator_of(X).is_file:
         binning = sketch.finish()
         return binning, binning.transform(X, n_threads)
     codes = MEMORY.zeros((X.shape[1], X.shape[0]), np.uint16)
@@ -312,8 +311,8 @@ def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
     own, *others = comm.alltoall([sketch.of_columns(*bounds) for bounds in pairwise(ends)])
     for part in others:
         own.merge(part)
-    found = comm.allgather(own.bins())
-    parts: list[Any] = [[one for of_rank in part for one in of_rank] for part in zip(*found, strict=True)]
+    of_ranks = comm.allgather(own.bins())
+    parts: list[Any] = [[one for of_rank in part for one in of_rank] for part in zip(*of_ranks, strict=True)]
     return Binning(*parts)
 
 
@@ -372,10 +371,10 @@ class SparseCodes:
         """Return all codes of a feature; raise IndexError if it does not exist, which ends iteration."""
         if feature >= len(self.of_zero):
             raise IndexError(feature)
-        found = np.full(self.n_rows, self.of_zero[feature])
+        codes = np.full(self.n_rows, self.of_zero[feature])
         stored = slice(*self.starts[feature : feature + 2])
-        found[self.rows[stored]] = self.codes[stored]
-        return found
+        codes[self.rows[stored]] = self.codes[stored]
+        return codes
 
     def of_features(
         self, features: NDArray[np.int32], n_threads: int = 1
@@ -446,7 +445,7 @@ class SparseMatrix:
         of_cell = np.repeat(np.arange(self.n_features, dtype=np.int32), self.n_codes)
         return of_cell[self.cells] if self.columns.n_stored else np.zeros(1, np.int32)
 
-    def beside(self) -> SparseMatrix:
+    def with_own_payloads(self) -> SparseMatrix:
         """Return these rows for another concurrent grower."""
         return self.with_payloads(self.n_payloads)
 
@@ -531,8 +530,8 @@ def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:
     >>> from fastens.engine.bins.binning import learn_binning
     >>> from fastens.engine.bins.binning import sparse_codes
     >>> X = csr_matrix(np.array([[0.0, 1.0], [0.0, 0.0], [2.0, np.nan]]))
-    >>> found = sparse_codes(learn_binning(X), X)
-    >>> found.rows, found.codes, found.of_zero
+    >>> sparse = sparse_codes(learn_binning(X), X)
+    >>> sparse.rows, sparse.codes, sparse.of_zero
     (array([2, 0, 2], dtype=int32), array([2, 2, 0], dtype=uint8), array([1, 1], dtype=uint8))
     """
     values, rows, starts = columns_of(X)

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from fastens.engine.bins.sketch import count_categories, cut_columns, cut_sparse_columns, kth_distinct, note_values
 from fastens.engine.comm import Comm
-from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, own_parts, parts_of
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, own_parts, parts_of, stored_values
 from fastens.engine.rows.draws import gather_columns
 from fastens.engine.rows.sampling import Columns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
@@ -43,9 +43,9 @@ class DistinctValues:
     --------
     >>> import numpy as np
     >>> from fastens.engine.bins.row_sketch import DistinctValues
-    >>> found = DistinctValues(np.array([False, False]), limit=2)
-    >>> found.note(np.array([[1.0, 2.0], [1.0, 3.0], [np.nan, 4.0]]))
-    >>> found.values, found.is_over
+    >>> distinct = DistinctValues(np.array([False, False]), limit=2)
+    >>> distinct.note(np.array([[1.0, 2.0], [1.0, 3.0], [np.nan, 4.0]]))
+    >>> distinct.values, distinct.is_over
     (array([1.]), array([False,  True]))
     """
 
@@ -57,13 +57,13 @@ class DistinctValues:
         """Add the values of rows, given as an array or a sparse matrix."""
         if self.is_over.all():
             return
-        if scipy.sparse.issparse(X):
-            found, counts = cut_sparse_columns(*columns_of(X), None, X.shape[0], self.limit, True, n_threads)
+        if stored_values(X) is not None:
+            values, counts = cut_sparse_columns(*columns_of(X), None, X.shape[0], self.limit, True, n_threads)
             self.is_over |= counts < 0
             if len(self.values) == 0 and not self.is_over[counts > 0].any():
-                self.values, self.starts = found, np.append(0, np.cumsum(np.maximum(counts, 0), dtype=np.int64))
+                self.values, self.starts = values, np.append(0, np.cumsum(np.maximum(counts, 0), dtype=np.int64))
             else:
-                self._add(np.repeat(np.arange(X.shape[1]), np.maximum(counts, 0)), found)
+                self._add(np.repeat(np.arange(X.shape[1]), np.maximum(counts, 0)), values)
             return
         n_slots = 1 << (self.limit + 1).bit_length()
         block = max(1, _BLOCK // n_slots)
@@ -146,7 +146,7 @@ class _Rows:
     @property
     def is_sparse(self) -> bool:
         """True if the rows are a sparse matrix."""
-        return scipy.sparse.issparse(self.values)
+        return stored_values(self.values) is not None
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -274,8 +274,8 @@ class RowSketch:
         in_range = np.unique(np.concatenate(comm.alltoall(np.split(hashes, np.searchsorted(hashes, ends)))))
         counts = comm.allgather(len(in_range))
         place = self.n_sample - 1 - sum(counts[: comm.rank])
-        found = comm.allgather(int(in_range[place]) if 0 <= place < len(in_range) else limit)
-        return min(found)
+        of_ranks = comm.allgather(int(in_range[place]) if 0 <= place < len(in_range) else limit)
+        return min(of_ranks)
 
     def holds_all(self) -> bool:
         """Return True if all rows so far are held as one dense array."""
@@ -299,8 +299,8 @@ class RowSketch:
         features = np.flatnonzero(to_cut)
         self._put(thresholds, features, self._cut_held(features, codes))
         of_categories: list[np.ndarray | None] = [None] * self.n_features
-        for f, found in self._category_codes().items():
-            of_categories[f] = found
+        for f, of_column in self._category_codes().items():
+            of_categories[f] = of_column
         return thresholds, of_categories
 
     # Adding rows
@@ -371,9 +371,9 @@ class RowSketch:
         guess = np.uint64(int(self._bound) * min(int(1.05 * self.n_sample), n) // n)
         for limit in (guess, self._bound):
             candidates = np.concatenate([rows.hashes[rows.hashes <= limit] for rows in self._rows])
-            found = kth_distinct(candidates, np.empty_like(candidates), self.n_sample)
-            if found is not None:
-                self._bound = np.uint64(found)
+            bound = kth_distinct(candidates, np.empty_like(candidates), self.n_sample)
+            if bound is not None:
+                self._bound = np.uint64(bound)
                 break
         return True
 
@@ -427,11 +427,11 @@ class RowSketch:
         )
 
     @staticmethod
-    def _put(thresholds: list[np.ndarray], features: np.ndarray, found: list[np.ndarray]) -> None:
+    def _put(thresholds: list[np.ndarray], features: np.ndarray, cuts: list[np.ndarray]) -> None:
         if len(features) == len(thresholds):
-            thresholds[:] = found
+            thresholds[:] = cuts
             return
-        for f, limits in zip(features.tolist(), found, strict=True):
+        for f, limits in zip(features.tolist(), cuts, strict=True):
             thresholds[f] = limits
 
     def _cut_distinct(self) -> list[np.ndarray]:
@@ -480,11 +480,11 @@ class RowSketch:
     ) -> list[np.ndarray]:
         """Return the thresholds of the wanted columns; the weight that stored values leave over belongs to zeros."""
         n_threads = self._threads(len(columns.values), _SORT_GRAIN)
-        found, n_found = cut_sparse_columns(*columns, weights, total, self.max_bins, False, n_threads)
+        limits, n_found = cut_sparse_columns(*columns, weights, total, self.max_bins, False, n_threads)
         ends = np.cumsum(n_found, dtype=np.int64)
         chosen = np.flatnonzero(wanted)
         first, last = (ends - n_found)[chosen].tolist(), ends[chosen].tolist()
-        return [found[begin:end] for begin, end in zip(first, last, strict=True)]
+        return [limits[begin:end] for begin, end in zip(first, last, strict=True)]
 
     def _category_codes(self) -> dict[int, np.ndarray]:
         """Return category codes in order of weight; if there are too many, the rarest categories share a code."""

@@ -285,13 +285,13 @@ class TreeGrower(Grower):
             of_row = np.zeros(len(residuals))
             of_row[np.sort(rows)] = factors
             weights = of_row[rows] if weights is None else weights * of_row[rows]
-        found = np.zeros(tree.n_nodes)
-        found[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
+        values = np.zeros(tree.n_nodes)
+        values[nodes] = loss.leaf_values(residuals[rows], starts, weights, n_threads)
         if self.rules.clip_to_bounds:
-            leaf_means(found, tree.weight, tree.left_child)
-            clip_to_bounds(found, tree.weight, tree, self.rules)
+            leaf_means(values, tree.weight, tree.left_child)
+            clip_to_bounds(values, tree.weight, tree, self.rules)
         value = tree.value.copy()
-        value[:, column] = found
+        value[:, column] = values
         return replace(tree, value=value)
 
 
@@ -366,13 +366,13 @@ class Columns:
             for item, value in given.items():
                 out[self.position(parameter, item)] = _number(parameter, value)
             return out
-        found = [given] if isinstance(given, str) else np.asarray(given, dtype=object).ravel().tolist()
-        if len(found) != self.n_features:
+        listed = [given] if isinstance(given, str) else np.asarray(given, dtype=object).ravel().tolist()
+        if len(listed) != self.n_features:
             raise ValueError(
                 f"{parameter} must have a value for each of the {self.n_features} columns, or be a dict of some; "
                 f"got {given!r}."
             )
-        return np.array([_number(parameter, value) for value in found])
+        return np.array([_number(parameter, value) for value in listed])
 
 
 def _number(parameter: str, value: Any) -> float:

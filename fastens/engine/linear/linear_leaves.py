@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm, floats_of_bits, ordered_bits
 from fastens.engine.linear.normal_equations import N_SUM_BITS, add_linear, fit_leaves
 from fastens.engine.parts import as_array
 from fastens.engine.predict.predict import add_to_raw
-from fastens.engine.threads import threads_for
+from fastens.engine.threads import cached_property, threads_for
 from fastens.engine.trees.leaf_values import leaves_of_rows
 from fastens.engine.trees.packing import require
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, Tree, TreeEnsemble

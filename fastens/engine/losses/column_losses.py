@@ -1,8 +1,8 @@
-"""Losses with special fits: multi-output targets, AdaBoost's exponential loss, and least-squares trees."""
+"""Losses that consist of other losses, AdaBoost's exponential loss, and least-squares trees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,26 +10,17 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, floats_of_bits, is_any, max_floats, ordered_bits, sum_ints
 from fastens.engine.elementary import exp, expit, sum_in_order
-from fastens.engine.losses.losses import Floats, Loss, weighted_mean
+from fastens.engine.losses.losses import BinaryLogLoss, Floats, Loss, weighted_mean
 from fastens.engine.whole import are_whole
 
 
-class ColumnLosses(Loss):
-    """Loss for multi-output targets, with one loss for each column of y, shape (n_rows, n_targets).
+class JoinedLosses(Loss):
+    """Base class of losses that consist of other losses, each with its own raw predictions and target.
 
     Parameters
     ----------
     parts : sequence of Loss
-        Losses of the columns, all of the same kind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fastens.engine.losses.column_losses import ColumnLosses
-    >>> from fastens.engine.losses.losses import BinaryLogLoss, SquaredError
-    >>> loss = ColumnLosses([SquaredError(), BinaryLogLoss()])
-    >>> loss.start(np.array([[1.0, 0.0], [3.0, 1.0]]))
-    array([2., 0.])
+        The losses, all of the same kind.
     """
 
     def __init__(self, parts: Sequence[Loss]) -> None:
@@ -41,7 +32,11 @@ class ColumnLosses(Loss):
         self.has_distribution = parts[0].has_distribution
         ends = np.cumsum([part.n_outputs for part in parts])
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
-        self._column_of = [column for column, part in enumerate(parts) for _ in range(part.n_outputs)]
+        self._part_of = [number for number, part in enumerate(parts) for _ in range(part.n_outputs)]
+
+    def target_of(self, y: Array, part: int) -> Array:
+        """Return the target of a part."""
+        raise NotImplementedError
 
     # These are properties computed from the parts, so that losses that were pickled without the attributes have them
     # too.
@@ -61,9 +56,9 @@ class ColumnLosses(Loss):
         """Exponent of the noise in the default L2; see `Loss`."""
         return self.parts[0].noise_power
 
-    def _targets(self, y: Array) -> list[tuple[Loss, slice, Array]]:
-        columns = map(np.ascontiguousarray, y.T)
-        return list(zip(self.parts, self._outputs, columns, strict=True))
+    def _with_targets(self, y: Array) -> Iterator[tuple[Loss, slice, Array]]:
+        for number, (part, outputs) in enumerate(zip(self.parts, self._outputs, strict=True)):
+            yield part, outputs, self.target_of(y, number)
 
     def join(self, comm: Comm) -> None:
         """Reduce over the rows of all ranks from now on."""
@@ -72,14 +67,14 @@ class ColumnLosses(Loss):
             part.join(comm)
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError if a part is not defined for its column."""
-        for part, _, column in self._targets(y):
-            part.check_target(column)
+        """Raise ValueError if a part is not defined for its target."""
+        for part, _, target in self._with_targets(y):
+            part.check_target(target)
 
     def check_start(self, y: Array) -> None:
-        """Raise ValueError if no constant minimizes the loss of a part for its column."""
-        for part, _, column in self._targets(y):
-            part.check_start(column)
+        """Raise ValueError if no constant minimizes the loss of a part for its target."""
+        for part, _, target in self._with_targets(y):
+            part.check_start(target)
 
     def check_measured(self) -> None:
         """Raise ValueError if the loss of a row is not available."""
@@ -88,38 +83,63 @@ class ColumnLosses(Loss):
 
     def of_output(self, output: int) -> Loss:
         """Return the loss that renews the leaves of one output's trees."""
-        column = self._column_of[output]
-        return self.parts[column].of_output(output - self._outputs[column].start)
+        number = self._part_of[output]
+        return self.parts[number].of_output(output - self._outputs[number].start)
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
         """Return the values from which the leaves of one output are renewed."""
-        column = self._column_of[output]
-        outputs = self._outputs[column]
-        return self.parts[column].residuals(y[:, column], raw[outputs], output - outputs.start)
+        number = self._part_of[output]
+        outputs = self._outputs[number]
+        return self.parts[number].residuals(self.target_of(y, number), raw[outputs], output - outputs.start)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return the constant raw predictions with the lowest loss."""
-        return np.concatenate([part.start(column, sample_weight) for part, _, column in self._targets(y)])
+        return np.concatenate([part.start(target, sample_weight) for part, _, target in self._with_targets(y)])
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Update the state of the parts that depends on their residuals."""
-        for part, outputs, column in self._targets(y):
-            part.start_round(column, raw[outputs], sample_weight)
+        for part, outputs, target in self._with_targets(y):
+            part.start_round(target, raw[outputs], sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the derivatives of all parts."""
-        for part, outputs, column in self._targets(y):
-            own = None if hessians is None else hessians[outputs]
-            part.gradients(column, raw[outputs], gradients[outputs], own, n_threads)
+        for part, outputs, target in self._with_targets(y):
+            curvature = None if hessians is None else hessians[outputs]
+            part.gradients(target, raw[outputs], gradients[outputs], curvature, n_threads)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Return the mean of the losses of the parts."""
-        losses = [part.loss(column, raw[rows], sample_weight, n_threads) for part, rows, column in self._targets(y)]
-        return sum_in_order(losses) / len(losses)
+        return self._total(y, raw, sample_weight, n_threads) / len(self.parts)
+
+    def _total(self, y: Array, raw: Array, sample_weight: Array | None, n_threads: int) -> float:
+        parts = self._with_targets(y)
+        return sum_in_order(part.loss(target, raw[rows], sample_weight, n_threads) for part, rows, target in parts)
 
     def split(self, raw: Array) -> list[Array]:
-        """Split raw predictions of shape (n_rows, n_outputs) by target."""
+        """Split raw predictions of shape (n_rows, n_outputs) by part."""
         return [np.ascontiguousarray(raw[:, outputs]) for outputs in self._outputs]
+
+    def damped(self, steps: Array) -> Array:
+        """Return Newton steps of leaves, shape (n_nodes, n_outputs), as shortened by the parts."""
+        return np.concatenate([part.damped(own) for part, own in zip(self.parts, self.split(steps), strict=True)], 1)
+
+
+class ColumnLosses(JoinedLosses):
+    """Loss for multi-output targets, with one loss for each column of y, shape (n_rows, n_targets).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastens.engine.losses.column_losses import ColumnLosses
+    >>> from fastens.engine.losses.losses import BinaryLogLoss, SquaredError
+    >>> loss = ColumnLosses([SquaredError(), BinaryLogLoss()])
+    >>> loss.start(np.array([[1.0, 0.0], [3.0, 1.0]]))
+    array([2., 0.])
+    """
+
+    def target_of(self, y: Array, part: int) -> Array:
+        """Return a column of y."""
+        return np.ascontiguousarray(y[:, part])
 
     def predict(self, raw: Array) -> Any:
         """Return the predictions of the parts.
@@ -127,13 +147,57 @@ class ColumnLosses(Loss):
         Regression returns an array of shape (n_rows, n_targets), or (n_rows, n_targets, n_levels) for several levels;
         classification returns a list of probability arrays.
         """
-        found = [part.predict(own) for part, own in zip(self.parts, self.split(raw), strict=True)]
-        of_classes = found[0].ndim == 2 and not self.parts[0].has_levels
-        return found if of_classes else np.stack(found, axis=1)
+        predicted = [part.predict(own) for part, own in zip(self.parts, self.split(raw), strict=True)]
+        of_classes = predicted[0].ndim == 2 and not self.parts[0].has_levels
+        return predicted if of_classes else np.stack(predicted, axis=1)
 
-    def damped(self, steps: Array) -> Array:
-        """Return Newton steps of leaves, shape (n_nodes, n_outputs), as shortened by the parts."""
-        return np.concatenate([part.damped(own) for part, own in zip(self.parts, self.split(steps), strict=True)], 1)
+
+class SeveralLevels(JoinedLosses):
+    """Several quantiles or expectiles with one raw prediction each; predictions are sorted so that they never cross.
+
+    Sorting never increases the error, and predictions remain monotone if each level is (Chernozhukov, Fernandez-Val &
+    Galichon 2010, "Quantile and probability curves without crossing").
+    """
+
+    has_levels = True
+
+    def target_of(self, y: Array, part: int) -> Array:
+        """Return y, which is the target of all levels."""
+        return y
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """Return the loss of each row if there is one level."""
+        return self.parts[0].row_losses(y, raw)
+
+    def predict(self, raw: Array) -> Array:
+        """Return the levels of each row in ascending order, shape (n_rows, n_levels)."""
+        return np.sort(raw, axis=1)
+
+
+class OneVsRest(JoinedLosses):
+    """Sum of the one-vs-rest log losses of all classes; probabilities do not sum to 1."""
+
+    def __init__(self, n_classes: int) -> None:
+        super().__init__([BinaryLogLoss() for _ in range(n_classes)])
+        self.name = "one_vs_rest"
+
+    def target_of(self, y: Array, part: int) -> Array:
+        """Return 1 for the rows of a class."""
+        return (y == part).astype(np.float64)
+
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Return the sum of the losses of the classes."""
+        return self._total(y, raw, sample_weight, n_threads)
+
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """Return the derivatives in double precision."""
+        share = self.predict(raw.T).T
+        return share - (y == np.arange(self.n_outputs)[:, None]), share * (1 - share)
+
+    def predict(self, raw: Array) -> Array:
+        """Return the one-vs-rest probability of each class."""
+        pairs = zip(self.parts, self.split(raw), strict=True)
+        return np.column_stack([part.predict(column)[:, 1] for part, column in pairs])
 
 
 def losses_of_targets(loss: Loss) -> list[Loss]:
@@ -192,7 +256,7 @@ _SUM_BITS = 62
 _LARGEST_STEP = 2.0**50
 
 
-class LeastSquares(Loss):
+class LeastSquares:
     """Loss whose trees minimize the squared error of its negative gradients r, as if all hessians were 1.
 
     The value of a leaf is sum(r) / (sum(h) + l2) over its rows, where h are the hessians: sum(r) / sum(p (1 - p)) for
@@ -219,41 +283,30 @@ class LeastSquares(Loss):
 
     constant_hessian = True
     renews_leaves = True
+    measures_noise = has_log_odds = False
+    noise_l2, noise_power, noise_unit, tail = Loss.noise_l2, Loss.noise_power, Loss.noise_unit, Loss.tail
 
     def __init__(self, base: Loss, l2: float = 0.0) -> None:
         self._base, self._given_l2, self._l2 = base, l2, l2
-        self.name, self.n_outputs, self.bounds = base.name, base.n_outputs, base.bounds
-        self.by_rows, self.has_levels, self.has_distribution = base.by_rows, base.has_levels, base.has_distribution
         self._steps = np.empty((base.n_outputs, 0, 2))
 
-    def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from now on."""
-        super().join(comm)
-        self._base.join(comm)
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the base loss, which defines everything except the fit of trees."""
+        if name.startswith("__") or name == "_base":  # before `__init__`, as in unpickling
+            raise AttributeError(name)
+        return getattr(self._base, name)
 
-    def check_target(self, y: Array) -> None:
-        """Raise ValueError if the loss is not defined for `y`."""
-        self._base.check_target(y)
+    def of_output(self, output: int) -> LeastSquares:
+        """Return the loss, which renews the leaves of all outputs."""
+        return self
 
-    def check_start(self, y: Array) -> None:
-        """Raise ValueError if no constant minimizes the loss."""
-        self._base.check_start(y)
-
-    def check_measured(self) -> None:
-        """Raise ValueError if the loss of a row is not available."""
-        self._base.check_measured()
-
-    def magnitude(self, y: Array) -> float:
-        """Return an approximate upper bound of the absolute raw predictions."""
-        return self._base.magnitude(y)
-
-    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the constant raw predictions with the lowest loss, shape (n_outputs,)."""
-        return self._base.start(y, sample_weight)
+    def damped(self, steps: Array) -> Array:
+        """Return the steps, because leaf values are computed from sums instead."""
+        return steps
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Update the state that depends on the residuals, and scale the L2 by the mean weight if it is below 1."""
-        mean_weight = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, self.comm)
+        mean_weight = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, self._base.comm)
         self._l2 = self._given_l2 * min(1.0, mean_weight)
         self._base.start_round(y, raw, sample_weight)
 
@@ -275,34 +328,10 @@ class LeastSquares(Loss):
         n_threads: int = 1,
     ) -> Array:
         """Return the sum of negative gradients divided by the sum of hessians for each leaf; 0 if the latter is 0."""
-        step, hessian = (_leaf_sums(column, leaf_starts, sample_weight, self.comm) for column in residuals.T)
+        step, hessian = (_leaf_sums(column, leaf_starts, sample_weight, self._base.comm) for column in residuals.T)
         hessian += self._l2
         values = np.divide(step, hessian, out=np.zeros_like(step), where=hessian > 0)
         return np.clip(values, -_LARGEST_STEP, _LARGEST_STEP)
-
-    def row_losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row for losses with one raw prediction; `raw` and the result have shape (n_rows,)."""
-        return self._base.row_losses(y, raw)
-
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the weighted mean loss of the rows."""
-        return self._base.loss(y, raw, sample_weight, n_threads)
-
-    def predict(self, raw: Array) -> Array:
-        """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
-        return self._base.predict(raw)
-
-    def deviation(self, predicted: Array) -> Array:
-        """Return values proportional to the standard deviation of targets with these predictions."""
-        return self._base.deviation(predicted)
-
-    def decision(self, raw: Array) -> Array:
-        """Return the scores of the classes."""
-        return self._base.decision(raw)
-
-    def frozen(self, raw: Array) -> Any:
-        """Return the rows' distributions; raise ValueError if there is none."""
-        return self._base.frozen(raw)
 
 
 def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None, comm: Comm = LOCAL) -> Array:

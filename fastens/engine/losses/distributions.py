@@ -59,10 +59,6 @@ class Distribution(NumericLoss):
         """Return the derivatives of the rows' losses by each raw prediction, and the diagonal Fisher information."""
         raise NotImplementedError
 
-    def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log likelihood of each row."""
-        raise NotImplementedError
-
     def moments_start(self, mean: float, deviation: float) -> list[float]:
         """Return raw predictions to start the search for the best constants from."""
         raise NotImplementedError
@@ -123,10 +119,6 @@ class Distribution(NumericLoss):
             return np.concatenate(
                 [np.zeros(0), *(self.losses(y[rows], self._clipped(raw[:, rows])) for rows in blocks)]
             )
-
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the weighted mean negative log likelihood."""
-        return weighted_mean(self._losses_of(y, raw), sample_weight, self.comm)
 
     def predict(self, raw: Array) -> Array:
         """Return the means for raw predictions of shape (n_rows, n_outputs)."""
@@ -193,7 +185,7 @@ class _Output(Loss):
 
     def __init__(self, whole: Distribution, output: int) -> None:
         self._whole, self._is_location = whole, output == 0 and whole._has_location
-        self.name, self.n_outputs = whole.name, 1
+        self.name = whole.name
 
     @property
     def noise_unit(self) -> float:  # type: ignore[override]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.elementary import logaddexp, sum_in_order
+from fastens.engine.elementary import logaddexp
+from fastens.engine.losses.column_losses import OneVsRest, SeveralLevels
 from fastens.engine.losses.distributions import (
     BetaDistribution,
     GammaDistribution,
@@ -41,7 +42,6 @@ from fastens.engine.losses.numeric_losses import (
     Exponential,
     LogCosh,
     OneClass,
-    SeveralLevels,
     Tweedie,
 )
 
@@ -93,53 +93,8 @@ class CrossEntropyLambda(CrossEntropy):
         return logaddexp(0.0, raw[:, 0])
 
 
-class OneVsRest(MulticlassLogLoss):
-    """Sum of the one-vs-rest log losses of all classes; probabilities do not sum to 1."""
-
-    name = "one_vs_rest"
-
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
-        """Write the derivatives of the binary loss of each class."""
-        loss = BinaryLogLoss()
-        for k in range(self.n_outputs):
-            own = slice(k, k + 1)
-            curvature = None if hessians is None else hessians[own]
-            loss.gradients(_is_class(y, k), raw[own], gradients[own], curvature, n_threads)
-
-    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives in double precision."""
-        share = self.predict(raw.T).T
-        return share - (y == np.arange(self.n_outputs)[:, None]), share * (1 - share)
-
-    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the log odds of each class."""
-        return np.concatenate([BinaryLogLoss().start(_is_class(y, k), sample_weight) for k in range(self.n_outputs)])
-
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the sum of the losses of the classes."""
-        loss: Loss = BinaryLogLoss()
-        pairs = ((_is_class(y, k), np.ascontiguousarray(raw[k : k + 1])) for k in range(self.n_outputs))
-        return sum_in_order(loss.loss(of_class, own, sample_weight, n_threads) for of_class, own in pairs)
-
-    def predict(self, raw: Array) -> Array:
-        """Return the one-vs-rest probability of each class."""
-        loss = BinaryLogLoss()
-        return np.column_stack([loss.predict(np.ascontiguousarray(column))[:, 1] for column in raw.T])
-
-
 def _root(y: Array) -> Array:
     return np.sign(y) * np.sqrt(np.abs(y))
-
-
-def _is_class(y: Array, k: int) -> Array:
-    return (y == k).astype(np.float64)
 
 
 def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Loss:

@@ -220,16 +220,11 @@ class Loss:
     has_distribution = False
     bounds = (-math.inf, math.inf)
     comm: Comm = LOCAL
-    _kernel = ""
+    n_outputs: int = 1
     _grain = _GRAIN_EXP
     # For renewed leaves: the quantile of the residuals, and the clipping limit for the mean of the remainders.
     _leaf_level = 0.5
     _leaf_limit = 0.0
-
-    def __init__(self, n_outputs: int = 1, parameter: float = 0.0) -> None:
-        self.n_outputs = n_outputs
-        self._parameter = parameter
-        self._code = kernels.LOSS_CODES[self._kernel or self.name]
 
     @property
     def measures_noise(self) -> bool:
@@ -278,8 +273,7 @@ class Loss:
 
         If `constant_hessian` is True, `hessians` is not modified and may be None.
         """
-        n_threads = threads_for(raw.size, n_threads, self._grain)
-        kernels.gradients(self._code, self._parameter, y, raw, gradients, hessians, n_threads)
+        raise NotImplementedError
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the derivatives in double precision if the loss has formulas for them, otherwise in float32."""
@@ -296,9 +290,8 @@ class Loss:
         return self._losses_of(y, raw[None])
 
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        out = np.empty(y.size)
-        kernels.row_losses(self._code, self._parameter, y, raw, out, threads_for(raw.size, n_threads, self._grain))
-        return out
+        """Return the loss of each row; `raw` has shape (n_outputs, n_rows)."""
+        raise NotImplementedError
 
     def predict(self, raw: Array) -> Array:
         """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
@@ -342,7 +335,28 @@ class Loss:
         return out
 
 
-class SquaredError(Loss):
+class KernelLoss(Loss):
+    """Base class of losses whose derivatives and values are loops of `gradients.pyx`."""
+
+    _kernel = ""
+
+    def __init__(self, n_outputs: int = 1, parameter: float = 0.0) -> None:
+        self.n_outputs = n_outputs
+        self._parameter = parameter
+        self._code = kernels.LOSS_CODES[self._kernel or self.name]
+
+    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
+        """Write the first and second derivatives."""
+        n_threads = threads_for(raw.size, n_threads, self._grain)
+        kernels.gradients(self._code, self._parameter, y, raw, gradients, hessians, n_threads)
+
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        out = np.empty(y.size)
+        kernels.row_losses(self._code, self._parameter, y, raw, out, threads_for(raw.size, n_threads, self._grain))
+        return out
+
+
+class SquaredError(KernelLoss):
     """Squared error (y - raw)**2 / 2, minimized by the mean."""
 
     name = "squared_error"
@@ -358,7 +372,7 @@ class SquaredError(Loss):
         return raw - y, np.ones_like(raw)
 
 
-class Quantile(Loss):
+class Quantile(KernelLoss):
     """Pinball loss: the share `level` of the rows is at or below the prediction."""
 
     name = "quantile"
@@ -384,7 +398,7 @@ class AbsoluteError(Quantile):
         super().__init__(0.5)
 
 
-class Huber(Loss):
+class Huber(KernelLoss):
     """Huber loss: squared error up to the limit d, and d (abs(y - raw) - d/2) beyond it.
 
     In each round, d is set to the quantile `alpha` of the absolute residuals (Friedman 2001, section 4.4).
@@ -439,7 +453,7 @@ class LogLinkLoss(Loss):
         return np.maximum(predicted[:, 0], np.finfo(float).tiny) ** (self.variance_power / 2)
 
 
-class Poisson(LogLinkLoss):
+class Poisson(LogLinkLoss, KernelLoss):
     """Poisson loss exp(raw) - y raw."""
 
     name = "poisson"
@@ -466,7 +480,7 @@ class Poisson(LogLinkLoss):
         return np.where(steps > 0, log1p(np.maximum(steps, 0)), steps)
 
 
-class Gamma(LogLinkLoss):
+class Gamma(LogLinkLoss, KernelLoss):
     """Gamma loss raw + y exp(-raw)."""
 
     name = "gamma"
@@ -483,7 +497,7 @@ class Gamma(LogLinkLoss):
         return np.where(steps < 0, -log1p(np.maximum(-steps, 0)), steps)
 
 
-class _LogLoss(Loss):
+class _LogLoss(KernelLoss):
     # A leaf changes the odds by a factor of at most e**10, or of e in one round with a learning rate of 0.1; typical
     # steps are a few units. If p is near 0 or 1, p (1 - p) vanishes, and the Newton step for a few surprising rows
     # would be thousands of times too long.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fastens.engine.losses.gradients as kernels
-from fastens.engine.comm import Comm, gathered
-from fastens.engine.elementary import log, log1p, sum_in_order
+from fastens.engine.comm import gathered
+from fastens.engine.elementary import log, log1p
 from fastens.engine.losses.losses import (
     BinaryLogLoss,
     Floats,
@@ -41,14 +41,13 @@ class NumericLoss(Loss):
     """Base class of losses with one raw prediction whose derivatives are array formulas."""
 
     def __init__(self, parameter: float = 0.0) -> None:
-        self.n_outputs = 1
         self._parameter = parameter
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Any, Any]:
         """Return the first and second derivatives of each row's loss."""
         raise NotImplementedError
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
+    def losses(self, y: Array, raw: Any) -> Array:
         """Return the loss of each row."""
         raise NotImplementedError
 
@@ -60,9 +59,8 @@ class NumericLoss(Loss):
             if hessians is not None:
                 hessians[0, rows] = second
 
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the weighted mean loss of the rows."""
-        return weighted_mean(self.row_losses(y, raw[0]), sample_weight, self.comm)
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        return self.losses(y, raw[0])
 
     def _reweighted_mean(self, y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
         """Return the fixed point of c = mean of y with weights factor(c - y)."""
@@ -103,7 +101,7 @@ class Tweedie(NumericLoss, LogLinkLoss):
         falling, rising = y * exp((1 - p) * raw), exp((2 - p) * raw)
         return rising - falling, (p - 1) * falling + (2 - p) * rising
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
+    def losses(self, y: Array, raw: Array) -> Array:
         """Return the loss of each row."""
         p = self._parameter
         return y * exp((1 - p) * raw) / (p - 1) + exp((2 - p) * raw) / (2 - p)
@@ -161,7 +159,7 @@ class LogCosh(NumericLoss):
         """Return the gradients, and the curvatures of the parabolas that touch the loss from above."""
         return _tanh(raw - y), self._curvature(raw - y)
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
+    def losses(self, y: Array, raw: Array) -> Array:
         """Return the loss of each row."""
         distance = np.abs(raw - y)
         large = distance + log1p(exp(-2 * distance)) - math.log(2)
@@ -206,7 +204,7 @@ class Expectile(NumericLoss):
         side = self._side(raw - y)
         return side * (raw - y), side
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
+    def losses(self, y: Array, raw: Array) -> Array:
         """Return half the weighted squares."""
         return self._side(raw - y) * (raw - y) ** 2 / 2
 
@@ -231,7 +229,7 @@ class Exponential(NumericLoss):
         value = exp(-sign * raw)
         return -sign * value, value
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
+    def losses(self, y: Array, raw: Array) -> Array:
         """Return the loss of each row."""
         return exp((1 - 2 * y) * raw)
 
@@ -281,66 +279,6 @@ class CrossEntropy(BinaryLogLoss):
         return super().predict(raw)[:, 1]
 
 
-class SeveralLevels(Loss):
-    """Several quantiles or expectiles with one raw prediction each; predictions are sorted so that they never cross.
-
-    Sorting never increases the error, and predictions remain monotone if each level is (Chernozhukov, Fernandez-Val &
-    Galichon 2010, "Quantile and probability curves without crossing").
-
-    Parameters
-    ----------
-    parts : sequence of Loss
-        The losses of the levels in ascending order.
-    """
-
-    has_levels = True
-
-    def __init__(self, parts: Sequence[Loss]) -> None:
-        self._parts = list(parts)
-        self.n_outputs = len(self._parts)
-        self.name = parts[0].name
-        self.constant_hessian, self.renews_leaves = parts[0].constant_hessian, parts[0].renews_leaves
-        self.noise_l2, self.noise_power = parts[0].noise_l2, parts[0].noise_power
-
-    def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from now on."""
-        super().join(comm)
-        for part in self._parts:
-            part.join(comm)
-
-    def of_output(self, output: int) -> Loss:
-        """Return the loss of one level."""
-        return self._parts[output]
-
-    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the quantiles or expectiles."""
-        return np.concatenate([part.start(y, sample_weight) for part in self._parts])
-
-    def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Update the state of the levels that depends on their residuals."""
-        for k, part in enumerate(self._parts):
-            part.start_round(y, raw[k : k + 1], sample_weight)
-
-    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the derivatives of each level."""
-        for k, part in enumerate(self._parts):
-            own = slice(k, k + 1)
-            part.gradients(y, raw[own], gradients[own], None if hessians is None else hessians[own], n_threads)
-
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the mean over the levels."""
-        losses = (part.loss(y, raw[k : k + 1], sample_weight, n_threads) for k, part in enumerate(self._parts))
-        return sum_in_order(losses) / self.n_outputs
-
-    def row_losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row if there is one level."""
-        return self._parts[0].row_losses(y, raw)
-
-    def predict(self, raw: Array) -> Array:
-        """Return the levels of each row in ascending order, shape (n_rows, n_levels)."""
-        return np.sort(raw, axis=1)
-
-
 class CustomLoss(NumericLoss):
     """User-defined loss: a function of (y, raw) that returns gradients and hessians, or an object with `derivatives`.
 
@@ -387,9 +325,8 @@ class CustomLoss(NumericLoss):
         first, second = self.derivatives(y, self._as_given(raw.T))
         return first.T.reshape(raw.shape), second.T.reshape(raw.shape)
 
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the weighted mean loss of the rows."""
-        return weighted_mean(self.row_losses(y, self._as_given(raw.T)), sample_weight, self.comm)
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        return self.losses(y, self._as_given(raw.T))
 
     def _as_given(self, raw: Array) -> Array:
         """Return raw predictions of shape (n_rows, n_outputs) in the shape that the source expects."""
@@ -419,7 +356,7 @@ class CustomLoss(NumericLoss):
                 f"loss must have a method `loss`, for early stopping and to explain it; {self._source!r} has none."
             )
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
+    def losses(self, y: Array, raw: Array) -> Array:
         """Return the row losses of the source, or NaN if it does not define `loss`."""
         if not hasattr(self._source, "loss") or len(y) == 0:
             return np.full(y.shape, np.nan)
@@ -435,8 +372,6 @@ class CustomLoss(NumericLoss):
 
 class OneClass(Loss):
     """Loss of a target with a single class: the loss is 0, the probability is 1, and all leaf values are 0."""
-
-    n_outputs = 1
 
     def __init__(self, name: str) -> None:
         self.name = name

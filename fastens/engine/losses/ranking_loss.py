@@ -434,15 +434,10 @@ class AFT(Loss):
         derivatives(self._code, self._scale, y, raw, first, second, 1)
         return first, second
 
-    def row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        """Return the loss of each row."""
+    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
         out = np.empty(len(y))
-        row_losses(self._code, self._scale, y, raw, out, threads_for(len(y), n_threads, self._grain))
+        row_losses(self._code, self._scale, y, raw[0], out, threads_for(len(y), n_threads, self._grain))
         return out
-
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the weighted mean loss of the rows."""
-        return weighted_mean(self.row_losses(y, raw[0], n_threads), sample_weight, self.comm)
 
     def damped(self, steps: Array) -> Array:
         """Clip Newton steps to `MAX_STEP`."""

@@ -10,11 +10,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.limits import check_count, check_shape
-from fastens.engine.parts import RowSource, as_floats, own_parts
+from fastens.engine.parts import RowSource, as_floats, own_parts, stored_values
 from fastens.engine.rows.draws import Urns, hash_rows, hash_stored, sum_duplicates
-from fastens.engine.threads import threads_for
+from fastens.engine.threads import cached_property, threads_for
 from fastens.engine.whole import are_copies
 
 
@@ -79,7 +78,7 @@ def hash_table(X: Any, out: NDArray[np.uint64], n_threads: int = 1) -> None:
     n_threads : int
         Maximum number of threads.
     """
-    if not scipy.sparse.issparse(X):
+    if stored_values(X) is None:
         hash_rows(X, out, n_threads)
     elif X.shape[0]:
         check_shape(X)

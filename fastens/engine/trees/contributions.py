@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 
-from fastens.engine.parts import map_parts, with_codes_of
+from fastens.engine.parts import map_parts, stored_values, with_codes_of
 from fastens.engine.predict.walk import Walker
 from fastens.engine.threads import threads_for
 from fastens.engine.trees.leaf_values import leaves_of_rows
@@ -273,7 +273,7 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
     >>> on_used_columns(trees, X)[1].shape
     (400, 1)
     """
-    if not issparse(X) or type(trees) is not TreeEnsemble:
+    if stored_values(X) is None or type(trees) is not TreeEnsemble:
         return trees, X
     if _NOTE not in trees.notes:
         trees.notes[_NOTE] = narrowed(trees)
@@ -452,7 +452,7 @@ class PermutedLosses:
         self._trees, self._column_of = trees, column_of
         self._stored: csr_matrix | None = None
         self._walker: Walker | None = None
-        if issparse(X):
+        if stored_values(X) is not None:
             self._stored = csr_matrix(X)
         else:
             self._walker = Walker(trees, trees.binning.transform(X, n_threads), column_of)

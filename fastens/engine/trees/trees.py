@@ -11,12 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.bins.binning import Binning
 from fastens.engine.limits import check_count
 from fastens.engine.predict import predict
 from fastens.engine.predict.compile import CompiledTrees
-from fastens.engine.threads import threads_for
+from fastens.engine.threads import cached_property, threads_for
 from fastens.engine.trees.packing import KINDS, Arrays, check_structure, pack, read_binning, unpack, unpack_splits
 from fastens.engine.trees.unseen import send_unseen
 

@@ -16,6 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.engine.names import index_values
 from fastens.table.columns.arrow import read_texts
 from fastens.table.columns.copy_blocks import map_codes, mark_present, places_in_range, places_in_window, whole_range
 from fastens.table.columns.distinct import Distinct, number_strings
@@ -240,12 +241,6 @@ def given_values(values: Any) -> list[Any]:
         if not isinstance(value, str | bool | int | float) or is_missing(value):
             raise ValueError(f"must be texts, numbers or booleans, none of them missing; got {value!r}")
     return found
-
-
-def index_values(index: Any) -> list[Any]:
-    """Return the values of a pandas index; Arrow-backed strings skip the slow conversion of pandas."""
-    is_arrow = getattr(index.dtype, "storage", None) == "pyarrow"
-    return index.array.__arrow_array__().to_pylist() if is_arrow else index.tolist()
 
 
 def _by_method(column: Any) -> Factorized:
