@@ -53,6 +53,7 @@ def fastens_model(loss: str) -> Callable[[Parts, argparse.Namespace], Any]:
     def fit(parts: Parts, args: argparse.Namespace) -> Any:
         X, X_val, y, y_val = parts
         model = GradientBoostingRegressor(loss, n_estimators=2000, n_jobs=args.threads, random_state=args.seed)
+        model.set_params(**({"eval_metric": "neg_crps"} if args.by_crps else {}))
         return model.fit(X, y, X_val=X_val, y_val=y_val).predict_dist
 
     return fit
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--test-rows", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--ours-only", action="store_true", help="leave NGBoost out")
+    parser.add_argument("--by-crps", action="store_true", help="stop fastens early by the CRPS")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     for loss in args.losses:

@@ -251,6 +251,19 @@ def test_targets_of_any_size_that_is_allowed(kind, y):
         assert np.isfinite(model.feature_importances_).all()
 
 
+@pytest.mark.parametrize("y", GOOD.values(), ids=GOOD)
+@pytest.mark.parametrize("loss", ["weibull", "lognormal"])
+def test_medians_of_skewed_distributions_are_between_the_targets(loss, y):
+    """Means are finite, but may be far above all targets."""
+    X = np.column_stack([SHARE, np.random.default_rng(0).normal(size=N_ROWS)])
+    model = GradientBoostingRegressor(loss, n_estimators=3).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    found, slack = model.predict_quantiles(X, [0.5]), 1e-6 * y.max() + 0.5 * (y.max() - y.min()) + 1e-150
+    assert y.min() - slack <= found.min()
+    assert found.max() <= y.max() + slack
+    assert np.isfinite(model.sample(X, 3, random_state=0)).all() or y is GOOD["one tiny"]
+
+
 @pytest.mark.parametrize("scale", [1e30, 1e18, 1e-20, 1e-30])
 @pytest.mark.parametrize(
     "kind", ["tree, squared_error", "extra trees, squared_error", "boosting, squared_error", "stump"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,19 @@ from sklearn.exceptions import NotFittedError
 from fastens.boosting.fit_arguments import with_offset
 from fastens.conformal.scores import (
     SET_SCORES,
-    Errors,
+    Conditions,
+    FoldQuantiles,
+    HeldOut,
+    RowConditions,
     SetScore,
-    SetScores,
-    intervals,
-    nearest_columns,
-    sets,
+    calibrated_sets,
 )
 from fastens.engine.losses.column_losses import losses_of_targets
-from fastens.engine.losses.losses import Loss
 from fastens.engine.threads import resolve_n_jobs
 from fastens.monitoring.callbacks import levels_of, predicts_distribution
 from fastens.params.rules import one_of
 from fastens.table.columns.numbers import unmasked
+from fastens.table.opening import split_columns
 from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.training_data import check_same_rows, check_weights, weights_to_count
 
@@ -34,31 +34,59 @@ PREFIX = "calibration."
 CONFORMITY = one_of(*SET_SCORES)
 
 
+class Rows(NamedTuple):
+    """A table, and the arguments of `conformalize` or of a prediction method that hold a value for each row."""
+
+    X: Any
+    init_score: Any = None
+    group: Any = None
+    likelihood_ratio: Any = None
+
+    def split(self, model: Any, column: str | None = None) -> Rows:
+        """Return the rows with the values of a group column, which the table keeps only if it is a feature."""
+        group = column if self.group is None else self.group
+        if not isinstance(group, str):
+            return self
+        rest, found = split_columns(self.X, group=group)
+        is_feature = group in getattr(model, "feature_names_in_", ())
+        return self._replace(X=self.X if is_feature else rest, group=found)
+
+
 @dataclass(frozen=True)
 class IntervalCalibration:
     """Calibration errors of a regressor, for each target."""
 
-    errors: list[Errors]
+    errors: list[HeldOut]
+    conditions: Conditions
 
     @classmethod
-    def learn(cls, model: Any, rows: tuple[Any, Any, Any], init_score: Any) -> IntervalCalibration:
+    def learn(cls, model: Any, rows: Rows, y: Any, sample_weight: Any) -> IntervalCalibration:
         """Learn from a table, its targets and weights."""
-        X, y, sample_weight, init_score = _present(*rows, init_score)
-        predicted = _predicted_targets(model, X, init_score)
+        rows, y, sample_weight, conditions, held = _prepared(model, rows, y, sample_weight)
+        predicted = _predicted_targets(model, rows.X, rows.init_score)
         n_rows = len(predicted[0])
-        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, n_rows)
+        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, held, n_rows)
         parts = zip(predicted, targets, losses_of_targets(model._loss), strict=True)
-        return cls([Errors.of(own, target, loss.deviation(own), weight) for own, target, loss in parts])
+        errors = [
+            HeldOut.errors(own, target, loss.deviation(own), weight, group=held.group) for own, target, loss in parts
+        ]
+        return cls(errors, conditions)
 
-    def predict(self, model: Any, X: Any, init_score: Any, coverage: float) -> Array:
+    def predict(self, model: Any, rows: Rows, coverage: float) -> Array:
         """Return the intervals, (n_rows, 2), or (n_rows, n_targets, 2) with several targets."""
-        parts = zip(self.errors, _predicted_targets(model, X, init_score), losses_of_targets(model._loss), strict=True)
-        found = [_intervals(model, own, predicted, loss, coverage) for own, predicted, loss in parts]
+        rows = rows.split(model, self.conditions.column)
+        predicted, levels = _predicted_targets(model, rows.X, rows.init_score), levels_of(model)
+        new = self.conditions.of_rows(rows.X, len(predicted[0]), rows.group, rows.likelihood_ratio)
+        found, n_threads = [], resolve_n_jobs(model.n_jobs)
+        for errors, own, loss in zip(self.errors, predicted, losses_of_targets(model._loss), strict=True):
+            quantiles = FoldQuantiles([own], [loss.deviation(own)], levels)
+            ends = quantiles.intervals([errors], self.conditions, new, (coverage, coverage), n_threads)
+            found.append(np.clip(ends, *loss.bounds))
         return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as named arrays."""
-        found: dict[str, np.ndarray] = {}
+        found: dict[str, np.ndarray] = self.conditions.to_arrays(PREFIX)
         for target, errors in enumerate(self.errors):
             found |= errors.to_arrays(f"{PREFIX}{target}.")
         return found
@@ -66,7 +94,7 @@ class IntervalCalibration:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> IntervalCalibration:
         """Restore the calibration from the arrays of `to_arrays`."""
-        return cls([Errors.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)])
+        return cls(*_restored(arrays, n_targets))
 
 
 @dataclass(frozen=True)
@@ -74,22 +102,29 @@ class SetCalibration:
     """Conformity scores of the probabilities of a classifier, for each target."""
 
     score: SetScore
-    known: list[SetScores]
+    known: list[HeldOut]
+    conditions: Conditions
 
     @classmethod
-    def learn(cls, model: Any, rows: tuple[Any, Any, Any], init_score: Any, conformity: str) -> SetCalibration:
+    def learn(cls, model: Any, rows: Rows, y: Any, sample_weight: Any, conformity: str) -> SetCalibration:
         """Learn from a table, its targets and weights."""
-        X, y, sample_weight, init_score = _present(*rows, init_score)
-        probabilities, score = _predicted_probabilities(model, X, init_score), SetScore(conformity)
+        rows, y, sample_weight, conditions, held = _prepared(model, rows, y, sample_weight)
+        probabilities, score = _predicted_probabilities(model, rows.X, rows.init_score), SetScore(conformity)
         n_rows = len(probabilities[0])
-        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, n_rows)
+        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, held, n_rows)
         pairs = zip(probabilities, targets, strict=True)
-        return cls(score, [SetScores.of(score.of_labels(own, target), weight) for own, target in pairs])
+        known = [HeldOut(score.of_labels(own, target)[:, None], weight, held.group) for own, target in pairs]
+        return cls(score, known, conditions)
 
-    def predict(self, model: Any, X: Any, init_score: Any, coverage: float) -> Any:
+    def predict(self, model: Any, rows: Rows, coverage: float) -> Any:
         """Return the prediction sets as booleans, (n_rows, n_classes), or a list of them with several targets."""
-        parts = zip(self.known, _predicted_probabilities(model, X, init_score), strict=True)
-        found = [sets([own], [self.score.of(probability)], coverage) for own, probability in parts]
+        rows = rows.split(model, self.conditions.column)
+        probabilities = _predicted_probabilities(model, rows.X, rows.init_score)
+        new = self.conditions.of_rows(rows.X, len(probabilities[0]), rows.group, rows.likelihood_ratio)
+        found = [
+            calibrated_sets([own], [self.score.of(probability)], self.conditions, new, (coverage, coverage))
+            for own, probability in zip(self.known, probabilities, strict=True)
+        ]
         return found if len(found) > 1 else found[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -97,29 +132,45 @@ class SetCalibration:
         found = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
         for target, scores in enumerate(self.known):
             found |= scores.to_arrays(f"{PREFIX}{target}.")
-        return found
+        return found | self.conditions.to_arrays(PREFIX)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> SetCalibration:
         """Restore the calibration from the arrays of `to_arrays`."""
-        name = SET_SCORES[int(arrays[f"{PREFIX}conformity"])]
-        known = [SetScores.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
-        if any(len(scores.groups) != 1 for scores in known):
+        known, conditions = _restored(arrays, n_targets)
+        if any(held.label is not None or held.values.shape[1] != 1 for held in known):
             raise ValueError("the scores to calibrate by are malformed")
-        return cls(SetScore(name), known)
+        return cls(SetScore(SET_SCORES[int(arrays[f"{PREFIX}conformity"])]), known, conditions)
 
 
-def _present(X: Any, y: Any, sample_weight: Any, init_score: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the rows with a positive weight."""
-    if init_score is not None:
-        init_score, *_ = drop_zero_weight_rows(unmasked(init_score, "init_score"), y, sample_weight)
-    return *drop_zero_weight_rows(X, y, sample_weight), init_score
+def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
+    conditions = Conditions.from_arrays(PREFIX, arrays)
+    found = [HeldOut.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
+    if any((held.group is None) != (conditions.labels is None) for held in found):
+        raise ValueError("the groups to calibrate by are malformed")
+    return found, conditions
 
 
-def _counted(model: Any, sample_weight: Any, n_rows: int) -> Array | None:
-    """Return the weights as `fit` counts them, scaled to a mean of 1 unless they are copies."""
+def _prepared(model: Any, rows: Rows, y: Any, sample_weight: Any) -> tuple[Rows, Any, Any, Conditions, RowConditions]:
+    """Return the rows with a positive weight, their targets and weights, and what the calibration is conditional on."""
+    model._check_target_given(y)
+    column, rows = rows.group if isinstance(rows.group, str) else None, rows.split(model)
+    of_rows = {}
+    for name in ("init_score", "group", "likelihood_ratio"):
+        if (value := getattr(rows, name)) is not None:
+            of_rows[name], *_ = drop_zero_weight_rows(unmasked(value, name), y, sample_weight)
+    X, y, sample_weight = drop_zero_weight_rows(rows.X, y, sample_weight)
+    conditions, held = Conditions.learn(X, len(y), of_rows.get("group"), of_rows.get("likelihood_ratio"))
+    rows = Rows(X, of_rows.get("init_score"))
+    return rows, y, sample_weight, replace(conditions, column=column), held
+
+
+def _counted(model: Any, sample_weight: Any, held: RowConditions, n_rows: int) -> Array:
+    """Return the weights as `fit` counts them, with a mean of 1 unless they are copies, times likelihood ratios."""
     weight = check_weights(sample_weight, n_rows)
-    return weights_to_count(weight, model.weight_type, has_unit_mean=True, is_fit=False)
+    counted = weights_to_count(weight, model.weight_type, has_unit_mean=True, is_fit=False)
+    ratio = np.ones(n_rows) if held.ratio is None else held.ratio
+    return ratio if counted is None else counted * ratio
 
 
 def calibration_of(model: Any, method: str, wrapper: str) -> Any:
@@ -151,10 +202,3 @@ def _predicted_probabilities(model: Any, X: Any, init_score: Any) -> list[Array]
     """Return the class probabilities for each target."""
     found = with_offset(model.predict_proba, X, init_score)
     return found if isinstance(found, list) else [found]
-
-
-def _intervals(model: Any, errors: Errors, predicted: Array, loss: Loss, coverage: float) -> Array:
-    columns = nearest_columns(levels_of(model), predicted.shape[1], coverage)
-    scale, n_threads = loss.deviation(predicted), resolve_n_jobs(model.n_jobs)
-    found = intervals([errors.scores(columns)], [predicted], [scale], columns, coverage, n_threads)
-    return np.clip(found, *loss.bounds)

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from fastens.base import BaseClassifier, Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.calibration import CONFORMITY, SetCalibration, calibration_of
+from fastens.boosting.calibration import CONFORMITY, Rows, SetCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import at_each_coverage
@@ -218,6 +218,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         *,
         conformity: str = "lac",
         init_score: ArrayLike | None = None,
+        group: ArrayLike | str | None = None,
+        likelihood_ratio: ArrayLike | None = None,
     ) -> Any:
         """Calibrate the prediction sets of `predict_set` on held-out rows; probabilities are unchanged.
 
@@ -237,17 +239,32 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             class after the second. See `ConformalClassifier`.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
+        group : array of shape (n_samples,) or str, optional
+            Calibration groups: the coverage holds within each of them (Mondrian conformal prediction). An array, or the
+            name of a column of X, which may be a feature. Missing values form one group.
+        likelihood_ratio : array of shape (n_samples,), optional
+            Density of the rows to predict divided by the density of these rows, up to a common factor, at each row, for
+            new rows under a covariate shift.
 
         Returns
         -------
         self
         """
         CONFORMITY.check("conformity", conformity)
-        self._calibration = SetCalibration.learn(self, (X, y, sample_weight), init_score, conformity)
+        rows = Rows(X, init_score, group, likelihood_ratio)
+        self._calibration = SetCalibration.learn(self, rows, y, sample_weight, conformity)
         return self
 
     @at_each_coverage
-    def predict_set(self, X: ArrayLike, coverage: Any = 0.9, *, init_score: ArrayLike | None = None) -> Any:
+    def predict_set(
+        self,
+        X: ArrayLike,
+        coverage: Any = 0.9,
+        *,
+        init_score: ArrayLike | None = None,
+        group: ArrayLike | str | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+    ) -> Any:
         """Return, for each row, a set of classes that contains the true class with a given probability.
 
         The sets are split-conformal and use the rows passed to `conformalize`. If these and the new rows are
@@ -263,6 +280,12 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             A list adds a last axis with the result of each coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
+        group : array of shape (n_samples,) or str, optional
+            Calibration group of each row, or the column that holds it. Required if `conformalize` received an array; if
+            it received the name of a column, that is read from X. Sets of new groups, and of groups with too few
+            calibration rows, hold all classes, and a warning is issued.
+        likelihood_ratio : array of shape (n_samples,), optional
+            Likelihood ratio of each row, in the units of `conformalize`. Required if that received ratios.
 
         Returns
         -------
@@ -285,7 +308,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         >>> round(float(sets[range(len(sets)), y[2::3]].mean()), 1)
         0.9
         """
-        return calibration_of(self, "predict_set", "ConformalClassifier").predict(self, X, init_score, coverage)
+        rows = Rows(X, init_score, group, likelihood_ratio)
+        return calibration_of(self, "predict_set", "ConformalClassifier").predict(self, rows, coverage)
 
 
 def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from fastens.base import BaseRegressor, Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.calibration import IntervalCalibration, calibration_of
+from fastens.boosting.calibration import IntervalCalibration, Rows, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import at_each_coverage
@@ -24,11 +24,11 @@ from fastens.engine.losses.loss_names import (
 from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import LogCosh, Tweedie
 from fastens.monitoring.callbacks import levels_of, score_of
-from fastens.monitoring.distribution_scores import crps
+from fastens.monitoring.distribution_scores import crps, draws_of, quantiles_of
 from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric
 from fastens.params.estimator import with_parameters
 from fastens.params.options import HuberLoss, TweedieLoss, record
-from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real, whole
+from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real
 
 # Losses that do not accept negative targets.
 _POSITIVE = (
@@ -225,15 +225,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         ValueError
             If the loss does not predict a distribution, or a level is not between 0 and 1.
         """
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=object))
-        if levels.ndim != 1 or not all(map(LEVEL.holds, levels)):
-            raise ValueError(f"quantiles must hold numbers between 0 and 1; got {quantiles!r}.")
         dist = self.predict_dist(X, init_score=init_score)
-        found = [
-            np.column_stack([np.asarray(own.ppf(float(level)), dtype=np.float64) for level in levels])
-            for own in (dist if isinstance(dist, list) else [dist])
-        ]
-        return np.stack(found, axis=1) if isinstance(dist, list) else found[0]
+        if isinstance(dist, list):
+            return np.stack([quantiles_of(own, quantiles) for own in dist], axis=1)
+        return quantiles_of(dist, quantiles)
 
     def _calibrated_quantiles(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
         return self.predict_quantiles(X, QUANTILE_LEVELS, init_score=init_score)
@@ -263,13 +258,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         ValueError
             If the loss does not predict a distribution, or `n_draws` is not a positive integer.
         """
-        whole(1).check("n_draws", n_draws)
         dist, generator = self.predict_dist(X, init_score=init_score), check_random_state(random_state)
-        found = [
-            np.ascontiguousarray(own.rvs(size=(n_draws, len(own.mean())), random_state=generator).T, dtype=np.float64)
-            for own in (dist if isinstance(dist, list) else [dist])
-        ]
-        return np.stack(found, axis=1) if isinstance(dist, list) else found[0]
+        if isinstance(dist, list):
+            return np.stack([draws_of(own, n_draws, generator) for own in dist], axis=1)
+        return draws_of(dist, n_draws, generator)
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
@@ -312,6 +304,8 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         sample_weight: ArrayLike | None = None,
         *,
         init_score: ArrayLike | None = None,
+        group: ArrayLike | str | None = None,
+        likelihood_ratio: ArrayLike | None = None,
     ) -> Any:
         """Calibrate the intervals of `predict_interval` on held-out rows; predictions are unchanged.
 
@@ -327,16 +321,32 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             scaled to a mean of 1.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
+        group : array of shape (n_samples,) or str, optional
+            Calibration groups: the coverage holds within each of them (Mondrian conformal prediction). An array, or the
+            name of a column of X, which may be a feature. Missing values form one group.
+        likelihood_ratio : array of shape (n_samples,), optional
+            Density of the rows to predict divided by the density of these rows, up to a common factor, at each row, for
+            new rows under a covariate shift.
 
         Returns
         -------
         self
         """
-        self._calibration = IntervalCalibration.learn(self, (X, y, sample_weight), init_score)
+        self._calibration = IntervalCalibration.learn(
+            self, Rows(X, init_score, group, likelihood_ratio), y, sample_weight
+        )
         return self
 
     @at_each_coverage
-    def predict_interval(self, X: ArrayLike, coverage: Any = 0.9, *, init_score: ArrayLike | None = None) -> Array:
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        coverage: Any = 0.9,
+        *,
+        init_score: ArrayLike | None = None,
+        group: ArrayLike | str | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+    ) -> Array:
         """Return, for each row, an interval that contains its target with a given probability.
 
         The intervals are split-conformal and use the errors on the rows passed to `conformalize`. With several
@@ -361,6 +371,12 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             A list adds a last axis with the result of each coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
+        group : array of shape (n_samples,) or str, optional
+            Calibration group of each row, or the column that holds it. Required if `conformalize` received an array; if
+            it received the name of a column, that is read from X. Intervals of new groups, and of groups with too few
+            calibration rows, are infinite, and a warning is issued.
+        likelihood_ratio : array of shape (n_samples,), optional
+            Likelihood ratio of each row, in the units of `conformalize`. Required if that received ratios.
 
         Returns
         -------
@@ -389,6 +405,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         True
         """
         self._check_fitted()
-        if self._calibration is None and self._loss.has_distribution:
+        if self._calibration is None and self._loss.has_distribution and group is likelihood_ratio is None:
             return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], init_score=init_score)
-        return calibration_of(self, "predict_interval", "ConformalRegressor").predict(self, X, init_score, coverage)
+        rows = Rows(X, init_score, group, likelihood_ratio)
+        return calibration_of(self, "predict_interval", "ConformalRegressor").predict(self, rows, coverage)

@@ -20,6 +20,7 @@ from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.ranking_loss import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
 from fastens.engine.trees.contributions import raw_of_rows
+from fastens.monitoring.distribution_scores import draws_of, quantiles_of
 from fastens.monitoring.metrics import LOSS, Metrics, OwnMetric, Rows, metrics_rule
 from fastens.params.estimator import with_parameters
 from fastens.params.foreign_names import CONCORDANCES
@@ -332,6 +333,95 @@ class GradientBoostingSurvival(BoostedTrees):
             Predictions to add to the model's predictions.
         """
         return self._response("predict", self._raw_from(X, init_score))
+
+    def predict_dist(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Any:
+        """Return the predicted distribution of each row's time, with loss="aft".
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to predict.
+        init_score : array of shape (n_samples,), optional
+            Predictions to add to the model's predictions.
+
+        Returns
+        -------
+        frozen distribution of scipy.stats
+            Lognormal, log-logistic or Weibull, by the `distribution` of AFTLoss, with a scale parameter for each row.
+            The shape is given by the `scale` of AFTLoss and is the same for all rows.
+
+        Raises
+        ------
+        ValueError
+            If the loss is "cox", which has no distribution of times.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fastens import AFTLoss, GradientBoostingSurvival
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.random((200, 2))
+        >>> times = np.exp(2 * X[:, 0]) * rng.weibull(2.0, 200)
+        >>> model = GradientBoostingSurvival(AFTLoss("extreme", scale=0.5), n_estimators=20).fit(X, times)
+        >>> model.predict_dist(X[:3]).median().shape
+        (3,)
+        """
+        self._check_fitted()
+        if self._is_cox:
+            raise ValueError("loss must be 'aft' for distributions of times; got 'cox'. Use predict_survival_function.")
+        return self._loss.frozen(self._raw_from(X, init_score))
+
+    def predict_quantiles(
+        self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95), *, init_score: ArrayLike | None = None
+    ) -> Array:
+        """Return quantiles of the predicted distribution of each row's time, with loss="aft".
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to predict.
+        quantiles : array of numbers between 0 and 1, default=(0.05, 0.5, 0.95)
+            Quantile levels.
+        init_score : array of shape (n_samples,), optional
+            Predictions to add to the model's predictions.
+
+        Returns
+        -------
+        array of shape (n_samples, n_quantiles)
+
+        Raises
+        ------
+        ValueError
+            If the loss is "cox", or a level is not between 0 and 1.
+        """
+        return quantiles_of(self.predict_dist(X, init_score=init_score), quantiles)
+
+    def sample(
+        self, X: ArrayLike, n_draws: int = 1, *, random_state: Any = None, init_score: ArrayLike | None = None
+    ) -> Array:
+        """Return random times from the predicted distribution of each row, with loss="aft".
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows to predict.
+        n_draws : int, default=1
+            Number of draws for each row.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+        init_score : array of shape (n_samples,), optional
+            Predictions to add to the model's predictions.
+
+        Returns
+        -------
+        array of shape (n_samples, n_draws)
+
+        Raises
+        ------
+        ValueError
+            If the loss is "cox", or `n_draws` is not a positive integer.
+        """
+        return draws_of(self.predict_dist(X, init_score=init_score), n_draws, random_state)
 
     def predict_survival_function(
         self, X: ArrayLike, times: ArrayLike, *, init_score: ArrayLike | None = None

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.utils import check_random_state
+from sklearn.base import clone
 
-from fastens.base import BaseClassifier, BaseRegressor, Capabilities
+from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
+from fastens.combining.conformal_base import BaseConformal, counted, mean_response
 from fastens.combining.folds import (
     FittedMember,
     Fold,
@@ -27,30 +25,31 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import BOOSTING, BaseOneEstimator, requesting
-from fastens.combining.responses import COMMON_RULES, DOCS, added, is_all_ours, joint_classes
+from fastens.combining.members import BOOSTING, requesting
+from fastens.combining.responses import is_all_ours, joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
     SET_SCORES,
-    Errors,
+    Conditions,
+    FoldQuantiles,
+    HeldOut,
+    RowConditions,
     SetScore,
-    SetScores,
     at_each_coverage,
-    intervals,
+    calibrated_sets,
     middle_column,
     nearest_columns,
-    sets,
 )
-from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
+from fastens.engine.losses.column_losses import losses_of_targets
+from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.out_of_bag import LEVELS
 from fastens.forests.random_forest import RandomForestRegressor
 from fastens.monitoring.callbacks import levels_of, predicts_distribution
-from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ESTIMATOR, FLAG, NONE, Rule, one_of, parameter, real, whole
+from fastens.params.rules import FLAG, Rule, one_of, parameter, real, whole
 from fastens.table.parts import as_numbers, hstack, take_rows
-from fastens.table.training_data import IMPORTANCE, WEIGHT_TYPE, learn_labels, warn_of_duplicates
+from fastens.table.training_data import IMPORTANCE, learn_labels
 
 Array = NDArray[np.float64]
 
@@ -110,158 +109,6 @@ def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> 
 
 def _table(predicted: Array, X: Any) -> Any:
     return hstack(predicted, [_COLUMN], X)
-
-
-_MEMBERS, _FOLD, _N_PARTS = "members.", "fold", "n_parts"
-
-CONFORMAL_DOCS = entries("""\
-cv : int, splitter, list of (train, test), "prefit" or None
-    How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independently of the
-    order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A scikit-learn
-    splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does. "prefit" means that
-    the estimator is already fitted, and `fit` receives rows that it was not trained on.
-random_state : int, RandomState or None
-    Determines the held-out rows, and seeds an estimator whose `random_state` is None.
-estimators_ : list
-    The fitted estimators: one, or one for each fold.
-""")
-
-
-@with_parameters
-class BaseConformal(BaseOneEstimator):
-    """Base class of estimators calibrated with conformal scores of held-out rows."""
-
-    _capabilities = Capabilities(supports_out_of_core=False, predicts_row_sources=False)
-    _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
-    _learned: ClassVar[str] = "_parts"
-
-    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
-    cv: Any = parameter(COMMON_RULES["cv"], default=None)
-    calibration_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.2)
-    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = parameter(COMMON_RULES["random_state"], default=None)
-    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
-
-    # Fit --------------------------------------------------
-
-    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
-        data, folds = self._parted(data, rows)
-        member, responses = self._fit_copies(data, folds)
-        self._parts = [
-            self._calibrate(model, responses[test], data.y[test], data.weight[test])
-            for model, (_, test) in zip(member.models, folds, strict=True)
-        ]
-        self._member = member
-
-    def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
-        """Return the rows and the folds; a prefit estimator has one fold that holds out all rows."""
-        if self._is_prefit:
-            return data, [(np.arange(0), np.arange(data.n_rows))]
-        return data, [self._split(data)] if self.cv is None and data.groups is None else self._folds(data, rows)
-
-    def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
-        """Return the estimator fitted for each fold, and its responses for the held-out rows."""
-        spec = self._spec("estimator", self._template(), self._seed_source(), 0, is_classifier(self))
-        spec = replace(spec, multi_output=True, method=self._method_of(self._template()) or spec.method)
-        (member,), (responses,) = self._fit_level([spec], data, folds, refit=False)
-        return member, responses
-
-    def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
-        """Return the folds; raise ValueError if a row is held out twice or all test sets follow their training set."""
-        folds = make_folds(self._splitter() if self.cv is None else self.cv, data, rows)
-        held_out = np.concatenate([test for _, test in folds])
-        if _is_drawn_anew(self.cv) or len(np.unique(held_out)) < len(held_out):
-            raise ValueError(
-                f"cv must hold no row out more than once; got {self.cv!r}. Use a number of folds, or KFold, which hold "
-                "each row out once."
-            )
-        if len(folds) > 1 and all(train.max(initial=-1) < test.min(initial=data.n_rows) for train, test in folds):
-            raise ValueError(
-                "cv must not hold out only rows that follow the training rows, because coverage is guaranteed for "
-                f"exchangeable rows; got {self.cv!r}. Use a number of folds where the order of the rows has no "
-                "meaning; no split gives the guarantee where they drift with time."
-            )
-        return folds
-
-    def _split(self, data: MemberData) -> Fold:
-        """Return training and held-out rows, drawn by row so that no row's weight is divided between them."""
-        n_held_out = math.ceil(self.calibration_fraction * data.n_rows)
-        if n_held_out == data.n_rows:
-            raise ValueError(
-                f"calibration_fraction must leave rows to train on; got {self.calibration_fraction} with "
-                f"n_samples = {data.n_rows}."
-            )
-        numbers = as_numbers(data.X)
-        hashes = content_hashes(numbers, data.y)
-        warn_of_duplicates(hashes, numbers, data.y)
-        is_held_out = Subsample.plan(hashes, None, n_held_out).draw(random_stream(self._draw_seed(), 0)) > 0
-        return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-
-    def _splitter(self) -> Any:
-        from sklearn.model_selection import GroupShuffleSplit
-
-        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=self._draw_seed())
-
-    def _routed_splitter(self) -> Any:
-        from sklearn.model_selection import GroupShuffleSplit
-
-        return GroupShuffleSplit() if self.cv is None else self.cv
-
-    def _method_of(self, estimator: Any) -> str | None:
-        """Return the method of an estimator whose responses are calibrated; None for the usual one."""
-        return None
-
-    def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Any:
-        """Return the conformal scores of held-out rows."""
-        raise NotImplementedError
-
-    # Predict --------------------------------------------------
-
-    def _responses(self, X: Any) -> list[Array]:
-        """Return each model's response for new rows, (n_samples, n_outputs) each."""
-        self._check_fitted()
-        X = self._check_table(X)
-        return [self._member.respond_with(model, X) for model in self._member.models]
-
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        return self._member.parts(1.0), 0.0
-
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted estimators: one, or one for each fold."""
-        self._check_fitted()
-        return list(self._member.models)
-
-    # Saving --------------------------------------------------
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = members_to_arrays(_MEMBERS, [self._member]) | {_N_PARTS: np.array(len(self._parts))}
-        for number, part in enumerate(self._parts):
-            found |= part.to_arrays(f"{_FOLD}{number}.")
-        return found
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
-        self._member = replace(member, multi_output=True)
-        kind = SetScores if is_classifier(self) else Errors
-        self._parts = [kind.from_arrays(f"{_FOLD}{number}.", arrays) for number in range(int(arrays[_N_PARTS]))]
-        if not self._parts or len(self._parts) != self._n_predictions():
-            raise ValueError("the parts that it is calibrated by and the models do not fit together")
-
-    def _n_predictions(self) -> int:
-        """Return the number of separately calibrated predictions of a row."""
-        return len(self._member.models)
-
-
-def _is_drawn_anew(cv: Any) -> bool:
-    """Return True if a splitter draws several independent splits, which may overlap."""
-    from sklearn.model_selection import BaseShuffleSplit
-
-    return isinstance(cv, BaseShuffleSplit) and cv.get_n_splits() > 1
 
 
 # With fewer rows, all intervals have the same width.
@@ -333,6 +180,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     True
     """
 
+    _takes_several_targets = True
+
     method: str = parameter(one_of("auto", "constant", "cqr"), default="auto")
     quantiles: Any = parameter(QUANTILES, default=(0.05, 0.5, 0.95))
 
@@ -355,23 +204,25 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 f"quantiles; got {self.method!r}."
             )
 
-    def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+    def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
         self._error_forest: RandomForestRegressor | None = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
-        # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag.
-        is_local &= self.cv is None or data.groups is None
+        # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag. Out-of-bag
+        # errors of the forest of errors have neither groups nor likelihood ratios.
+        is_local &= self.cv is None or (data.groups is None and self._conditions == Conditions())
+        is_local &= data.y.ndim == 1 and not self._is_out_of_bag
         # Widths that vary by row would violate the monotone constraints.
         is_local &= not _is_monotone(self._template())
-        if not (is_local and self._fit_local(data, rows)):
-            super()._fit_data(data, rows)
+        if not (is_local and self._fit_local(data, rows, held)):
+            super()._fit_calibrated(data, rows, held)
 
-    def _fit_local(self, data: MemberData, rows: GivenRows) -> bool:
+    def _fit_local(self, data: MemberData, rows: GivenRows, held: RowConditions) -> bool:
         """Fit the estimator on folds, and a forest on the errors; return False if predictions have several columns."""
         train, folds = self._parted(replace(data, narrows=is_all_ours(self._template())), rows)
         held_out = None
         if self.cv is None:
             ((chosen, others),) = folds
-            held_out, train = train.take(others), train.take(chosen)
+            held_out, train, held = train.take(others), train.take(chosen), held.take(others)
             folds = content_folds(train)
             if not folds:
                 return False
@@ -385,15 +236,19 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             errors = forest._measured().measured_conformity().errors
         else:
             columns = local_quantiles(forest, held_out.X, member.respond(held_out.X))
-            errors = Errors.of(columns, held_out.y, np.ones(held_out.n_rows), held_out.weight)
-        self._parts, self._member, self._error_forest = [errors], member, forest
+            errors = _errors(columns, held_out, held)
+        self._parts, self._member, self._error_forest = [[errors]], member, forest
         return True
 
     def _method_of(self, estimator: Any) -> str | None:
         return "_calibrated_quantiles" if predicts_distribution(estimator) else None
 
-    def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> Errors:
-        return Errors.of(responses, y, _deviation(model, responses), weight)
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+        targets = data.y.reshape(data.n_rows, -1).T
+        columns = _by_target(responses, len(targets))
+        scales = _deviations(model, columns)
+        pairs = zip(columns, targets, scales, strict=True)
+        return [_errors(own, replace(data, y=y), held, scale) for own, y, scale in pairs]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the prediction, or the quantile nearest to 0.5, of each row, averaged over the folds' models.
@@ -405,13 +260,22 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
         Returns
         -------
-        array of shape (n_samples,)
+        array of shape (n_samples,), with several targets (n_samples, n_targets)
         """
-        predicted = _mean(self._responses(X))
-        return predicted[:, middle_column(levels_of(self._member.models[0]), predicted.shape[1])]
+        predicted = _by_target(mean_response(self._responses(X)), len(self._parts))
+        middle = middle_column(levels_of(self._member.models[0]), predicted[0].shape[1])
+        found = np.column_stack([own[:, middle] for own in predicted])
+        return found if len(self._parts) > 1 else found[:, 0]
 
     @at_each_coverage
-    def predict_interval(self, X: ArrayLike, coverage: Any = 0.9) -> Array:
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        coverage: Any = 0.9,
+        *,
+        group: ArrayLike | str | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+    ) -> Array:
         """Return an interval for each row that contains its target with a given probability.
 
         Parameters
@@ -422,26 +286,63 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             Probability that a new row's target lies in its interval, over rows and training sets. Larger values give
             wider intervals.
             A list adds a last axis with the result of each coverage.
+        group : array of shape (n_samples,) or str, optional
+            Calibration group of each row, or the column that holds it. Required if `fit` received an array; if `fit`
+            received the name of a column, it is read from X. Intervals of new groups, and of groups with too few
+            calibration rows, are infinite, and a warning is issued.
+        likelihood_ratio : array of shape (n_samples,), optional
+            Likelihood ratio of each row, in the units of `fit`. Required if `fit` received ratios.
 
         Returns
         -------
-        array of shape (n_samples, 2)
+        array of shape (n_samples, 2), with several targets (n_samples, n_targets, 2)
             Lower and upper ends. They are infinite if there are too few calibration rows: at least
             coverage / (1 - coverage) are needed, which is 9 for 0.9.
         """
-        predicted = self._responses(X)
-        if self._error_forest is None:
-            levels: Sequence[float] | None = levels_of(self._member.models[0])
-            scales = [_deviation(model, found) for model, found in zip(self._member.models, predicted, strict=True)]
-        else:
-            levels = LEVELS
-            predicted = [local_quantiles(self._error_forest, self._check_table(X), _mean(predicted))]
-            scales = [np.ones(len(predicted[0]))]
-        columns = nearest_columns(levels, predicted[0].shape[1], coverage)
-        parts = [part.scores(columns) for part in self._parts]
-        found = intervals(parts, predicted, scales, columns, coverage, resolve_n_jobs(self.n_jobs))
-        loss = _loss(self._member.models[0])
-        return found if loss is None else np.clip(found, *loss.bounds)
+        quantiles = self._quantiles(X)
+        rows = self._conditions.of_rows(X, len(quantiles[0].predicted[0]), group, likelihood_ratio)
+        n_threads, loss = resolve_n_jobs(self.n_jobs), _loss(self._member.models[0])
+        losses: Any = [None] * len(quantiles) if loss is None else losses_of_targets(loss)
+        found = []
+        for own, parts, level, loss in zip(quantiles, self._parts, self._levels_for(coverage), losses, strict=True):
+            ends = own.intervals(parts, self._conditions, rows, (coverage, level), n_threads)
+            found.append(ends if loss is None else np.clip(ends, *loss.bounds))
+        return found[0] if len(found) == 1 else np.stack(found, axis=1)
+
+    def _quantiles(self, X: Any) -> list[FoldQuantiles]:
+        """Return what the models of the folds predict for new rows, for each target."""
+        responses, models = self._responses(X), self._member.models
+        if self._error_forest is not None:
+            local = local_quantiles(self._error_forest, self._check_table(X), mean_response(responses))
+            return [FoldQuantiles([local], [np.ones(len(local))], LEVELS)]
+        predicted = [_by_target(found, len(self._parts)) for found in responses]
+        scales = [_deviations(model, found) for model, found in zip(models, predicted, strict=True)]
+        pairs = zip(zip(*predicted, strict=True), zip(*scales, strict=True), strict=True)
+        return [FoldQuantiles(of_folds, scale, levels_of(models[0])) for of_folds, scale in pairs]
+
+    def _check_can_update(self) -> None:
+        super()._check_can_update()
+        if self._error_forest is not None and self.cv is not None:
+            raise ValueError(
+                "method must be 'constant' or 'cqr' to update the model; got 'auto', whose calibration rows have no "
+                "order of time."
+            )
+
+    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        targets = y.reshape(len(y), -1).T
+        if len(targets) != len(self._parts):
+            raise ValueError(f"y must have as many targets as in fit, {len(self._parts)}; got {len(targets)}.")
+        pairs = zip(self._quantiles(X), targets, strict=True)
+        return [HeldOut.errors(own.predicted[0], y, own.scales[0], None, group=rows.group) for own, y in pairs]
+
+    def _scored_columns(self, new: HeldOut, coverage: float) -> tuple[int, int] | None:
+        levels = LEVELS if self._error_forest is not None else levels_of(self._member.models[0])
+        return nearest_columns(levels, new.values.shape[1], coverage)
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        if len(self._parts) > 1:
+            raise ValueError("explain must be used with one target; this model has several. Explain its estimators_.")
+        return super()._explained_parts(rows)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         found = super()._fitted_arrays()
@@ -472,18 +373,26 @@ def _is_monotone(estimator: Any) -> bool:
     return any(value is not None and np.size(value) > 0 for value in given)
 
 
-def _mean(responses: Sequence[Array]) -> Array:
-    return added(responses) / len(responses)
-
-
 def _loss(model: Any) -> Any:
     return model._loss if isinstance(model, GradientBoostingRegressor) else None
 
 
-def _deviation(model: Any, responses: Array) -> Array:
-    """Return the scale of a model's errors for each row, given by its loss; 1 for models without a loss."""
+def _by_target(responses: Array, n_targets: int) -> list[Array]:
+    """Return the columns of each target; those of a target are consecutive."""
+    return list(np.ascontiguousarray(responses.reshape(len(responses), n_targets, -1).swapaxes(0, 1)))
+
+
+def _deviations(model: Any, columns: list[Array]) -> list[Array]:
+    """Return the scale of a model's errors for each target and row, given by its loss; 1 for models without a loss."""
     loss = _loss(model)
-    return np.ones(len(responses)) if loss is None else loss.deviation(responses)
+    if loss is None:
+        return [np.ones(len(own)) for own in columns]
+    return [each.deviation(own) for each, own in zip(losses_of_targets(loss), columns, strict=True)]
+
+
+def _errors(predicted: Array, data: MemberData, held: RowConditions, scale: Array | None = None) -> HeldOut:
+    scale = np.ones(data.n_rows) if scale is None else scale
+    return HeldOut.errors(predicted, data.y, scale, counted(data, held), group=held.group)
 
 
 @with_parameters
@@ -557,18 +466,30 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         fitted = self._as_fitted()
         return SetScore(fitted.conformity, fitted.raps_penalty, fitted.raps_places)
 
-    def _calibrate(self, model: Any, responses: Array, y: Array, weight: Array) -> SetScores:
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+        return [self._held_out(responses, data.y, counted(data, held), held.group)]
+
+    def _held_out(self, responses: Array, y: Array, weight: Array, group: NDArray[np.intp] | None) -> HeldOut:
         scores = self._score().of_labels(responses, y)
-        if self.by_class:
-            return SetScores.by_class(scores, weight, y, len(self.classes_))
-        return SetScores.of(scores, weight)
+        return HeldOut(scores[:, None], weight, group, y.astype(np.intp) if self._as_fitted().by_class else None)
+
+    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        (responses,) = self._responses(X)
+        return [self._held_out(responses, y, np.ones(len(y)), rows.group)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes), averaged over the folds' models."""
-        return _mean(self._responses(X))
+        return mean_response(self._responses(X))
 
     @at_each_coverage
-    def predict_set(self, X: ArrayLike, coverage: Any = 0.9) -> NDArray[np.bool_]:
+    def predict_set(
+        self,
+        X: ArrayLike,
+        coverage: Any = 0.9,
+        *,
+        group: ArrayLike | str | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+    ) -> NDArray[np.bool_]:
         """Return a set of classes for each row that contains its class with a given probability.
 
         Parameters
@@ -579,16 +500,23 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
             Probability that a new row's class is in its set, over rows and training sets. Larger values give larger
             sets.
             A list adds a last axis with the result of each coverage.
+        group : array of shape (n_samples,) or str, optional
+            Calibration group of each row, or the column that holds it. Required if `fit` received an array; if `fit`
+            received the name of a column, it is read from X. Sets of new groups, and of groups with too few calibration
+            rows, hold all classes, and a warning is issued.
+        likelihood_ratio : array of shape (n_samples,), optional
+            Likelihood ratio of each row, in the units of `fit`. Required if `fit` received ratios.
 
         Returns
         -------
         bool array of shape (n_samples, n_classes)
         """
         scores = [self._score().of(found) for found in self._responses(X)]
-        return sets(self._parts, scores, coverage)
+        rows = self._conditions.of_rows(X, len(scores[0]), group, likelihood_ratio)
+        coverages = coverage, self._levels_for(coverage)[0]
+        return calibrated_sets(self._parts[0], scores, self._conditions, rows, coverages)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
-        n_groups = len(self.classes_) if self.by_class else 1
-        if any(len(part.groups) != n_groups for part in self._parts):
+        if any((part.label is not None) != self.by_class for part in self._parts[0]):
             raise ValueError("the scores to calibrate by and the classes do not fit together")

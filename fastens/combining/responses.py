@@ -499,7 +499,7 @@ def number_response(
 ) -> Array:
     """Return a regressor's predictions, (n_rows, 1), or with `several` one column for each output."""
     found, n_rows = numbers_of(what, getattr(model, method)(X, **(options or {}))), X.shape[0]
-    if not (several and found.ndim == 2 and len(found) == n_rows):
+    if not (several and found.ndim >= 2 and len(found) == n_rows):
         _check_rows(what, found, n_rows, "one number for each row")
     if not is_all_ours(model):
         _check_values(what, found, "predict")

@@ -35,7 +35,7 @@ from fastens.combining.responses import CV, RULES, VERBOSE, NamedMembers, added,
 from fastens.engine.elementary import exp, log
 from fastens.monitoring.callbacks import Deadline
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
 from fastens.table.training_data import WEIGHT_TYPE
@@ -93,10 +93,10 @@ def likelihood_weights(data: OutOfFold) -> Array:
     if data.is_classification:
         density = np.maximum((data.responses * data.target).sum(axis=2), _LEAST)
     else:
-        error = data.responses[:, :, 0] - data.target[:, 0]
+        error = data.responses - data.target
         spread = np.sqrt(np.average(error**2, axis=1, weights=data.weight))[:, None]
-        spread = np.maximum(spread, np.finfo(float).tiny + 1e-12 * np.abs(data.target).max())
-        log_density = -0.5 * (error / spread) ** 2 - log(spread)
+        spread = np.maximum(spread, np.finfo(float).tiny + 1e-12 * np.abs(data.target).max(axis=0))
+        log_density = (-0.5 * (error / spread) ** 2 - log(spread)).sum(axis=2)
         density = exp(log_density - log_density.max(axis=0))
     return _mixture(density, data.weight)
 
@@ -332,7 +332,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
         kept = np.flatnonzero(known_rows(responses))
-        target = data.y[kept, None]
+        target = data.y[kept].reshape(len(kept), -1)
         if is_classifier(self):
             target = (target == np.arange(len(self.classes_))).astype(np.float64)
         stacked = np.stack([found[kept] for found in responses])
@@ -616,17 +616,43 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     True
     """
 
+    _takes_several_targets = True
+    _n_targets: int = field(init=False, default=1)
+
+    def _learn_target(self, y: NDArray[Any]) -> Array:
+        self._n_targets = 1 if y.ndim == 1 else y.shape[1]
+        return super()._learn_target(y)
+
+    def _spec(self, *args: Any, **kwargs: Any) -> MemberSpec:
+        return replace(super()._spec(*args, **kwargs), multi_output=self._n_targets > 1)
+
+    def _fitted_names(self) -> tuple[str, ...]:
+        return ("_n_targets", *super()._fitted_names())
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_fitted(arrays)
+        whole(1).check("the number of targets", self._n_targets)
+        self._members = [replace(member, multi_output=self._n_targets > 1) for member in self._members]
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        if self._n_targets > 1:
+            raise ValueError("explain must be used with one target; this model has several. Explain its estimators_.")
+        return super()._explained_parts(rows)
+
     def predict(self, X: ArrayLike) -> Array:
-        """Return the weighted average of the members' predictions, shape (n_samples,)."""
-        responses = self._weighed_responses(X)[:, :, 0]
-        return added(self._member_weights()[:, None] * responses)
+        """Return the weighted average of the members' predictions, shape (n_samples,) or (n_samples, n_targets)."""
+        return self._of_targets(added(self._member_weights()[:, None, None] * self._weighed_responses(X)))
+
+    def _of_targets(self, found: Array) -> Array:
+        """Return the result without the axis of targets if there is only one."""
+        return found[:, 0] if self._n_targets == 1 else found
 
     def predict_std(self, X: ArrayLike) -> Array:
-        """Return the standard deviation of the members' predictions, shape (n_samples,)."""
-        return self._spread(self._responses(X))[:, 0]
+        """Return the standard deviation of the members' predictions, in the shape of `predict`."""
+        return self._of_targets(self._spread(self._responses(X)))
 
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
-        """Return the range of the members' predictions, shape (n_samples, 2).
+        """Return the range of the members' predictions, shape (n_samples, 2) or (n_samples, n_targets, 2).
 
         The range measures the agreement of the members. It does not contain the target with a given probability; for
         prediction intervals, see `ConformalRegressor`.
@@ -638,15 +664,16 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         share : float, default=0.9
             Fraction of the members, by weight, inside the range.
         """
-        return self._member_range(self._responses(X), share)[:, 0]
+        return self._of_targets(self._member_range(self._responses(X), share))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return the members' predictions, shape (n_samples, n_members)."""
-        return self._responses(X)[:, :, 0].T
+        """Return the members' predictions, shape (n_samples, n_members * n_targets), ordered by member."""
+        return np.hstack(list(self._responses(X)))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the column names of the output of `transform`."""
-        return self._names_out(1, input_features)
+        self._check_fitted()
+        return self._names_out(self._n_targets, input_features)
 
 
 def _class_factors(given: Any, classes: NDArray[Any]) -> Array:

@@ -83,7 +83,7 @@ cdef struct Ends:
     const Folds* folds
     const double* centers
     const double* scales
-    double needed
+    const double* needed
     int64_t* work
     Py_ssize_t size
     Py_ssize_t n_rows
@@ -96,13 +96,13 @@ cdef void ends_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept no
     for i in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, ends.n_rows)):
         at = i * ends.folds.n_folds
         ends.out[i] = upper_end(
-            ends.folds, ends.centers + at, ends.scales + at, ends.needed, ends.work + thread * ends.size
+            ends.folds, ends.centers + at, ends.scales + at, ends.needed[i], ends.work + thread * ends.size
         )
 
 
 def upper_ends(
     const double[::1] values, const double[::1] upto, const int64_t[::1] starts, const double[:, ::1] centers,
-    const double[:, ::1] scales, double needed, double[::1] out, int n_threads,
+    const double[:, ::1] scales, const double[::1] needed, double[::1] out, int n_threads,
 ):
     """Write for each row the smallest center + scale * score with enough weight, over the scores of all folds.
 
@@ -116,8 +116,8 @@ def upper_ends(
         Offset of each fold among the scores, followed by the number of scores.
     centers, scales : arrays of shape (n_rows, n_folds)
         Center and scale of each row by fold. Scales are positive.
-    needed : float
-        Weight required at or below the sum. If all scores together have less, the result is infinite.
+    needed : array of shape (n_rows,)
+        Weight required at or below the sum of each row. If all scores together have less, the result is infinite.
     out : array of shape (n_rows,)
         Output.
     n_threads : int
@@ -131,7 +131,7 @@ def upper_ends(
         raise MemoryError(f"no memory for the places of {n_folds} folds")
     if values.shape[0] and centers.shape[0]:
         folds.values, folds.upto, folds.starts, folds.n_folds = &values[0], &upto[0], &starts[0], n_folds
-        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], needed, work, size, centers.shape[0], &out[0])
+        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], &needed[0], work, size, centers.shape[0], &out[0])
         with nogil:
             dynamic_parallel_for(ends_of_block, &ends, (ends.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -15,6 +16,10 @@ from fastens.conformal.fold_quantiles import upper_ends as upper_ends_of_folds
 from fastens.engine.elementary import sum_in_order
 from fastens.engine.threads import threads_for
 from fastens.params.rules import real
+from fastens.table.columns.factorize import category_of, factorize, is_missing
+from fastens.table.columns.numbers import numbers_in, unmasked
+from fastens.table.opening import split_columns
+from fastens.warn import warn
 
 Array = NDArray[np.float64]
 
@@ -51,7 +56,7 @@ class ConformalScores:
 
     def quantile(self, coverage: float) -> float:
         """Return the upper bound of a new row's score that holds with probability `coverage`."""
-        return self.place(needed_weight([self], coverage))
+        return self.place(float(needed_weight([self], coverage)))
 
     def weight_below(self, scores: Array) -> Array:
         """Return the total weight of the rows below each of the given scores."""
@@ -70,26 +75,30 @@ class ConformalScores:
         return cls(values, upto)
 
 
-def needed_weight(parts: Sequence[ConformalScores], coverage: float) -> float:
-    """Return the weight of all parts that must be at or below the conformal quantile; the new row counts as 1."""
-    return coverage * (sum_in_order(part.total for part in parts) + 1.0) * (1.0 - _SLACK)
+def needed_weight(parts: Sequence[ConformalScores], coverage: float, new: Any = 1.0) -> Any:
+    """Return the weight of all parts that must be at or below the conformal quantile.
+
+    `new` is the weight of a new row, or of each new row: 1, or its likelihood ratio (Tibshirani et al. 2019, eq. 9).
+    """
+    return coverage * (sum_in_order(part.total for part in parts) + new) * (1.0 - _SLACK)
 
 
 def upper_ends(
-    parts: Sequence[ConformalScores], centers: Array, scales: Array, coverage: float, n_threads: int = 1
+    parts: Sequence[ConformalScores], centers: Array, scales: Array, needed: Any, n_threads: int = 1
 ) -> Array:
     """Return the upper ends of prediction intervals from the models of several folds (CV+, Barber et al. 2021).
 
     The end is the conformal quantile of center + scale * score over the rows of all folds, where each row uses the
     center and the scale of its fold. With one fold, it is center + scale * quantile (split conformal). `centers` and
-    `scales` have a column for each fold's model, (n_samples, n_folds).
+    `scales` have a column for each fold's model, (n_samples, n_folds), and `needed` is from `needed_weight`.
     """
     values, upto = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "upto"))
     starts = np.cumsum([0, *(len(part.values) for part in parts)], dtype=np.int64)
     out = np.empty(len(centers))
     n_threads = threads_for(len(out), n_threads, _GRAIN)
     centers, scales = np.ascontiguousarray(centers), np.ascontiguousarray(scales)
-    upper_ends_of_folds(values, upto, starts, centers, scales, needed_weight(parts, coverage), out, n_threads)
+    needed = np.ascontiguousarray(np.broadcast_to(needed, out.shape), dtype=np.float64)
+    upper_ends_of_folds(values, upto, starts, centers, scales, needed, out, n_threads)
     return out
 
 
@@ -125,47 +134,209 @@ def _stacked(method: Callable[[float], Any], coverage: Any) -> Any:
     return np.stack(found, axis=-1)
 
 
-# Intervals --------------------------------------------------
+# Held-out rows --------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
-    """Prediction errors of held-out rows."""
+class HeldOut:
+    """Nonconformity of held-out rows, in the order of the table."""
 
-    above: Array  # prediction minus target, divided by the row's scale, (n_rows, n_columns)
+    values: Array  # (n_rows, n_columns): errors, see `errors`, or one column with the scores of the true classes
     weight: Array
-    _known: dict[tuple[int, int], ConformalScores] = field(default_factory=dict, repr=False)
+    group: NDArray[np.intp] | None = None  # rows of each group have quantiles of their own
+    label: NDArray[np.intp] | None = None  # class index, if rows of each class have quantiles of their own
+    _known: dict[Any, ConformalScores] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, predicted: Array, y: Array, scale: Array, weight: Array | None) -> Errors:
-        """Create from predictions of shape (n_rows, n_columns)."""
-        return cls((predicted - y[:, None]) / scale[:, None], np.ones(len(y)) if weight is None else weight)
+    def errors(cls, predicted: Array, y: Array, scale: Array, weight: Array | None, **by: Any) -> HeldOut:
+        """Create from predictions of shape (n_rows, n_columns): prediction minus target, divided by the row's scale."""
+        return cls((predicted - y[:, None]) / scale[:, None], np.ones(len(y)) if weight is None else weight, **by)
 
-    def scores(self, columns: tuple[int, int]) -> ConformalScores:
-        """Return the signed distances of targets from the interval between two columns (Romano et al. 2019).
+    def raw(self, columns: tuple[int, int] | None = None) -> Array:
+        """Return the score of each row: of its class, or its distance from an interval (Romano et al. 2019).
 
-        They are negative inside the interval. If both ends are the same column, they are the absolute errors.
+        The distance of the target from the interval between two columns is negative inside the interval. If both ends
+        are the same column, it is the absolute error.
         """
-        if columns not in self._known:
-            low, high = columns
-            outside = np.maximum(self.above[:, low], -self.above[:, high])
-            self._known[columns] = ConformalScores.of(outside, self.weight)
-        return self._known[columns]
+        if columns is None:
+            return self.values[:, 0]
+        return np.maximum(self.values[:, columns[0]], -self.values[:, columns[1]])
+
+    def scores(
+        self, columns: tuple[int, int] | None = None, group: int | None = None, label: int | None = None
+    ) -> ConformalScores:
+        """Return the sorted scores of all rows, or of the rows of a group or class."""
+        key = columns, group, label
+        if key not in self._known:
+            rows = np.ones(len(self.weight), dtype=bool)
+            for own, wanted in ((self.group, group), (self.label, label)):
+                rows &= True if wanted is None else own == wanted
+            self._known[key] = ConformalScores.of(self.raw(columns)[rows], self.weight[rows])
+        return self._known[key]
+
+    def slid(self, new: HeldOut) -> HeldOut:
+        """Return these rows without the first ones, followed by as many new rows."""
+        n_rows = len(self.weight)
+        pairs = zip(self._fields().values(), new._fields().values(), strict=True)
+        return HeldOut(**dict(zip(self._fields(), (np.concatenate(pair)[-n_rows:] for pair in pairs), strict=True)))
+
+    def _fields(self) -> dict[str, NDArray[Any]]:
+        return {name: value for name, value in vars(self).items() if name != "_known" and value is not None}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_known": {}}
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Return the state as arrays whose names start with `prefix`."""
-        return {f"{prefix}above": self.above, f"{prefix}weight": self.weight}
+        return {prefix + name: array for name, array in self._fields().items()}
 
     @classmethod
-    def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Errors:
+    def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> HeldOut:
         """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
-        above, weight = arrays[f"{prefix}above"], arrays[f"{prefix}weight"]
-        if above.ndim != 2 or above.shape[1] < 1 or weight.shape != (len(above),) or not (weight >= 0).all():
-            raise ValueError("the errors to calibrate by are malformed")
-        return cls(above, weight)
+        found = cls(*(arrays.get(prefix + name) for name in ("values", "weight", "group", "label")))  # type: ignore[arg-type]
+        fields = found._fields()
+        is_sound = {"values", "weight"} <= fields.keys() and found.values.ndim == 2 and found.values.shape[1] > 0
+        if not is_sound or any(each.shape[:1] != found.weight.shape for each in fields.values()):
+            raise ValueError("the scores to calibrate by are malformed")
+        if not (found.weight >= 0).all():
+            raise ValueError("the weights of the scores to calibrate by are malformed")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class RowConditions:
+    """The calibration group of each row, -1 for unknown groups, and its likelihood ratio under a covariate shift."""
+
+    group: NDArray[np.intp] | None = None
+    ratio: Array | None = None
+
+    def take(self, rows: NDArray[Any]) -> RowConditions:
+        """Return the conditions of some of the rows."""
+        return RowConditions(*(None if each is None else each[rows] for each in (self.group, self.ratio)))
+
+    def parts(self) -> Iterator[tuple[int | None, Any, Any]]:
+        """Yield each group, its rows and the weights that count for them."""
+        ratio = 1.0 if self.ratio is None else self.ratio
+        if self.group is None:
+            yield None, slice(None), ratio
+            return
+        for group in np.unique(self.group):
+            rows = np.flatnonzero(self.group == group)
+            yield int(group), rows, ratio if self.ratio is None else self.ratio[rows]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a calibration is conditional on: groups of rows, and likelihood ratios under a covariate shift."""
+
+    labels: list[Any] | None = None  # labels of the groups, where None stands for missing values; None without groups
+    column: str | None = None  # column of the table that holds the groups
+    has_ratios: bool = False
+
+    @classmethod
+    def learn(cls, X: Any, n_rows: int, group: Any, likelihood_ratio: Any) -> tuple[Conditions, RowConditions]:
+        """Return the conditions of a calibration, and of its rows."""
+        codes, labels = (None, None) if group is None else _factorized(_column(X, group), n_rows)
+        column = group if isinstance(group, str) else None
+        rows = RowConditions(codes, _checked_ratio(likelihood_ratio, n_rows))
+        return cls(labels, column, rows.ratio is not None), rows
+
+    def of_rows(self, X: Any, n_rows: int, group: Any, likelihood_ratio: Any) -> RowConditions:
+        """Return the conditions of new rows; raise ValueError if they are not given exactly as in the calibration."""
+        group = self.column if group is None else group
+        for name, value, is_needed in (
+            ("group", group, self.labels is not None),
+            ("likelihood_ratio", likelihood_ratio, self.has_ratios),
+        ):
+            if is_needed and value is None:
+                raise ValueError(f"{name} must be given for new rows, because the calibration used it; got None.")
+            if value is not None and not is_needed:
+                raise ValueError(f"{name} must be None for new rows, because the calibration did not use it.")
+        if self.labels is None:
+            return RowConditions(None, _checked_ratio(likelihood_ratio, n_rows))
+        codes, labels = _factorized(_column(X, group), n_rows)
+        place = {label: code for code, label in enumerate(self.labels)}
+        known = np.array([place.get(label, -1) for label in labels], dtype=np.intp)
+        return RowConditions(known[codes], _checked_ratio(likelihood_ratio, n_rows))
+
+    def by_group(
+        self,
+        parts: Sequence[HeldOut],
+        rows: RowConditions,
+        coverage: float,
+        answer: Callable[[int | None, Any, Any], Any],
+    ) -> Any:
+        """Return the results of new rows, computed for each group from the group, its rows and their weights.
+
+        Groups with too few held-out rows have infinite intervals or full sets; a warning names the first of them.
+        """
+        found: Any = None
+        small = []
+        for group, own, new in rows.parts():
+            answered = answer(group, own, new)
+            if group is None or rows.group is None or self.labels is None:
+                return answered
+            found = np.empty((len(rows.group), *answered.shape[1:]), answered.dtype) if found is None else found
+            found[own] = answered
+            total = sum_in_order(float(part.weight[part.group == group].sum()) for part in parts)
+            if total < coverage * (total + np.min(new)) * (1.0 - _SLACK):
+                small.append((self.labels[group] if group >= 0 else "a new group", total))
+        if small:
+            others = f" and {len(small) - 1} more group{'s' * (len(small) > 2)}" if len(small) > 1 else ""
+            warn(
+                f"group must hold at least {coverage / (1 - coverage):.4g} calibration rows for a coverage of "
+                f"{coverage:g}; got {small[0][1]:g} for {small[0][0]!r}{others}. Their intervals are infinite, or sets "
+                "hold all classes; merge them with other groups."
+            )
+        return found
+
+    def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """Return the state as arrays whose names start with `prefix`; none if there are no conditions."""
+        if self == Conditions():
+            return {}
+        content = json.dumps([self.labels, self.column, self.has_ratios]).encode()
+        return {f"{prefix}conditions": np.frombuffer(content, dtype=np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Conditions:
+        """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
+        if f"{prefix}conditions" not in arrays:
+            return cls()
+        labels, column, has_ratios = json.loads(arrays[f"{prefix}conditions"].tobytes())
+        if not isinstance(labels, list | None) or not isinstance(column, str | None) or type(has_ratios) is not bool:
+            raise ValueError("the groups to calibrate by are malformed")
+        return cls(labels, column, has_ratios)
+
+
+def _column(X: Any, group: Any) -> Any:
+    return unmasked(split_columns(X, group=group)[1] if isinstance(group, str) else group, "group")
+
+
+def _factorized(group: NDArray[Any], n_rows: int) -> tuple[NDArray[np.intp], list[Any]]:
+    """Return the index of each row's label in a list of labels, whose last one is None for missing values."""
+    if group.shape != (n_rows,):
+        raise ValueError(f"group must have one group for each of the {n_rows} rows; got shape {group.shape}.")
+    codes, values, _ = factorize(group)
+    labels = [None if is_missing(value) else category_of(value) for value in values]
+    place = np.array([len(labels) if label is None else code for code, label in enumerate([*labels, None])])
+    if bad := [label for label in labels if not isinstance(label, str | int | float | None)]:
+        raise ValueError(f"group must hold strings or numbers; got {bad[0]!r} of type {type(bad[0]).__name__}.")
+    return place[codes].astype(np.intp), [*labels, None]  # the code of a missing value may be -1, the last place
+
+
+def _checked_ratio(likelihood_ratio: Any, n_rows: int) -> Array | None:
+    if likelihood_ratio is None:
+        return None
+    found = numbers_in(likelihood_ratio, "likelihood_ratio")
+    if found.shape != (n_rows,):
+        raise ValueError(f"likelihood_ratio must have one number for each of the {n_rows} rows; got {found.shape}.")
+    if not (np.isfinite(found) & (found >= 0)).all():
+        bad = found[~(np.isfinite(found) & (found >= 0))][0]
+        raise ValueError(f"likelihood_ratio must hold finite numbers of at least 0; got {bad}.")
+    return found
+
+
+# Intervals --------------------------------------------------
 
 
 def nearest_columns(levels: Sequence[float] | None, n_columns: int, coverage: float) -> tuple[int, int]:
@@ -191,19 +362,49 @@ def intervals(
     parts: Sequence[ConformalScores],
     predicted: Sequence[Array],
     scales: Sequence[Array],
-    columns: tuple[int, int],
     coverage: float,
     n_threads: int,
+    new: Any = 1.0,
 ) -> Array:
-    """Return intervals of new rows, (n_samples, 2), from the predictions of each fold, (n_samples, n_columns)."""
-    low, high = (np.column_stack([part[:, column] for part in predicted]) for column in columns)
-    stacked = np.column_stack(scales)
-    lower, upper = (upper_ends(parts, center, stacked, coverage, n_threads) for center in (-low, high))
+    """Return intervals of new rows, (n_samples, 2), from the lower and upper ends that each fold predicts.
+
+    `new` is the weight of each new row in `needed_weight`.
+    """
+    low, high = (np.column_stack([part[:, end] for part in predicted]) for end in (0, 1))
+    stacked, needed = np.column_stack(scales), needed_weight(parts, coverage, new)
+    lower, upper = (upper_ends(parts, center, stacked, needed, n_threads) for center in (-low, high))
     ends = np.column_stack([-lower, upper])
     # The ends may cross if the predicted quantiles were far too wide for the coverage.
     crossed = ends[:, 0] > ends[:, 1]
     ends[crossed] = ends[crossed].mean(axis=1, keepdims=True)
     return ends
+
+
+@dataclass(frozen=True)
+class FoldQuantiles:
+    """The quantiles, or one prediction, that the model of each fold predicts for some rows."""
+
+    predicted: Sequence[Array]  # (n_rows, n_columns) for each fold
+    scales: Sequence[Array]  # scale of the errors of each row
+    levels: Sequence[float] | None  # quantile levels of the columns
+
+    def columns(self, coverage: float) -> tuple[int, int]:
+        """Return the columns from which intervals of a coverage start."""
+        return nearest_columns(self.levels, self.predicted[0].shape[1], coverage)
+
+    def intervals(
+        self, parts: Sequence[HeldOut], conditions: Conditions, rows: RowConditions, coverages: Any, n_threads: int
+    ) -> Array:
+        """Return calibrated intervals; `coverages` is the requested coverage, and the adapted one to calibrate by."""
+        requested, adapted = coverages
+        columns = self.columns(requested)
+
+        def answer(group: int | None, own: Any, new: Any) -> Array:
+            ends = [part[own][:, list(columns)] for part in self.predicted]
+            scores = [part.scores(columns, group) for part in parts]
+            return intervals(scores, ends, [scale[own] for scale in self.scales], adapted, n_threads, new)
+
+        return conditions.by_group(parts, rows, requested, answer)
 
 
 # Sets --------------------------------------------------
@@ -243,43 +444,42 @@ class SetScore:
 SET_SCORES = ("lac", "aps", "raps")
 
 
-@dataclass(frozen=True, eq=False)
-class SetScores:
-    """Scores of the true classes of held-out rows."""
-
-    groups: list[ConformalScores]  # one for all rows, or one for the rows of each class
-
-    @classmethod
-    def of(cls, scores: Array, weight: Array | None = None) -> SetScores:
-        """Create a single group from the scores of all rows."""
-        return cls([ConformalScores.of(scores, weight)])
-
-    @classmethod
-    def by_class(cls, scores: Array, weight: Array, label: Array, n_classes: int) -> SetScores:
-        """Create a group for each class from the scores and the class indices of rows."""
-        return cls([ConformalScores.of(scores[label == k], weight[label == k]) for k in range(n_classes)])
-
-    def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """Return the state as arrays whose names start with `prefix`."""
-        found: dict[str, NDArray[Any]] = {f"{prefix}groups": np.array(len(self.groups))}
-        for number, group in enumerate(self.groups):
-            found |= group.to_arrays(f"{prefix}{number}.")
-        return found
-
-    @classmethod
-    def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetScores:
-        """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
-        numbers = range(int(arrays[f"{prefix}groups"]))
-        return cls([ConformalScores.from_arrays(f"{prefix}{number}.", arrays) for number in numbers])
-
-
-def sets(parts: Sequence[SetScores], scores: Sequence[Array], coverage: float) -> NDArray[np.bool_]:
+def sets(parts: Sequence[ConformalScores], scores: Sequence[Array], coverage: float, new: Any = 1.0) -> Any:
     """Return a mask of the classes in the prediction sets of new rows, from each fold's scores (Romano et al. 2020)."""
-    out = np.empty(scores[0].shape, dtype=bool)
-    n_groups = len(parts[0].groups)
-    for number in range(n_groups):
-        classes = slice(None) if n_groups == 1 else slice(number, number + 1)
-        group = [part.groups[number] for part in parts]
-        below = [part.weight_below(found[:, classes]) for part, found in zip(group, scores, strict=True)]
-        out[:, classes] = sum(below) < needed_weight(group, coverage)
-    return out
+    below = [part.weight_below(found) for part, found in zip(parts, scores, strict=True)]
+    return sum(below) < np.reshape(needed_weight(parts, coverage, new), (-1, 1))
+
+
+def calibrated_sets(
+    parts: Sequence[HeldOut], scores: Sequence[Array], conditions: Conditions, rows: RowConditions, coverages: Any
+) -> NDArray[np.bool_]:
+    """Return prediction sets; `coverages` is the requested coverage, and the adapted one to calibrate by."""
+    requested, adapted = coverages
+
+    def answer(group: int | None, own: Any, new: Any) -> Any:
+        mine = [found[own] for found in scores]
+        if parts[0].label is None:
+            return sets([part.scores(None, group) for part in parts], mine, adapted, new)
+        by_class = (
+            sets([part.scores(None, group, k) for part in parts], [found[:, k : k + 1] for found in mine], adapted, new)
+            for k in range(mine[0].shape[1])
+        )
+        return np.hstack(list(by_class))
+
+    return conditions.by_group(parts, rows, requested, answer)
+
+
+# Sequences --------------------------------------------------
+
+
+def adapted_coverage(adapted: float, coverage: float, step: float, below: Array, total: Array) -> float:
+    """Return the coverage to calibrate by after new rows, in their order (Gibbs & Candes 2021, eq. 2).
+
+    It rises by `step` * `coverage` for each row that its interval or set misses, and falls by `step` * (1 - `coverage`)
+    for each row that it contains. `below` is the weight of the calibration rows whose score is below the row's, and
+    `total` the weight of all of them and the row.
+    """
+    for own, of_all in zip(below.tolist(), total.tolist(), strict=True):
+        is_missed = own >= adapted * of_all * (1.0 - _SLACK)
+        adapted += step * (is_missed - (1.0 - coverage))
+    return adapted

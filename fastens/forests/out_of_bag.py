@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
 from fastens.base import TrainingData
-from fastens.conformal.scores import ConformalScores, Errors, intervals, nearest_columns
+from fastens.conformal.scores import ConformalScores, HeldOut, intervals, nearest_columns
 from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.losses.losses import weighted_quantile
@@ -156,7 +156,7 @@ class TreeErrors:
     """Errors of the estimated quantiles on out-of-bag rows."""
 
     quantiles: TargetQuantiles
-    errors: Errors  # errors of the quantiles at LEVELS
+    errors: HeldOut  # errors of the quantiles at LEVELS
 
     @classmethod
     def learn(
@@ -166,7 +166,7 @@ class TreeErrors:
         if not len(y):
             return None
         quantiles = TargetQuantiles.learn(values, y, weight, has_one_spread=has_one_spread)
-        return cls(quantiles, Errors.of(quantiles.predict(values, LEVELS), y, np.ones(len(y)), weight))
+        return cls(quantiles, HeldOut.errors(quantiles.predict(values, LEVELS), y, np.ones(len(y)), weight))
 
     def intervals(self, values: NDArray[np.floating], coverage: float, n_threads: int) -> Array:
         """Return the two nearest quantiles, shifted to have the coverage on out-of-bag rows, (n_rows, 2)."""
@@ -176,7 +176,7 @@ class TreeErrors:
         largest = np.abs(ends) if self.quantiles.has_one_spread else np.abs(ends).max(axis=1, keepdims=True)
         rounding = _ROUNDING[values.itemsize] * largest
         scores, one = self.errors.scores(columns), np.ones(len(ends))
-        found = intervals([scores], [ends], [one], (0, 1), coverage, n_threads)
+        found = intervals([scores], [ends], [one], coverage, n_threads)
         return found + rounding * [-1.0, 1.0]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
@@ -188,8 +188,8 @@ class TreeErrors:
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> TreeErrors:
         """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
-        floor, errors = float(arrays[f"{prefix}floor"]), Errors.from_arrays(f"{prefix}errors.", arrays)
-        if errors.above.shape[1] != len(LEVELS) or not floor > 0:
+        floor, errors = float(arrays[f"{prefix}floor"]), HeldOut.from_arrays(f"{prefix}errors.", arrays)
+        if errors.values.shape[1] != len(LEVELS) or not floor > 0:
             raise ValueError("the errors out of bag are malformed")
         scaled = ConformalScores.from_arrays(f"{prefix}scaled.", arrays)
         return cls(TargetQuantiles(floor, scaled, f"{prefix}one_spread" in arrays), errors)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
-from fastens.conformal.scores import ConformalScores, SetScore, SetScores, at_each_coverage, sets
+from fastens.conformal.scores import ConformalScores, SetScore, at_each_coverage, sets
 from fastens.engine.bins.binning import AnyMatrix
 from fastens.engine.comm import first_row, gathered
 from fastens.engine.parts import map_parts
@@ -186,7 +187,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
             raise ValueError("predict_set must be used with one target; this forest has several.")
         if self._out_of_bag is None:
             raise ValueError("oob_score must have been True in fit for predict_set; it was False.")
-        scores = SetScores([self._measured().measured_conformity()])
+        scores = self._measured().measured_conformity()
         return sets([scores], [SetScore().of(self.predict_proba(X))], coverage)
 
 
@@ -321,20 +322,20 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     # Quantiles --------------------------------------------------
 
     def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
-        if self._n_targets > 1:
-            raise ValueError("keep_leaves must be False with several targets; got True.")
         if monotone_columns(self) is not None:
             raise ValueError(
                 "keep_leaves must be False with monotonic_cst, because the rows of leaves are in order only in their "
                 "mean; got True. Use oob_score=True, whose quantiles keep the constraint."
             )
-        self._leaf_values, rank = np.unique(everyone.y, return_inverse=True)
+        # Each rank stands for a target, or for the targets of a row: see `_targets_of_leaves`.
+        self._leaf_values, rank = np.unique(everyone.y, return_inverse=True, axis=None if everyone.y.ndim == 1 else 0)
         weight = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
         weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # small weights could underflow in float32
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: weight
         trees, rows = on_used_columns(self._ensemble, data.X)
         [leaf] = gathered(data.comm, [map_parts(trees.apply, rows)])
-        self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank.astype(np.uint32), weight_in)
+        rank = rank.ravel().astype(np.uint32)
+        self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank, weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
         """Return conditional quantiles of the target for each row.
@@ -357,14 +358,14 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
 
         Returns
         -------
-        array of shape (n_samples, n_quantiles)
+        array of shape (n_samples, n_quantiles), with several targets (n_samples, n_targets, n_quantiles)
             With ``keep_leaves=True``, a quantile is the smallest target whose cumulative weight reaches the level.
 
         Raises
         ------
         ValueError
-            If the model was fitted on several targets, or if growth was limited and neither ``keep_leaves`` nor
-            ``oob_score`` was True in `fit`.
+            If the model was fitted on several targets without ``keep_leaves=True``, or if growth was limited and
+            neither ``keep_leaves`` nor ``oob_score`` was True in `fit`.
 
         References
         ----------
@@ -374,12 +375,25 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         levels = np.atleast_1d(numbers_in(quantiles, "quantiles"))
         if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(f"quantiles must hold numbers from 0 to 1; got {quantiles!r}.")
-        if self._n_targets > 1:
-            raise ValueError("predict_quantiles must be used with one target; this forest has several.")
         if not hasattr(self, "_leaf_rows"):
+            if self._n_targets > 1:
+                raise ValueError(
+                    "keep_leaves must have been True in fit for quantiles of several targets; it was False."
+                )
             return np.concatenate([self._quantiles_of(part, levels) for part in self._blocks_of_values(X)])
         leaf = np.ascontiguousarray(self._leaves(X))
-        return self._leaf_rows.quantiles(leaf, self._leaf_values, levels, resolve_n_jobs(self.n_jobs))
+        n_threads = resolve_n_jobs(self.n_jobs)
+        found = [rows.quantiles(leaf, values, levels, n_threads) for rows, values in self._targets_of_leaves()]
+        return found[0] if self._leaf_values.ndim == 1 else np.stack(found, axis=1)
+
+    def _targets_of_leaves(self) -> Iterator[tuple[LeafRows, Array]]:
+        """Yield for each target the ranks of the rows in the leaves, and the sorted values."""
+        if self._leaf_values.ndim == 1:
+            yield self._leaf_rows, self._leaf_values
+            return
+        for column in self._leaf_values.T:
+            values, rank = np.unique(column, return_inverse=True)
+            yield replace(self._leaf_rows, members=rank.astype(np.uint32)[self._leaf_rows.members]), values
 
     def _quantiles_of(self, values: NDArray[np.floating], levels: Array) -> Array:
         """Return quantiles of the target, estimated from the predictions of the trees."""

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from fastens.params.rules import PROBABILITY, whole
 
 Array = NDArray[np.float64]
 
@@ -112,3 +115,20 @@ def _normal_cdf(z: Array) -> Array:
     from scipy.special import ndtr
 
     return ndtr(z)
+
+
+def quantiles_of(dist: Any, quantiles: Any) -> Array:
+    """Return quantiles of frozen distributions, (n_rows, n_quantiles); raise ValueError for invalid levels."""
+    levels = np.atleast_1d(np.asarray(quantiles, dtype=object))
+    if levels.ndim != 1 or not all(map(PROBABILITY.holds, levels)):
+        raise ValueError(f"quantiles must hold numbers between 0 and 1; got {quantiles!r}.")
+    with np.errstate(over="ignore"):
+        return np.column_stack([np.asarray(dist.ppf(float(level)), dtype=np.float64) for level in levels])
+
+
+def draws_of(dist: Any, n_draws: int, random_state: Any) -> Array:
+    """Return random draws from frozen distributions, (n_rows, n_draws); raise ValueError for an invalid number."""
+    whole(1).check("n_draws", n_draws)
+    n_rows = len(dist.ppf(0.5))
+    drawn = dist.rvs(size=(n_draws, n_rows), random_state=check_random_state(random_state))
+    return np.ascontiguousarray(drawn.T, dtype=np.float64)

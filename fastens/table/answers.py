@@ -41,7 +41,7 @@ ANSWERS = {
     "transform": "feature",
 }
 _MARK = "answers_streams"  # attribute that marks wrapped methods
-BY_ROW = ("init_score", "y")  # arguments that also have one value per row
+BY_ROW = ("init_score", "y", "group", "likelihood_ratio")  # arguments that also have one value per row
 
 
 def answer_streams(cls: type) -> None:

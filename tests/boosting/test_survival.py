@@ -389,3 +389,31 @@ def test_events_given_as_weights_are_warned_of(rng):
     X, time = rng.normal(size=(60, 2)), rng.exponential(size=60) + 1
     with pytest.warns(UserWarning, match="sample_weight holds only 0 and 1; .*'event' and 'time'"):
         GradientBoostingSurvival(n_estimators=1).fit(X, time, np.arange(60) % 2)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "scipy_name"), [("normal", "lognorm"), ("logistic", "fisk"), ("extreme", "weibull_min")]
+)
+def test_distributions_of_censored_times(distribution, scipy_name, tmp_path, rng):
+    X = rng.random((400, 2))
+    times = np.exp(2 * X[:, 0] + 0.4 * np.log(rng.weibull(1.0, 400)))
+    y = np.column_stack([times, np.where(times > 4, np.inf, times)])
+    y[times > 4, 0] = 4.0
+    model = GradientBoostingSurvival(AFTLoss(distribution, 0.4), n_estimators=40).fit(X, y)
+    dist = model.predict_dist(X)
+    assert dist.dist.name == scipy_name
+    at = np.array([0.5, 2.0, 6.0])
+    survival = model.predict_survival_function(X, at)
+    for k, time in enumerate(at):
+        np.testing.assert_allclose(dist.sf(time), survival[:, k], rtol=1e-6)
+    # Censored rows count by the probability beyond their bound, observed ones by their density.
+    density = np.where(times > 4, dist.logsf(4.0), dist.logpdf(times))
+    assert -density.mean() == pytest.approx(model._loss.loss(y, model._raw_from(X, None).T), rel=1e-6)
+    quantiles = model.predict_quantiles(X, [0.1, 0.9])
+    assert 0.7 < ((times > quantiles[:, 0]) & (times < quantiles[:, 1])).mean() < 0.95
+    draws = model.sample(X, 300, random_state=0)
+    np.testing.assert_allclose((draws < quantiles[:, 1:]).mean(), 0.9, atol=0.01)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict_quantiles(X, [0.1, 0.9]), quantiles)
+    with pytest.raises(ValueError, match="loss must be 'aft' for distributions of times"):
+        GradientBoostingSurvival(n_estimators=1).fit(X, times).predict_dist(X)

@@ -313,7 +313,7 @@ def test_share_held_out(rng):
     X, y = make_rows(rng, 100)
     for share, n_rows in ((0.2, 20), (0.5, 50)):
         model = ConformalRegressor(Ridge(), calibration_fraction=share, random_state=0).fit(X, y)
-        assert [len(part.above) for part in model._parts] == [n_rows]
+        assert [len(part.values) for part in model._parts[0]] == [n_rows]
 
 
 @pytest.mark.slow
@@ -525,7 +525,7 @@ def test_a_row_is_held_out_as_a_whole(kind, frame, rng):
     for weight in (2, 7):
         found = kind(random_state=3).fit(make(X[order]), y[order], sample_weight=np.full(120, weight))
         if kind is ConformalRegressor:
-            assert found._parts[0].weight.sum() == pytest.approx(weight * plain._parts[0].weight.sum())
+            assert found._parts[0][0].weight.sum() == pytest.approx(weight * plain._parts[0][0].weight.sum())
         assert np.isfinite(getattr(found, ask)(make(X), 0.8)).all()
     for weight in (0.3, 1000.0):
         with warnings.catch_warnings():

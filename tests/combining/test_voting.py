@@ -443,3 +443,23 @@ def test_folds_by_content(rng):
 def test_limits_of_learned_weights(table, options, message):
     with pytest.raises(ValueError, match=message):
         VotingClassifier(members(), **options).fit(*table)
+
+
+@pytest.mark.parametrize("weights", [None, [1, 3], "nnls", "likelihood", "selection"], ids=str)
+def test_several_targets(weights, rng, tmp_path):
+    X = rng.normal(size=(150, 3))
+    Y = np.column_stack([X[:, 0] + 0.1 * rng.normal(size=150), 3 * X[:, 1] ** 2])
+    members = [("line", LinearRegression()), ("forest", fastens.RandomForestRegressor(5, random_state=0))]
+    model = VotingRegressor(members, weights=weights).fit(X, Y)
+    responses = np.stack([member.predict(X) for member in model.estimators_])
+    weight = (model.weights_ / model.weights_.sum())[:, None, None]
+    np.testing.assert_allclose(model.predict(X), (weight * responses).sum(axis=0))
+    spread = np.sqrt((weight * (responses - model.predict(X)) ** 2).sum(axis=0))
+    np.testing.assert_allclose(model.predict_std(X), spread)
+    assert model.predict_member_range(X).shape == (150, 2, 2)
+    assert model.transform(X).shape == (150, len(model.get_feature_names_out())) == (150, 4)
+    assert model.score(X, Y) > 0.3
+    model.save(tmp_path / "model", allow_pickle=True)
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model", allow_pickle=True).predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="explain must be used with one target"):
+        model.explain(X)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastens.conformal.scores import ConformalScores, upper_ends
+from fastens.conformal.scores import ConformalScores, needed_weight, upper_ends
 from reference import conformal as naive
 
 COVERAGES = st.sampled_from([0.07, 0.5, 0.8, 0.9, 0.95, 0.99])
@@ -24,7 +24,23 @@ def test_ends_are_those_of_all_sums_in_order(seed, n_folds, coverage):
     scores = [naive.repeated(*fold) for fold in folds]
     expected = [naive.upper_end(scores, centers[i], scales[i], coverage) for i in range(7)]
     for n_threads in (1, 3):
-        np.testing.assert_array_equal(upper_ends(parts, centers, scales, coverage, n_threads), expected)
+        found = upper_ends(parts, centers, scales, needed_weight(parts, coverage), n_threads)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n_folds", [1, 4])
+@pytest.mark.parametrize("coverage", [0.07, 0.5, 0.8, 0.9])
+def test_ends_under_a_covariate_shift_are_weighted_quantiles(n_folds, coverage):
+    rng, folds = naive.make_folds(7, n_folds)
+    folds = [(scores, rng.exponential(size=len(scores)) * (weight > 0)) for scores, weight in folds]
+    parts = [ConformalScores.of(*fold) for fold in folds]
+    centers, scales = rng.normal(scale=3, size=(40, n_folds)), rng.exponential(size=(40, n_folds)) + 0.1
+    new = rng.exponential(size=40) * 10.0 ** rng.integers(-2, 3, 40)
+    found = upper_ends(parts, centers, scales, needed_weight(parts, coverage, new))
+    expected = [naive.weighted_upper_end(folds, *row, coverage) for row in zip(centers, scales, new, strict=True)]
+    np.testing.assert_array_equal(found, expected)
+    assert np.isinf(found).any() or coverage < 0.5  # the new row has more than its share of the mass
+    assert np.isfinite(found).any()
 
 
 @pytest.mark.parametrize("n_rows", [1, 5, 9, 10, 19, 100, 999])
@@ -58,4 +74,4 @@ def test_split_conformal_covers_exactly():
 def test_what_is_not_a_number_ends():
     parts = [ConformalScores.of(np.arange(20.0)), ConformalScores.of(np.arange(30.0))]
     centers = np.array([[np.nan, 0.0], [0.0, np.nan], [np.nan, np.nan], [0.0, 0.0]])
-    assert upper_ends(parts, centers, np.ones((4, 2)), 0.5)[3] == 12.0
+    assert upper_ends(parts, centers, np.ones((4, 2)), needed_weight(parts, 0.5))[3] == 12.0

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from fastens.conformal.scores import (
     COVERAGE,
     ConformalScores,
-    Errors,
+    HeldOut,
     SetScore,
-    SetScores,
     intervals,
     middle_column,
     nearest_columns,
+    needed_weight,
     sets,
     upper_ends,
 )
@@ -31,7 +31,7 @@ COVERAGES = st.sampled_from([0.07, 0.5, 0.8, 0.9, 0.95, 0.99])
 def test_sets_hold_the_classes_that_are_not_too_strange(seed, n_folds, coverage):
     rng, folds = naive.make_folds(seed, n_folds)
     candidates = np.round(rng.normal(size=(n_folds, 5, 3)), 1)
-    found = sets([SetScores.of(*fold) for fold in folds], list(candidates), coverage)
+    found = sets([ConformalScores.of(*fold) for fold in folds], list(candidates), coverage)
     scores = [naive.repeated(*fold) for fold in folds]
     for row in range(5):
         for k in range(3):
@@ -52,15 +52,18 @@ def test_scores_of_classes(rng, name):
 
 def test_too_few_rows_promise_nothing():
     part = ConformalScores.of(np.arange(8.0))
-    assert upper_ends([part, part], np.zeros((3, 2)), np.ones((3, 2)), 0.95).tolist() == [math.inf] * 3
-    assert sets([SetScores([part])], [np.full((1, 2), 100.0)], 0.9).all()
+    assert (
+        upper_ends([part, part], np.zeros((3, 2)), np.ones((3, 2)), needed_weight([part, part], 0.95)).tolist()
+        == [math.inf] * 3
+    )
+    assert sets([part], [np.full((1, 2), 100.0)], 0.9).all()
     assert ConformalScores.of(np.arange(9.0)).quantile(0.9) == 8.0
 
 
 def test_ends_that_pass_each_other_meet():
     said = np.array([[0.0, 10.0]] * 30)
-    errors = Errors.of(said, np.full(30, 5.0), np.ones(30), None)  # all targets are 5 units inside
-    found = intervals([errors.scores((0, 1))], [np.array([[0.0, 10.0], [4.0, 6.0]])], [np.ones(2)], (0, 1), 0.9, 1)
+    errors = HeldOut.errors(said, np.full(30, 5.0), np.ones(30), None)  # all targets are 5 units inside
+    found = intervals([errors.scores((0, 1))], [np.array([[0.0, 10.0], [4.0, 6.0]])], [np.ones(2)], 0.9, 1)
     np.testing.assert_array_equal(found, [[5.0, 5.0], [5.0, 5.0]])
 
 

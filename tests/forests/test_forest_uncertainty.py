@@ -308,3 +308,23 @@ def test_arguments_that_are_none_are_named(forest, patients):
     for number in (0, -1, 2.5):
         with pytest.raises(ValueError, match=f"n_repeats must be a whole number of at least 1; got {number}"):
             forest.permutation_importance(X, y, n_repeats=number)
+
+
+def test_leaf_quantiles_of_several_targets(rng, tmp_path):
+    """For each target they are the quantiles of its values in the leaves, by the weights of the draws."""
+    X, weight = rng.normal(size=(150, 3)), rng.integers(1, 3, 150)
+    Y = np.round(np.column_stack([X[:, 0] + rng.normal(size=150), X[:, 1]]), 1)
+    model = RandomForestRegressor(6, min_samples_leaf=10, keep_leaves=True, random_state=0).fit(X, Y, weight)
+    levels = [0.9, 0.1, 0.5]
+    found = model.predict_quantiles(X[:20], levels)
+    leaf = model.apply(X)
+    for row, target in np.ndindex(20, 2):
+        shares = [model.in_bag(tree) * (leaf[:, tree] == leaf[row, tree]) for tree in range(6)]
+        mass = sum(share / share.sum() for share in shares) / 6
+        values = np.unique(Y[:, target])
+        upto = np.cumsum([mass[Y[:, target] == value].sum() for value in values])
+        np.testing.assert_array_equal(found[row, target], [values[np.argmax(upto >= p - 1e-6)] for p in levels])
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict_quantiles(X[:20], levels), found)
+    with pytest.raises(ValueError, match="keep_leaves must have been True in fit for quantiles of several targets"):
+        RandomForestRegressor(2).fit(X, Y).predict_quantiles(X)

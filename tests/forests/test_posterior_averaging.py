@@ -273,14 +273,19 @@ def test_what_reweight_refuses(classes):
         forest.set_params(averaging=PosteriorAverage(evidence="oob")).fit(X, y)
 
 
-def test_warm_starts_that_add_no_trees_or_fail_leave_what_is_averaged(rng):
+def test_warm_starts_that_add_no_trees_or_fail_leave_what_is_averaged(rng, monkeypatch):
     X = rng.normal(size=(40, 3))
     forest = RandomForestRegressor(3, warm_start=True, averaging="posterior", random_state=0).fit(X, X[:, :2])
     expected = forest.log_evidence_
     with pytest.warns(UserWarning, match="does not fit new trees"):
         forest.fit(X, X[:, :2])
     np.testing.assert_array_equal(forest.log_evidence_, expected)
-    with pytest.raises(ValueError, match="keep_leaves must be False"):
+
+    def fail(*_):
+        raise ValueError("after the trees")
+
+    monkeypatch.setattr(RandomForestRegressor, "_keep_leaf_rows", fail)
+    with pytest.raises(ValueError, match="after the trees"):
         forest.set_params(n_estimators=5, keep_leaves=True).fit(X, X[:, :2])
     forest.set_params(keep_leaves=False).fit(X, X[:, :2])
     at_once = RandomForestRegressor(5, averaging="posterior", random_state=0).fit(X, X[:, :2])

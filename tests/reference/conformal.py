@@ -26,6 +26,31 @@ def upper_end(scores, centers, scales, coverage):
     return sums[place - 1] if place <= len(sums) else math.inf
 
 
+def weighted_upper_end(folds, centers, scales, new, coverage):
+    """Tibshirani et al. (2019), eq. 9: the quantile of the sums by their mass; the new row is infinite."""
+    sums = np.concatenate([c + s * part for (part, _), c, s in zip(folds, centers, scales, strict=True)])
+    mass = np.concatenate([weight for _, weight in folds])
+    share, below = mass / (mass.sum() + new), 0.0
+    for row in np.argsort(sums):
+        below += share[row]
+        if share[row] > 0 and below >= coverage:
+            return sums[row]
+    return math.inf
+
+
+def adapted(scores, new_scores, coverage, step):
+    """Gibbs & Candes (2021), eq. 2: the level after each new score, which joins the scores and replaces the first."""
+    scores, miscoverage, levels, missed = list(scores), 1 - coverage, [], []
+    for score in new_scores:
+        place = rank(len(scores), 1 - miscoverage)
+        end = -math.inf if place <= 0 else math.inf if place > len(scores) else sorted(scores)[place - 1]
+        missed.append(score > end)
+        miscoverage += step * ((1 - coverage) - missed[-1])
+        levels.append(1 - miscoverage)
+        scores = [*scores[1:], score]
+    return levels, missed
+
+
 def in_set(scores, candidate, coverage):
     """Romano, Sesia & Candes (2020), eq. 12: fewer rows than the rank have a smaller score than the class has."""
     n_rows = sum(map(len, scores))

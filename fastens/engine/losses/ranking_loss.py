@@ -448,6 +448,15 @@ class AFT(Loss):
         with np.errstate(divide="ignore", over="ignore"):
             return _SURVIVAL[self._distribution]((log(times) - raw[:, None]) / self._scale)
 
+    def frozen(self, raw: Array) -> Any:
+        """Return scipy.stats.lognorm, fisk (log-logistic) or weibull_min (extreme)."""
+        from scipy import stats
+
+        scale = exp(np.minimum(raw[:, 0], 700.0))
+        if self._distribution == "normal":
+            return stats.lognorm(self._scale, 0.0, scale)
+        return (stats.fisk if self._distribution == "logistic" else stats.weibull_min)(1 / self._scale, 0.0, scale)
+
 
 # Concordance --------------------------------------------------
 

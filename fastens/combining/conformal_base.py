@@ -1,0 +1,413 @@
+"""Base class of conformal estimators: held-out rows, calibration groups, updates and model files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+
+from fastens.base import Capabilities
+from fastens.combining.folds import (
+    FittedMember,
+    Fold,
+    GivenRows,
+    MemberData,
+    MemberSpec,
+    Part,
+    Rows,
+    make_folds,
+    members_from_arrays,
+    members_to_arrays,
+)
+from fastens.combining.members import BaseOneEstimator
+from fastens.combining.responses import COMMON_RULES, DOCS, added, in_order, places_of_classes
+from fastens.conformal.scores import COVERAGE, Conditions, HeldOut, RowConditions, adapted_coverage
+from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
+from fastens.params.docstrings import Docs, entries
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ESTIMATOR, FLAG, NONE, parameter, real
+from fastens.table.opening import as_given
+from fastens.table.parts import as_numbers
+from fastens.table.training_data import WEIGHT_TYPE, check_same_rows, warn_of_duplicates
+
+Array = NDArray[np.float64]
+
+_MEMBERS, _FOLD, _N_PARTS, _ADAPTED = "members.", "fold", "n_parts", "adapted"
+OUT_OF_BAG = "oob"
+STEP = real(0, 1)
+
+CONFORMAL_DOCS = entries("""\
+cv : int, splitter, list of (train, test), "prefit", "oob" or None
+    How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independent of the
+    order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A scikit-learn
+    splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does. "prefit" means that
+    the estimator is already fitted, and `fit` receives rows that it was not trained on. "oob" calibrates a forest or a
+    bagging estimator on its out-of-bag predictions.
+random_state : int, RandomState or None
+    Determines the held-out rows, and seeds an estimator whose `random_state` is None.
+estimators_ : list
+    The fitted estimators: one, or one for each fold.
+""")
+
+
+@with_parameters
+class BaseConformal(BaseOneEstimator):
+    """Base class of estimators calibrated with conformal scores of held-out rows."""
+
+    _capabilities = Capabilities(supports_out_of_core=False, predicts_row_sources=False)
+    _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
+    _learned: ClassVar[str] = "_parts"
+
+    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    cv: Any = parameter(COMMON_RULES["cv"], default=None)
+    calibration_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.2)
+    weight_type: str = parameter(WEIGHT_TYPE, default="auto")
+    random_state: Any = parameter(COMMON_RULES["random_state"], default=None)
+    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+
+    # Fit --------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        group: ArrayLike | str | None = None,
+        likelihood_ratio: ArrayLike | None = None,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        **metadata: Any,
+    ) -> Any:
+        """Fit the estimator and calibrate it on held-out rows.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Any table that the estimator accepts.
+        {y}
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows, for the estimator and the calibration. A weight of 2 is equivalent to a duplicated row,
+            and a weight of 0 to a removed row.
+        groups : array of shape (n_samples,), optional
+            Groups of rows that belong together, such as the rows of one person. All rows of a group are held out
+            together.
+        group : array of shape (n_samples,) or str, optional
+            Calibration groups: the coverage holds within each of them (Mondrian conformal prediction). An array, or the
+            name of a column of X, which remains a feature. Missing values form one group.
+        likelihood_ratio : array of shape (n_samples,), optional
+            Density of the rows to predict divided by the density of these rows, up to a common factor, at each row. It
+            weights the calibration rows, but not the training rows, for new rows under a covariate shift.
+        X_val, y_val : table and array, optional
+            Validation set, for an estimator with early stopping whose `fit` accepts one.
+        **metadata
+            Metadata that the estimator requests, if scikit-learn's metadata routing is enabled.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data are invalid; MemberError, a subclass, if the estimator cannot be fitted or used.
+        """
+        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
+        self.__dict__.pop(self._learned, None)
+        data, rows = self._start_members(X, y, given)
+        self._conditions, held = Conditions.learn(X, rows.n_given, group, likelihood_ratio)
+        self._adapted: dict[float, list[float]] = {}
+        self._fit_calibrated(data, rows, held.take(rows.rows))
+        return self
+
+    def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
+        """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
+        if self._is_out_of_bag:
+            member, responses, known = self._fit_bags(data)
+            folds = [(np.arange(0), known)]
+        else:
+            data, folds = self._parted(data, rows)
+            member, responses = self._fit_copies(data, folds)
+        of_folds = [
+            self._calibrate(model, responses[test], data.take(test), held.take(test))
+            for model, (_, test) in zip(member.models, folds, strict=True)
+        ]
+        self._parts = list(map(list, zip(*of_folds, strict=True)))  # for each target, its held-out rows in each fold
+        self._member = member
+
+    @property
+    def _is_out_of_bag(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == OUT_OF_BAG
+
+    def _fit_bags(self, data: MemberData) -> tuple[FittedMember, Array, NDArray[np.intp]]:
+        """Return the estimator fitted on all rows, its out-of-bag predictions, and the rows that have one."""
+        if data.groups is not None:
+            raise ValueError("groups must be None with cv='oob', whose bags divide groups. Use group folds.")
+        spec = self._seeded_spec(clone(self._template()).set_params(oob_score=True))
+        (member,), _ = self._fit_level([spec], data, [])
+        model = member.models[0]
+        if is_classifier(self):
+            places = places_of_classes("estimator", np.asarray(model.classes_), self.classes_)
+            found = in_order(np.asarray(model.oob_decision_function_), places, len(self.classes_), 0.0)
+        else:
+            found = np.asarray(model.oob_prediction_).reshape(data.n_rows, -1)
+        known = np.flatnonzero(~np.isnan(found).any(axis=1))
+        if not len(known):
+            raise ValueError("estimator must leave rows out of its bags with cv='oob'; all rows are in all bags.")
+        return member, found, known
+
+    def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
+        """Return the rows and the folds; a prefit estimator has one fold that holds out all rows."""
+        if self._is_prefit:
+            return data, [(np.arange(0), np.arange(data.n_rows))]
+        return data, [self._split(data)] if self.cv is None and data.groups is None else self._folds(data, rows)
+
+    def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
+        """Return the estimator fitted for each fold, and its responses for the held-out rows."""
+        (member,), (responses,) = self._fit_level([self._seeded_spec(self._template())], data, folds, refit=False)
+        return member, responses
+
+    def _seeded_spec(self, estimator: Any) -> MemberSpec:
+        spec = self._spec("estimator", estimator, self._seed_source(), 0, is_classifier(self))
+        return replace(spec, multi_output=True, method=self._method_of(estimator) or spec.method)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self._is_out_of_bag and "oob_score" not in self._template().get_params():
+            raise ValueError(
+                "cv must not be 'oob' for an estimator without the parameter oob_score; got "
+                f"{type(self._template()).__name__}. Use a forest or a bagging estimator, or a number of folds."
+            )
+
+    def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
+        """Return the folds; raise ValueError if a row is held out twice or all test sets follow their training set."""
+        folds = make_folds(self._splitter() if self.cv is None else self.cv, data, rows)
+        held_out = np.concatenate([test for _, test in folds])
+        if _is_drawn_anew(self.cv) or len(np.unique(held_out)) < len(held_out):
+            raise ValueError(
+                f"cv must hold no row out more than once; got {self.cv!r}. Use a number of folds, or KFold, which hold "
+                "each row out once."
+            )
+        if len(folds) > 1 and all(train.max(initial=-1) < test.min(initial=data.n_rows) for train, test in folds):
+            raise ValueError(
+                "cv must not hold out only rows that follow the training rows, because coverage is guaranteed for "
+                f"exchangeable rows; got {self.cv!r}. Use a number of folds if the order of the rows has no meaning. "
+                "For time series, hold out the last rows, as in cv=[(train, test)], or use cv='oob', and call "
+                "update(X, y) with each new target."
+            )
+        return folds
+
+    def _split(self, data: MemberData) -> Fold:
+        """Return training and held-out rows, drawn by row so that no row's weight is divided between them."""
+        n_held_out = math.ceil(self.calibration_fraction * data.n_rows)
+        if n_held_out == data.n_rows:
+            raise ValueError(
+                f"calibration_fraction must leave rows to train on; got {self.calibration_fraction} with "
+                f"n_samples = {data.n_rows}."
+            )
+        numbers = as_numbers(data.X)
+        hashes = content_hashes(numbers, data.y)
+        warn_of_duplicates(hashes, numbers, data.y)
+        is_held_out = Subsample.plan(hashes, None, n_held_out).draw(random_stream(self._draw_seed(), 0)) > 0
+        return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _splitter(self) -> Any:
+        from sklearn.model_selection import GroupShuffleSplit
+
+        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=self._draw_seed())
+
+    def _routed_splitter(self) -> Any:
+        from sklearn.model_selection import GroupShuffleSplit
+
+        return GroupShuffleSplit() if self.cv is None else self.cv
+
+    def _method_of(self, estimator: Any) -> str | None:
+        """Return the method of an estimator whose responses are calibrated; None for the usual one."""
+        return None
+
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+        """Return the nonconformity of held-out rows for each target."""
+        raise NotImplementedError
+
+    # Update --------------------------------------------------
+
+    def update(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        coverage: Any = 0.9,
+        step: float = 0.005,
+        slides: bool = True,
+        group: ArrayLike | str | None = None,
+    ) -> Any:
+        """Return a model that is recalibrated by the next rows of a time series; this model is unchanged.
+
+        Each row for which the interval or set did not contain the target widens the next ones, and every other row
+        narrows them slightly (adaptive conformal inference). The new rows also replace the oldest calibration rows, as
+        in EnbPI if ``cv="oob"``. The estimator is not fitted again. Over T rows that are passed in order, one call for
+        each prediction, the observed coverage differs from `coverage` by at most 1 / (T `step`) + 1 / T for any
+        sequence of targets.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            New rows, in the order of time.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        coverage : float or list of float, default=0.9
+            The coverages to adapt, which later predictions must request.
+        step : float, default=0.005
+            Step size. Larger values adapt faster to drift and vary more. If 0, only the calibration rows change.
+        slides : bool, default=True
+            If True, the new rows replace as many of the first calibration rows, in the order of `fit`.
+        group : array of shape (n_samples,) or str, optional
+            Calibration group of each row, if `fit` received them as an array.
+
+        Returns
+        -------
+        ConformalRegressor or ConformalClassifier
+
+        Raises
+        ------
+        ValueError
+            If several folds, or the out-of-bag errors of the forest that method="auto" fits, were used for calibration.
+
+        References
+        ----------
+        I. Gibbs, E. Candes (2021). Adaptive conformal inference under distribution shift. NeurIPS 34. C. Xu, Y. Xie
+        (2021). Conformal prediction interval for dynamic time-series. ICML.
+        """
+        self._check_fitted()
+        self._check_can_update()
+        STEP.check("step", step)
+        FLAG.check("slides", slides)
+        coverages = np.atleast_1d(np.asarray(coverage, dtype=object)).tolist()
+        for each in coverages:
+            COVERAGE.check("coverage", each)
+        target = self._encode_target(self._read_target(y))
+        X = as_given(X, type(self).__name__)
+        check_same_rows(X.shape[0], len(target))
+        rows = self._conditions.of_rows(X, len(target), group, None)
+        if rows.group is not None and (rows.group < 0).any():
+            raise ValueError("group must hold groups of fit to update; got a new one. Fit again to add groups.")
+        updated, new = copy(self), self._new_rows(X, target, rows)
+        updated._adapted = self._adapted | {
+            each: [
+                adapted_coverage(level, each, step, *_position(own[0], fresh, self._scored_columns(fresh, each)))
+                for level, own, fresh in zip(self._levels_for(each), self._parts, new, strict=True)
+            ]
+            for each in coverages
+        }
+        if slides:
+            updated._parts = [[own[0].slid(fresh)] for own, fresh in zip(self._parts, new, strict=True)]
+        return updated
+
+    def _check_can_update(self) -> None:
+        """Raise ValueError unless one set of held-out rows, in the order of the table, calibrates the model."""
+        if any(len(own) > 1 for own in self._parts):
+            raise ValueError(
+                f"cv must hold out one set of rows to update the model; got {self.cv!r}, which has several folds. Use "
+                "cv=[(train, test)] with the last rows as test, or cv='oob'."
+            )
+
+    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        """Return the nonconformity of new rows with known targets, for each target."""
+        raise NotImplementedError
+
+    def _scored_columns(self, new: HeldOut, coverage: float) -> tuple[int, int] | None:
+        """Return the columns whose scores calibrate a coverage."""
+        return None
+
+    def _levels_for(self, coverage: float) -> list[float]:
+        """Return the adapted coverage for each target, which is `coverage` before the first update."""
+        return self._adapted.get(float(coverage), [coverage] * len(self._parts))
+
+    # Predict --------------------------------------------------
+
+    def _responses(self, X: Any) -> list[Array]:
+        """Return each model's response for new rows, (n_samples, n_outputs) each."""
+        self._check_fitted()
+        X = self._check_table(X)
+        return [self._member.respond_with(model, X) for model in self._member.models]
+
+    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+        return self._member.parts(1.0), 0.0
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted estimators: one, or one for each fold."""
+        self._check_fitted()
+        return list(self._member.models)
+
+    # Saving --------------------------------------------------
+
+    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+        n_parts = np.array([len(self._parts), len(self._parts[0])])
+        found = members_to_arrays(_MEMBERS, [self._member]) | {_N_PARTS: n_parts} | self._conditions.to_arrays("")
+        for target, parts in enumerate(self._parts):
+            for number, part in enumerate(parts):
+                found |= part.to_arrays(f"{_FOLD}{target}.{number}.")
+        if self._adapted:
+            found[_ADAPTED] = np.array([[each, *levels] for each, levels in self._adapted.items()])
+        return found
+
+    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+        (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        self._member = replace(member, multi_output=True)
+        self._conditions = Conditions.from_arrays("", arrays)
+        n_targets, n_folds = arrays[_N_PARTS].tolist()
+        self._parts = [
+            [HeldOut.from_arrays(f"{_FOLD}{target}.{number}.", arrays) for number in range(n_folds)]
+            for target in range(n_targets)
+        ]
+        if not self._parts or n_folds != self._n_predictions():
+            raise ValueError("the parts that it is calibrated by and the models do not fit together")
+        if any((part.group is None) != (self._conditions.labels is None) for own in self._parts for part in own):
+            raise ValueError("the groups of the parts that it is calibrated by are malformed")
+        adapted = arrays.get(_ADAPTED, np.empty((0, n_targets + 1)))
+        if adapted.ndim != 2 or adapted.shape[1] != n_targets + 1:
+            raise ValueError("the adapted coverages are malformed")
+        self._adapted = {row[0]: row[1:] for row in adapted.tolist()}
+
+    def _n_predictions(self) -> int:
+        """Return the number of separately calibrated predictions of a row."""
+        return len(self._member.models)
+
+
+def _position(held: HeldOut, new: HeldOut, columns: tuple[int, int] | None) -> tuple[Array, Array]:
+    """Return for each new row the weight of the calibration rows with lower scores, and of all of them and the row."""
+    raw, below, total = new.raw(columns), np.empty(len(new.weight)), np.empty(len(new.weight))
+    groups, labels = ([None] * len(raw) if each is None else each.tolist() for each in (new.group, new.label))
+    for row, (group, label) in enumerate(zip(groups, labels, strict=True)):
+        scores = held.scores(columns, group, label)
+        below[row], total[row] = scores.weight_below(raw[row : row + 1])[0], scores.total + new.weight[row]
+    return below, total
+
+
+def _is_drawn_anew(cv: Any) -> bool:
+    """Return True if a splitter draws several independent splits, which may overlap."""
+    from sklearn.model_selection import BaseShuffleSplit
+
+    return isinstance(cv, BaseShuffleSplit) and cv.get_n_splits() > 1
+
+
+def mean_response(responses: Sequence[Array]) -> Array:
+    """Return the mean of the models' responses."""
+    return added(responses) / len(responses)
+
+
+def counted(data: MemberData, held: RowConditions) -> Array:
+    """Return the weight of each held-out row, times its likelihood ratio."""
+    return data.weight if held.ratio is None else data.weight * held.ratio
