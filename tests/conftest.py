@@ -23,6 +23,7 @@ import pytest
 from hypothesis import settings
 
 from properties.worker import Worker
+from reference.covering import covering
 
 # Shells let what they start in the background ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -51,6 +52,26 @@ if importlib.util.find_spec("polars") is None:
     sys.modules["polars"] = _Absent("polars")
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--exhaustive", action="store_true", help="run slow tests with all combinations of parameters")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run slow tests with every value of every parameter, but not with every combination of these values."""
+    if config.option.exhaustive or any("::" in argument for argument in config.args):
+        return
+    slow: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if {"slow", "cluster"} & {marker.name for marker in item.iter_markers()}:
+            slow.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = set()
+    for cases in slow.values():
+        values = [item.callspec.params if hasattr(item, "callspec") else {"": None} for item in cases]
+        left_out |= {item for item, is_chosen in zip(cases, covering(values), strict=True) if not is_chosen}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

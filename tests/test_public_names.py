@@ -7,6 +7,7 @@ import importlib
 import pickle
 import pkgutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from fastens.public_names import public_names
 from reference import signatures
 from reference.models import same_python
 
+ROOT = Path(__file__).parents[1]
 PACKAGES = [fastens, fastens.bayes]
 OF_PACKAGES = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 
@@ -103,3 +105,30 @@ def test_models_within_models_are_loaded_where_nothing_has_been_imported(tmp_pat
 def test_the_interface_changes_on_purpose():
     """A difference is a change of the interface; `python tests/reference/signatures.py` records it."""
     assert "\n".join(signatures.lines()) + "\n" == signatures.FILE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("folder", ["asv_benchmarks", "contrib", "docs/examples", "tools"])
+def test_scripts_use_names_that_exist(folder):
+    """The imports within functions as well, which nobody notices until the script runs."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "fastens":
+                module = importlib.import_module(node.module)
+                for name in node.names:
+                    assert hasattr(module, name.name) or find_spec(f"{node.module}.{name.name}"), (path, name.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fastens":
+                assert hasattr(fastens, node.attr), (path, node.attr)
+
+
+def test_benchmarks_can_be_imported(monkeypatch):
+    folder = ROOT / "asv_benchmarks"
+    if not folder.is_dir():
+        pytest.skip("the source distribution has no benchmarks")
+    monkeypatch.syspath_prepend(folder)
+    for path in sorted((folder / "benchmarks").glob("[!_]*.py")):
+        importlib.import_module(f"benchmarks.{path.stem}")
+
+
+def test_estimators_need_no_optional_package():
+    hidden = "import sys; sys.modules.update(dict.fromkeys(['pyarrow', 'pandas', 'polars', 'rich', 'matplotlib']))"
+    assert "fastens.base" in imported(f"{hidden}; from fastens import GradientBoostingRegressor")

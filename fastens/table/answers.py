@@ -12,7 +12,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fastens.engine.parts import RowSource
-from fastens.files.dialects import numbered
 from fastens.table.arrays import dense
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
@@ -165,6 +164,8 @@ def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, An
 def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of the result of one batch by name; repeated names get a number."""
     columns = _named_columns(model, method, answer, given)
+    from fastens.files.dialects import numbered  # needs pyarrow, which arrays do without
+
     return dict(zip(numbered([name for name, _ in columns]), (values for _, values in columns), strict=True))
 
 

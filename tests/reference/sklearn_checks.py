@@ -34,19 +34,24 @@ OF_CLASSES = {
     "check_valid_tag_types",
 }
 
+FEW_ROUNDS = 10
+
 
 def parametrize_with_checks(
     estimators: Iterable[Any], *, quick: Container[str] = (), leave_out: Callable[[Any, str], bool] | None = None
 ) -> pytest.MarkDecorator:
     """All of scikit-learn's checks of an estimator as one test: as many tests would cost more than what they do.
 
-    Checks of a class alone are of its defaults. Estimators of classes named in `quick` are not marked as slow.
-    `leave_out` says of an estimator and a check whether it is not for it.
+    Checks of a class alone are of its defaults, and other parameters are checked with `FEW_ROUNDS` trees at most, which
+    halves the time. Estimators of classes named in `quick` are not marked as slow. `leave_out` says of an estimator and
+    a check whether it is not for it.
     """
     cases = []
     for estimator in estimators:
         marks = [] if type(estimator).__name__ in quick else [pytest.mark.slow]
         text = re.sub(r"\s", "", repr(estimator))
+        if not text.endswith("()") and getattr(estimator, "n_estimators", 0) > FEW_ROUNDS:
+            estimator.set_params(n_estimators=FEW_ROUNDS)
         checks = []
         for checked, check in estimator_checks_generator(estimator):
             name = check.func.__name__
