@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from urllib.error import URLError
@@ -9,6 +10,7 @@ from urllib.request import urlopen
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 import fastens
+from fastens.params.docstrings import full_docstring
 
 project = "fastens"
 author = "fastens developers"
@@ -98,6 +100,12 @@ def skip_inherited(app, what, name, member, skip, options):
     return skip or (getattr(member, "__module__", None) or "").startswith("sklearn.") or name.endswith("_request")
 
 
+def add_sections(app, what, name, obj, options, lines):
+    """Add the sections that docstrings of methods leave out, so that ``help()`` of a class is short."""
+    if what == "method" and inspect.isfunction(obj) and obj.__module__.startswith("fastens."):
+        lines[:] = full_docstring(obj).splitlines()
+
+
 def escape_shapes(app, what, name, obj, options, lines):
     """Write ``n_features_in_`` in shapes so that it is no link of reStructuredText."""
     lines[:] = [re.sub(r"(?<=\w)_(?=[,) ])", r"\_", line) if "shape (" in line else line for line in lines]
@@ -105,5 +113,6 @@ def escape_shapes(app, what, name, obj, options, lines):
 
 def setup(app):
     """Connect the handlers."""
+    app.connect("autodoc-process-docstring", add_sections, priority=300)
     app.connect("autodoc-process-docstring", escape_shapes, priority=400)  # before numpydoc's
     app.connect("autodoc-skip-member", skip_inherited)

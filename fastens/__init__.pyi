@@ -44,6 +44,7 @@ from fastens.combining.stacking import StackingRegressor as StackingRegressor
 from fastens.combining.voting import VotingClassifier as VotingClassifier
 from fastens.combining.voting import VotingRegressor as VotingRegressor
 from fastens.combining.weighted_majority import WeightedMajorityClassifier as WeightedMajorityClassifier
+from fastens.encoding import TableEncoder as TableEncoder
 from fastens.exchange.from_model import from_model as from_model
 from fastens.exchange.merging import merge_models as merge_models
 from fastens.files import Column as Column

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
@@ -104,10 +104,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _statistics: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Wrap public methods so that they receive opened tables, and prediction methods so that they accept streams.
-
-        `fit`, `score` and prediction methods accept tables of a cluster; all other methods reject them.
-        """
+        """Wrap the public methods of a subclass: tables are opened first, and predictions accept streams."""
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
@@ -280,8 +277,12 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Return the rows to predict for as a row source."""
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
-        self._check_fitted()
-        X = self._encode_table(X)
+        encoder = self.__dict__.get("_encoder")
+        if encoder is None:
+            self._check_fitted()
+        few_rows = None if encoder is None or self._reads_codes else encoder.few_rows
+        rows = None if few_rows is None else few_rows.read(X)
+        X = self._encode_table(X) if rows is None else rows
         return X if self._statistics is None else self._statistics.transform(X)
 
     def _encode_table(self, X: Any) -> Any:
@@ -343,7 +344,7 @@ def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
 class BaseRegressor(RegressorMixin, BaseFastens):
     """Base class of regressors, whose targets are finite numbers."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination (R²) of the predictions.
 
         Parameters
@@ -399,18 +400,18 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         self._check_fitted()
         return [len(each) for each in self.classes_] if isinstance(self.classes_, list) else len(self.classes_)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,); ties go to the first class."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: ArrayLike) -> Any:
         """Return the logarithms of the class probabilities from `predict_proba`."""
         proba = self.predict_proba(X)
         return [log(part) for part in proba] if isinstance(proba, list) else log(proba)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the predictions.
 
         With several targets, this is the subset accuracy: a row counts as correct only if all its labels are.

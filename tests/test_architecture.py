@@ -37,6 +37,7 @@ ROOMS = [
     "table",
     "distributed",
     "base",
+    "encoding",
     "conformal",
     "posterior",
     "inspection",

@@ -1,12 +1,14 @@
 """Docstrings of classes that share parameters are completed by tables."""
 
+import doctest
 import inspect
+import pydoc
 import re
 
 import pytest
 
 import fastens
-from fastens.params.docstrings import entries
+from fastens.params.docstrings import entries, full_docstring
 from fastens.params.estimator import ChecksParameters, with_parameters
 
 DOCS = entries("""\
@@ -67,10 +69,10 @@ def test_table_completes_docstring():
     ----------
     depth : int, default=3
         Most splits.
-    name : str, default="tree"
-        What it is called.
     own : float, default=0.5
         Described here.
+    name : str, default="tree"
+        What it is called.
 
     Attributes
     ----------
@@ -156,7 +158,7 @@ METHODS = {
 
 def undescribed(method):
     """The arguments that a docstring does not name, and "Returns" where it does not say what comes back."""
-    text, signature = inspect.getdoc(method) or "", inspect.signature(method)
+    text, signature = full_docstring(method), inspect.signature(method)
     section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n---|\Z)", text, flags=re.M | re.S)
     entries = re.findall(r"^([\w*, ]+?)(?: :.*)?$", section[1], flags=re.M) if section else []
     named = {each.strip().lstrip("*") for entry in entries for each in entry.split(",")}
@@ -168,3 +170,36 @@ def undescribed(method):
 
 def test_methods_of_estimators_are_documented():
     assert {name: undescribed(method) for name, method in METHODS.items() if undescribed(method)} == {}
+
+
+EXAMPLES = {name: text for name, method in METHODS.items() if ">>> " in (text := full_docstring(method))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_methods(name):
+    """`--doctest-modules` sees only the docstrings of help(), which has no examples of methods."""
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(doctest.DocTestParser().get_doctest(EXAMPLES[name], {}, name, None, 0))
+    assert runner.summarize(verbose=False).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_lines"),
+    [
+        (fastens.GradientBoostingClassifier, 700),
+        (fastens.GradientBoostingRegressor, 740),
+        (fastens.GradientBoostingRanker, 620),
+        (fastens.RandomForestClassifier, 720),
+        (fastens.AdaBoostClassifier, 670),
+        (fastens.VotingClassifier, 420),
+    ],
+)
+def test_help_is_short(kind, n_lines):
+    text = pydoc.render_doc(kind, renderer=pydoc.plaintext)
+    assert len(text.splitlines()) <= n_lines
+    order = list(inspect.signature(kind).parameters)
+    listed = [name for name in re.findall(r"^ \|  (\w+) : .*default=", text, flags=re.M) if name in order]
+    assert listed == [name for name in order if name in listed]
+    again = re.findall(rf"^ \|  ({'|'.join(order)}) = ", text, flags=re.M)
+    assert kind is fastens.VotingClassifier or again == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes
 
 import fastens
@@ -84,6 +85,11 @@ TASKS = {
         lambda: fastens.load(__file__),
         "is not a fastens model; fastens.from_model reads models of other libraries",
         lambda: fastens.from_model(GradientBoostingRegressor(**FAST).fit(X, Y).export(format="lightgbm")),
+    ),
+    "calibrated probabilities": (
+        lambda: GradientBoostingClassifier(calibrate=True),
+        "Wrap the fitted or unfitted model in scikit-learn's CalibratedClassifierCV",
+        lambda: CalibratedClassifierCV(GradientBoostingClassifier(**FAST), cv=2).fit(X, LABELS),
     ),
     "continued training": (
         lambda: GradientBoostingRegressor().fit(X, Y, resume=True),

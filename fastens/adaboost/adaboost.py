@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from fastens.adaboost.additive import AdditiveVotes
 from fastens.adaboost.voting_rounds import VOTING, WeakTrees, earlier_vote, start_voting, voting_run
@@ -47,6 +48,7 @@ from fastens.monitoring.metrics import Evaluations
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
+from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.rollback import keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.tree_model import (
@@ -159,7 +161,7 @@ class AdaBoostClassifier(AdditiveVotes):
     True
     """
 
-    estimator: Any = parameter(ESTIMATOR | NONE, default=None, needs=_VOTES, kw_only=False)
+    estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, needs=_VOTES, kw_only=False)
     n_estimators: int = parameter(RULES["n_estimators"], default=50)
     learning_rate: float = parameter(RULES["learning_rate"], default=1.0)
     algorithm: str = parameter(one_of(*VOTING, "gentle", "logit"), default="discrete")
@@ -172,14 +174,14 @@ class AdaBoostClassifier(AdditiveVotes):
     validation_fraction: float = parameter(RULES["validation_fraction"], default=0.1, needs=SPLITS)
     n_iter_no_change: int = parameter(RULES["n_iter_no_change"], default=10, needs=STOPS)
     tol: float = parameter(RULES["tol"], default=1e-7, needs=STOPS)
-    monotonic_cst: Any = parameter(ANYTHING, default=None)
-    interaction_cst: Any = parameter(ANYTHING, default=None)
-    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
+    interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(CATEGORIES, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)
     verbose: int = parameter(RULES["verbose"], default=0)
-    random_state: Any = parameter(RANDOM_STATE, default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar = DOCS

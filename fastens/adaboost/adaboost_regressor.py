@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from fastens.adaboost.voting_rounds import WeakTrees
 from fastens.adaboost.weak_learners import (
@@ -42,6 +43,7 @@ from fastens.monitoring.callbacks import staged_scores
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
+from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble
 from fastens.tree_model.tree_model import (
@@ -119,19 +121,19 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     """
 
     _combination = "weighted median"
-    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(RULES["n_estimators"], default=50)
     learning_rate: float = parameter(RULES["learning_rate"], default=1.0)
     loss: str = parameter(one_of("linear", "square", "exponential"), default="linear")
     resample: bool = parameter(FLAG, default=True)
     max_depth: int = parameter(whole(1, 30), default=3, needs=_DEPTH)
     max_bins: int = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
-    monotonic_cst: Any = parameter(ANYTHING, default=None)
-    interaction_cst: Any = parameter(ANYTHING, default=None)
-    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
+    interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(CATEGORIES, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = parameter(RANDOM_STATE, default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _capabilities = Capabilities(supports_distributed_fit=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 
 from fastens.base import BaseClassifier
 from fastens.boosting.classifier import most_probable
@@ -19,6 +20,9 @@ from fastens.inspection.plotting import axes, name_ticks, plain, shortened
 from fastens.monitoring.callbacks import staged_scores
 from fastens.monitoring.metrics import Evaluations
 from fastens.tree_model.tree_model import TreeModel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 # Algorithms whose weak classifiers vote for a single class.
@@ -54,7 +58,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
     """Base class of classifiers whose raw prediction is a sum of votes."""
 
     algorithm: str
-    estimator: Any
+    estimator: BaseEstimator
     estimator_weights_: Array
     estimator_errors_: Array
     n_estimators_: int
@@ -158,8 +162,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
-        ax: Any = None,
-    ) -> Any:
+        ax: Axes | None = None,
+    ) -> Axes:
         """Plot the training error, its bound and optionally the validation error by round; return the axes.
 
         Parameters
@@ -212,7 +216,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         spread[self._ensemble.left_child > 0] = 0
         return float(np.maximum.reduceat(spread, first).sum() + np.ptp(np.append(self._ensemble.baseline, 0.0)))
 
-    def plot_margins(self, X: ArrayLike, y: ArrayLike, *, ax: Any = None) -> Any:
+    def plot_margins(self, X: ArrayLike, y: ArrayLike, *, ax: Axes | None = None) -> Axes:
         """Plot the cumulative distribution of the margins.
 
         Parameters
@@ -285,7 +289,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             added += feature_table(self._ensemble, feature)[codes[feature]]
         return added[:, 0] if added.shape[1] == 1 else added
 
-    def plot_contribution_curve(self, feature: int | str, ax: Any = None) -> Any:
+    def plot_contribution_curve(self, feature: int | str, ax: Axes | None = None) -> Axes:
         """Plot the contribution of one feature to the raw prediction: steps, or one bar per category.
 
         Parameters

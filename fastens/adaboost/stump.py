@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble, codes_left
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter
+from fastens.params.types import ClassWeight, ColumnChoice
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble
 from fastens.tree_model.tree_model import DOCS
@@ -31,7 +32,7 @@ class _Stump(SavedEnsemble, BaseFastens):
 
     _combination = "mean"
     max_bins: int = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
-    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
@@ -46,7 +47,7 @@ class _Stump(SavedEnsemble, BaseFastens):
                 kind.poor_score = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the stump to a training set.
 
         Parameters
@@ -142,7 +143,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     """
 
     criterion: str = parameter(one_of("gini", "entropy", "error"), default="gini", kw_only=False)
-    class_weight: Any = parameter(ANYTHING, default=None)
+    class_weight: ClassWeight = parameter(ANYTHING, default=None)
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
         classes = class_numbers(data.y, len(self.classes_))

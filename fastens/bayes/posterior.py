@@ -18,10 +18,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import column_or_1d
 
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.params.rules import one_of, whole
+from fastens.params.types import RandomState
 from fastens.table.columns.numbers import unmasked
 from fastens.table.opening import opening_tables, split_columns
 from fastens.table.parts import drop_zero_weight_rows
@@ -47,7 +49,7 @@ class PosteriorMixin:
     _modes: ClassVar[tuple[str, ...]] = ("bayes", "map", "ml", "gibbs")
     classes_: Any
 
-    def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[Any]:
+    def predict(self, X: ArrayLike, mode: str = "bayes", random_state: RandomState = None) -> NDArray[Any]:
         """Predict the most probable class of each row; ties go to the first class.
 
         Parameters
@@ -146,7 +148,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
         """Copy of the model with the maximum likelihood parameters."""
         return self._with_estimate("ml")
 
-    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
+    def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Any]:
         """Draw models from the posterior of the parameters; they are otherwise identical to this model.
 
         Parameters
@@ -222,7 +224,9 @@ class ErrorEstimate(NamedTuple):
 
 
 @in_memory_only
-def estimate_errors(model: Any, X: ArrayLike, y: ArrayLike | None = None, sample_weight: Any = None) -> ErrorEstimate:
+def estimate_errors(
+    model: BaseEstimator, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> ErrorEstimate:
     """Estimate the error of Bayes-optimal prediction and the expected error of Gibbs prediction.
 
     The expectation over Gibbs draws is exact, except for models whose hypotheses are parameter values (naive Bayes and

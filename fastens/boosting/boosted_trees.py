@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,6 +65,7 @@ from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, record
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.params.types import Callbacks, ColumnChoice, ColumnGroups, LearningRate, Metric, PerColumn, RandomState
 from fastens.rollback import keep_on_interrupt, keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import of_rounds, tree_arrays, trees_among
@@ -80,7 +81,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     """Gradient boosting, in which each round grows trees on the gradients after the earlier rounds."""
 
     n_estimators: int = parameter(whole(1), default=100)
-    learning_rate: Any = parameter(RATE | RATES, default=0.1)
+    learning_rate: LearningRate = parameter(RATE | RATES, default=0.1)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=31)
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
     min_samples_leaf: int | None = parameter(whole(1) | NONE, default=None)
@@ -89,27 +90,27 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     max_bins: int = parameter(whole(2, 65_535), default=255)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=0.6)
     max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
-    feature_weights: Any = parameter(ANYTHING, default=None)
+    feature_weights: PerColumn = parameter(ANYTHING, default=None)
     subsample: float = parameter(real(0, 1, open_low=True), default=1.0)
     sampling: str | Goss | Mvs = parameter(one_of("uniform", "goss", "mvs") | record(Goss, Mvs), default="uniform")
     boosting: str | Dart = parameter(one_of("gbdt", "dart") | record(Dart), default="gbdt")
     linear_leaves: bool | LinearLeaves = parameter(FLAG | record(LinearLeaves), default=False)
     growth: Growth | None = parameter(NONE | record(Growth), default=None)
-    monotonic_cst: Any = parameter(ANYTHING, default=None)
-    interaction_cst: Any = parameter(ANYTHING, default=None)
-    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
+    interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
     categories: Categories | None = parameter(NONE | record(Categories), default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     early_stopping: bool | str | EarlyStopping = parameter(AUTO | record(EarlyStopping), default="auto")
-    eval_metric: Any = parameter(ANYTHING, default="loss")
+    eval_metric: Metric | Sequence[Metric] = parameter(ANYTHING, default="loss")
     validation_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.1, needs=SPLITS)
     n_iter_no_change: int = parameter(whole(1), default=10, needs=STOPS)
     tol: float = parameter(real(0), default=1e-7, needs=STOPS)
     oob_score: bool = parameter(FLAG, default=False)
-    callbacks: Any = parameter(CALLBACKS | NONE, default=None)
+    callbacks: Callbacks = parameter(CALLBACKS | NONE, default=None)
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool | str = parameter(whole(0) | FLAG | one_of("bar"), default=0)
-    random_state: Any = parameter(RANDOM_STATE, default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
@@ -171,8 +172,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         groups : array of shape (n_samples,), optional
             Groups for the `EarlyStopping.validation` splitter.
         resume : path, optional
-            File written by a `Checkpoint`. Training on the same rows continues from there and gives the model of an
-            uninterrupted fit.
+            File of a `Checkpoint` from which training on the same rows continues, with the same resulting model.
 
         Returns
         -------
@@ -361,13 +361,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         *,
         decay_rate: float = 0.9,
         init_score: ArrayLike | None = None,
-    ) -> Any:
+    ) -> Self:
         """Return a copy of the model with leaf values updated on new rows; the model itself is unchanged.
 
         Use it when the target has drifted, the structure of the trees is still valid, and there are at least hundreds
-        of new rows. Each new leaf value is regularised as in `fit`, so leaves with few rows are shrunk towards 0. For
-        this reason, a small number of rows can increase the loss even on these rows, especially if the model already
-        predicts them well. Compare the loss before and after; if it increased, raise `decay_rate` or collect more rows.
+        of new rows. New leaf values are regularised as in `fit`, so a small number of rows can increase the loss.
 
         Parameters
         ----------
@@ -400,11 +398,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return model
 
     def __getitem__(self, rounds: slice) -> Any:
-        """Return a fitted model with a slice of the rounds, such as ``model[:50]`` for the first 50.
-
-        The model itself is unchanged. If the slice does not begin at the first round, its trees are added directly to
-        the initial constant.
-        """
+        """Return a fitted model with a slice of the rounds, such as ``model[:50]``, and the same initial constant."""
         self._check_fitted()
         if not isinstance(rounds, slice):
             raise TypeError(f"rounds must be a slice, such as model[:50]; got {rounds!r}.")

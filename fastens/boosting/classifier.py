@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from fastens.engine.losses.losses import Loss
 from fastens.monitoring.callbacks import score_of
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter
+from fastens.params.types import ClassWeight, Coverage, LossChoice
 from fastens.table.training_data import columns_of_labels
 
 Array = NDArray[np.float64]
@@ -44,19 +45,17 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     Each round fits one tree per raw prediction (one for binary targets, one per class otherwise) to the gradients of
     the log loss. Its leaf values are Newton steps, sum(r) / (sum(p (1 - p)) + l2_regularization), times the learning
     rate. With several targets, y of shape (n_samples, n_targets), each round fits a single tree whose leaves have a
-    value for each raw prediction of all targets. With linear leaves there is still one tree per raw prediction.
+    value for each raw prediction of all targets, unless the leaves are linear.
 
     Parameters
     ----------
     loss : {"log_loss", "exponential", "one_vs_rest", "ordinal"}, callable or object, default="log_loss"
         Loss to minimise. "log_loss" is the binary or multinomial log loss. "exponential" is the loss of AdaBoost, for
         binary targets only. "one_vs_rest" is the log loss of each class against all others; its probabilities do not
-        add up to 1. "ordinal" is the log loss of ordered classes: the log odds of a class above each threshold decrease
-        from threshold to threshold (a cumulative link model); labels must be numbers, which define the order. A
+        add up to 1. "ordinal" is the log loss of ordered classes (a cumulative link model); labels must be numbers. A
         callable takes (y, raw), where y holds class indices, and returns gradients and hessians. An object has such a
-        method named `derivatives`, and optionally `start`, `loss` and `predict`; `predict` returns probabilities. For
-        binary targets, `raw` and the returned arrays have the shape (n_samples,), and the probability belongs to the
-        second class. Otherwise, their shape is (n_samples, n_classes).
+        method named `derivatives`, and optionally `start`, `loss` and `predict`, which returns probabilities. For
+        binary targets, all arrays have the shape (n_samples,), otherwise (n_samples, n_classes).
     {parameters}
 
     Attributes
@@ -65,8 +64,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         Class labels, sorted.
     {attributes}
     oob_decision_function_ : array of shape (n_samples, n_classes)
-        If oob_score=True, the out-of-bag probabilities of each row, predicted by the rounds that did not draw the row
-        and scaled up to all rounds. The columns of several targets are concatenated.
+        If oob_score=True, the out-of-bag probabilities. The columns of several targets are concatenated.
 
     References
     ----------
@@ -83,8 +81,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     True
     """
 
-    loss: Any = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
-    class_weight: Any = parameter(ANYTHING, default=None)
+    loss: LossChoice = parameter(one_of(*CLASSIFICATION) | CUSTOM, default="log_loss", kw_only=False)
+    class_weight: ClassWeight = parameter(ANYTHING, default=None)
 
     # 24 bits keep weighted sums exact for rows that stand for up to 64 copies.
     _factor_bits = 24
@@ -201,10 +199,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
         Parameters
         ----------
-        X, y, sample_weight
-            Rows with their classes and weights.
-        init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
-            As in `predict`.
+        X, y, sample_weight, init_score
+            Rows with their classes and weights, and raw predictions to add as in `predict`.
         """
         return score_of(self, y, predicted_to_score(self, X, init_score, sample_weight), sample_weight)
 
@@ -220,7 +216,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         init_score: ArrayLike | None = None,
         group: ArrayLike | str | None = None,
         likelihood_ratio: ArrayLike | None = None,
-    ) -> Any:
+    ) -> Self:
         """Calibrate the prediction sets of `predict_set` on held-out rows; probabilities are unchanged.
 
         Parameters
@@ -230,13 +226,11 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Classes of the calibration set.
         sample_weight : array of shape (n_samples,), optional
-            Sample weights. Integer weights count as copies, and rows of weight 0 are ignored; fractional weights are
-            scaled to a mean of 1.
+            Sample weights. Integer weights count as copies; fractional weights are scaled to a mean of 1.
         conformity : {"lac", "aps", "raps"}, default="lac"
-            Conformity score. "lac" includes all classes whose probability exceeds a common threshold and gives the
-            smallest sets on average. "aps" includes the most probable classes until their cumulative probability is
-            large enough; harder rows get larger sets, and no set is empty. "raps" is "aps" with a penalty for each
-            class after the second. See `ConformalClassifier`.
+            Conformity score. "lac": all classes whose probability exceeds a common threshold, which gives the smallest
+            sets on average. "aps": the most probable classes until their cumulative probability is large enough.
+            "raps": "aps" with a penalty for each class after the second. See `ConformalClassifier`.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
         group : array of shape (n_samples,) or str, optional
@@ -259,7 +253,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     def predict_set(
         self,
         X: ArrayLike,
-        coverage: Any = 0.9,
+        coverage: Coverage = 0.9,
         *,
         init_score: ArrayLike | None = None,
         group: ArrayLike | str | None = None,
@@ -268,16 +262,15 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         """Return, for each row, a set of classes that contains the true class with a given probability.
 
         The sets are split-conformal and use the rows passed to `conformalize`. If these and the new rows are
-        exchangeable, the marginal coverage is at least `coverage` for any model and any distribution. It is not
-        guaranteed conditional on a row or on a class. With several targets, it holds for each target separately.
+        exchangeable, the marginal coverage of each target is at least `coverage` for any model and any distribution. It
+        is not guaranteed conditional on a row or on a class.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
             Rows to predict.
         coverage : float or list of float, default=0.9
-            Probability that the set of a new row contains its class. Larger values give larger sets.
-            A list adds a last axis with the result of each coverage.
+            Probability that the set of a new row contains its class. A list adds a last axis, one entry per coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
         group : array of shape (n_samples,) or str, optional
@@ -289,9 +282,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
         Returns
         -------
-        bool array of shape (n_samples, n_classes), or a list of such arrays with several targets
-            True for the classes in the set of a row. With conformity="lac", a set is empty if no class is probable
-            enough.
+        bool array of shape (n_samples, n_classes), with several targets a list of them
+            True for the classes in the set of a row. With conformity="lac", sets may be empty.
 
         Raises
         ------

@@ -331,19 +331,14 @@ def textbook(cls: Any, **parameters: Any) -> Any:
 
     The model starts at the mean of y, or at the log odds. Leaf values are the means of the residuals, or
     sum(r) / sum(p (1 - p)) for the log loss. Trees are fitted to the residuals by least squares, accept every split
-    that lowers the squared error down to `max_depth`, and are shrunk by `learning_rate`.
-
-    Columns with at most 65 535 distinct values have a bin for each value, so all splits of the training rows are
-    considered. A threshold is the bin edge nearest to the midpoint between two values of the rows in a node. If
-    neighbouring values of the table are far apart, new values between them may therefore take another side than with
-    exact midpoints.
+    that lowers the squared error down to `max_depth`, and are shrunk by `learning_rate`. Columns with at most 65 535
+    distinct values have a bin for each value, so all splits of the training rows are considered.
 
     Parameters
     ----------
     **parameters
-        Parameters of the class, such as ``max_depth=3``. They override the textbook settings (`TEXTBOOK`). A record
-        (`growth` or `categories`) replaces the whole textbook record; use ``set_params(growth__max_delta_step=1.0)`` to
-        change a single option.
+        Parameters of the class, which override the textbook settings. A record such as `growth` replaces the whole
+        textbook record; use ``set_params(growth__max_delta_step=1.0)`` to change a single option.
 
     Returns
     -------
@@ -366,25 +361,21 @@ def textbook(cls: Any, **parameters: Any) -> Any:
 def with_quality(cls: Any, quality: str, time_limit: float | None = None, **parameters: Any) -> Any:
     """Return an estimator with a preset trade-off between training time and accuracy.
 
-    "best" is an ensemble, `VotingClassifier` or `VotingRegressor`, of boosting with the defaults, with more and with
-    less regularisation, extra trees and a random forest. Each member is trained on five folds, and greedy selection on
-    the out-of-fold predictions chooses the weights (Caruana et al. 2004). It can be saved, explained and used like any
-    other model; to export it, export its members (`estimators_`) with their `weights_`.
+    "best" is a vote of boosting with the defaults, with more and with less regularisation, extra trees and a random
+    forest. Each member is trained on five folds, and greedy selection on the out-of-fold predictions chooses the
+    weights (Caruana et al. 2004).
 
     Parameters
     ----------
     quality : {"fast", "default", "best"}
         Name of the preset. "fast": 40 rounds with a learning rate of 0.2. "default": the default parameters. "best":
         the ensemble, if all members have the parameters given (`random_state`, `n_jobs`, `weight_type`,
-        `categorical_features`, `categories` and `max_bins`). With other parameters, such as `loss`, "best" is boosting
-        with a low learning rate and early stopping on each of 8 folds; the model is the mean of the models of all
-        folds. The folds are trained with two pruning levels, and the held-out rows choose the better one.
+        `categorical_features`, `categories` and `max_bins`). With other parameters, such as `loss`, "best" is the mean
+        of 8 boosted models with a low learning rate, each stopped early on one fold.
     time_limit : float or None, default=None
-        Time limit of `fit` in seconds, for "best" only. There is a model after any limit, however short. If None, the
-        time is not limited.
+        Time limit of `fit` in seconds, for "best" only. If None, the time is not limited.
     **parameters
-        Parameters of the class. They override the preset. To combine `early_stopping` with a time limit, set
-        `EarlyStopping.time_limit`.
+        Parameters of the class, which override the preset.
 
     Returns
     -------
@@ -468,25 +459,20 @@ max_leaf_nodes : int or None
 max_depth : int or None
     Maximum number of splits between the root and a leaf. If None, the depth is not limited.
 min_samples_leaf : int or None
-    Minimum number of rows in a leaf. A tree on fewer than twice as many rows has a single leaf. Integer weights count
-    as copies; a row with a fractional weight counts as one row. If None, it is 5, or 10 for distributions, or 20 with
-    linear leaves and with losses that do not estimate the dispersion (see `split_penalty`). For quantiles below 0.1 or
-    above 0.9, this default grows until two rows of a leaf are expected beyond the quantile (200 rows for 0.99), up to a
-    fifth of the rows that the tree is grown on. Each of several quantiles has its own minimum, unless several targets
-    share their trees.
+    Minimum number of rows in a leaf. Integer weights count as copies; a row with a fractional weight counts as one row.
+    If None, 5, or 10 for distributions, or 20 with linear leaves and with losses that do not estimate the dispersion
+    (see `split_penalty`). For quantiles below 0.1 or above 0.9, this default grows until two rows of a leaf are
+    expected beyond the quantile (200 rows for 0.99), up to a fifth of the rows that the tree is grown on.
 l2_regularization : float or None
     L2 regularization of leaf values, added to the sum of hessians of a leaf. If the mean sample weight is below 1, it
-    is multiplied by that mean. If None, it depends on the loss: 1 for most losses; 3 times the square root of the noise
-    before the tree for log losses; 30 times the noise for losses with a log link, for Cox and for AFT, and 10 times the
-    noise for "exponential", both up to a fifth of the sum of all hessians; and, for expectiles, 20 times the square
-    root of the ratio of the noise to the noise of the best constant. The noise is the sum of the squared gradients
-    divided by the sum of the hessians. It is about 1 for counts and for overlapping classes, and falls to 0 for
-    separable classes.
+    is multiplied by that mean. If None, 1 for most losses; 3 times the square root of the noise before the tree for log
+    losses; 30 times the noise for losses with a log link, for Cox and for AFT, and 10 times the noise for
+    "exponential", both up to a fifth of the sum of all hessians; and, for expectiles, 20 times the square root of the
+    ratio of the noise to the noise of the best constant. The noise is the ratio of squared gradients to hessians.
 split_penalty : float or None
-    Penalty per split for minimal cost-complexity pruning: each grown tree is pruned to the subtree with the largest
-    gain minus penalties. Larger values prune more, and 0 keeps all splits. The unit is the noise, which is the variance
-    of the gradients within the leaves divided by the mean hessian. A value of 2 is Akaike's criterion with an estimated
-    dispersion (Burnham & Anderson 2002, section 2.5). If None, it is 3, or 0 for losses that do not estimate the
+    Penalty per split for minimal cost-complexity pruning. Larger values prune more, and 0 keeps all splits. The unit is
+    the variance of the gradients within the leaves divided by the mean hessian; 2 is Akaike's criterion with an
+    estimated dispersion (Burnham & Anderson 2002, section 2.5). If None, 3, or 0 for losses that do not estimate the
     dispersion: absolute error, quantile, Huber and ranking losses.
 max_features : int, float, "sqrt", "log2" or None
     Number of features drawn for each split, or their fraction, which is rounded up. If None, or a number above the
@@ -503,18 +489,16 @@ boosting : "gbdt", "dart" or Dart
     Boosting method. "gbdt": each round corrects the errors of all earlier trees. "dart": each round drops some of the
     earlier trees, so that no small group of trees dominates (see `Dart`).
 linear_leaves : bool or LinearLeaves
-    If True, leaves are linear models of the numeric features on their paths (see `LinearLeaves`). Rows in which one of
-    these features is missing get a constant value, and feature values outside the range of the training rows of a leaf
-    are clipped to it. Linear models obey `monotonic_cst` and `max_delta_step`. With several targets, each target has
-    its own trees. Linear leaves require a loss with a hessian.
+    If True, leaves are linear models of the numeric features on their paths (see `LinearLeaves`). They require a loss
+    with a hessian.
 growth : Growth or None
     Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, the defaults of `Growth`
     are used.
 monotonic_cst : array of shape (n_features,), dict by name, or None
     Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and 0
-    for no constraint. Categorical features are not supported. With several targets, the constraints apply to each
-    target. For three or more classes, pass an array of shape (n_classes, n_features) or a dict of constraints by class:
-    they apply to the scores of the class (`decision_function`), and to its probability with loss="one_vs_rest".
+    for no constraint. Categorical features are not supported. For three or more classes, pass an array of shape
+    (n_classes, n_features) or a dict of constraints by class; they apply to the scores of `decision_function`, and to
+    probabilities with loss="one_vs_rest".
 categories : Categories or None
     Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`
     are used.
@@ -526,39 +510,33 @@ eval_metric : str, callable or list of these
     Metrics of the validation set and of `eval_set`, recorded in `evals_result_`. Each is "loss", the name of a
     scikit-learn scorer, a scorer, or a function of (y, predictions) that returns either a number, where smaller is
     better, or a tuple (name, number, True if larger is better). The first metric decides when to stop. y holds the
-    labels as they were passed to `fit`. In classification, the predictions are probabilities; for binary targets, they
-    are the probability of `classes_[1]`, the positive class. scikit-learn's ``..._score`` functions, such as
-    `r2_score`, are maximised.
+    labels that `fit` got; predictions of classes are probabilities, for two classes of the positive class
+    `classes_[1]`. scikit-learn's ``..._score`` functions, such as `r2_score`, are maximised.
 validation_fraction : float
     Fraction of the rows held out for validation if early_stopping=True and `fit` does not get X_val.
 n_iter_no_change : int
     Patience: number of rounds without improvement after which training stops.
 tol : float
-    Minimum decrease of the validation loss that counts as an improvement. If the first validation loss is below 1, as
-    for targets with small values, the minimum is relative to that loss; for log losses and for metrics other than the
-    loss, it is always absolute.
+    Minimum decrease of the validation loss that counts as an improvement. It is relative to the first validation loss
+    if that is below 1, except for log losses and for metrics other than the loss.
 oob_score : bool
-    If True, predict each row with the rounds that did not draw it and measure the out-of-bag improvement. This requires
-    row sampling.
+    If True, predict each row with the rounds that did not draw it. This requires row sampling.
 callbacks : list of callables or None
     Callables that are called after each round with a `CallbackEnv`. A callback that returns True or raises
-    `StopTraining` stops the training. Any other exception is raised by `fit`; the model then keeps the rounds so far.
+    `StopTraining` stops the training.
 warm_start : bool
-    If True, `fit` continues the last fit up to `n_estimators` rounds. The result is bit-identical to training all
-    rounds at once.
+    If True, `fit` continues the last fit up to `n_estimators` rounds, with the result of training all at once.
 verbose : int or "bar"
-    Number of rounds between log messages with the losses, which go to the logger "fastens"; 0 disables them. "bar"
-    shows a progress bar and requires the rich package.
+    Number of rounds between messages to the logger "fastens"; 0 disables them. "bar" shows a progress bar (rich).
 random_state : int, RandomState or None
-    Seed for drawing rows, features, thresholds and the validation rows. The model does not depend on `n_jobs`. If None,
-    results differ between fits unless a fit draws only features and thresholds, for which a fixed seed is used.
+    Seed for drawing rows, features, thresholds and the validation rows. If None, results differ between fits, except
+    that fits which draw only features and thresholds are reproducible.
 n_estimators_ : int
     Number of rounds of the model; with early stopping, the number of rounds with the best validation metric.
 evals_result_ : dict of dicts of arrays
     Values after each round, by set of rows and by metric, such as ``evals_result_["validation"]["loss"]``.
-    ``evals_result_.larger_is_better[metric]`` is True for metrics that are maximised. "training" has the loss, which is
-    computed on at most 4000 evenly spaced rows, or on all rows if it is not a sum over rows. "validation" and the sets
-    of `eval_set` have each `eval_metric`.
+    ``evals_result_.larger_is_better[metric]`` is True for metrics that are maximised. "training" has the loss of at
+    most 4000 evenly spaced rows; "validation" and the sets of `eval_set` have each `eval_metric`.
 oob_improvement_ : array of shape (n_rounds,)
     If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
 oob_prediction_ : array of the shape of predictions

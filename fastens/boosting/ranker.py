@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypedDict, Unpack, cast
+from typing import Any, ClassVar, Self, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Goss, LambdaRankLoss, Mvs, record
 from fastens.params.rules import NONE, one_of, parameter, whole
+from fastens.params.types import RandomState
 from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.numbers import unmasked
 from fastens.table.training_data import check_same_rows, check_weights, weights_to_count
@@ -381,7 +382,7 @@ class GradientBoostingRanker(BoostedTrees):
         decay_rate: float = 0.9,
         init_score: ArrayLike | None = None,
         **queries: Unpack[Queries],
-    ) -> Any:
+    ) -> Self:
         """Return a copy of the model with leaf values updated on new rows; the model itself is unchanged.
 
         Parameters
@@ -405,7 +406,7 @@ class GradientBoostingRanker(BoostedTrees):
         sample_weight: ArrayLike | None = None,
         *,
         n_repeats: int = 5,
-        random_state: Any = None,
+        random_state: RandomState = None,
         **queries: Unpack[Queries],
     ) -> Bunch:
         """Return the decrease of `score` when the values of each feature are shuffled among the rows.

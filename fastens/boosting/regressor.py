@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,7 @@ from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric
 from fastens.params.estimator import with_parameters
 from fastens.params.options import HuberLoss, TweedieLoss, record
 from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real
+from fastens.params.types import Coverage, LossChoice, RandomState
 
 # Losses that do not accept negative targets.
 _POSITIVE = (
@@ -93,10 +94,10 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     True
     """
 
-    loss: Any = parameter(
+    loss: LossChoice = parameter(
         one_of(*REGRESSION) | record(HuberLoss, TweedieLoss) | CUSTOM, default="squared_error", kw_only=False
     )
-    quantile: Any = parameter(
+    quantile: Coverage = parameter(
         LEVEL | LEVELS | NONE, default=None, needs=read_with("loss", "quantile", "pinball", "expectile")
     )
     oob_prediction_: Array = field(init=False)
@@ -234,7 +235,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return self.predict_quantiles(X, QUANTILE_LEVELS, init_score=init_score)
 
     def sample(
-        self, X: ArrayLike, n_draws: int = 1, *, random_state: Any = None, init_score: ArrayLike | None = None
+        self, X: ArrayLike, n_draws: int = 1, *, random_state: RandomState = None, init_score: ArrayLike | None = None
     ) -> Array:
         """Return random draws from the predicted distribution of each row.
 
@@ -306,7 +307,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         init_score: ArrayLike | None = None,
         group: ArrayLike | str | None = None,
         likelihood_ratio: ArrayLike | None = None,
-    ) -> Any:
+    ) -> Self:
         """Calibrate the intervals of `predict_interval` on held-out rows; predictions are unchanged.
 
         Parameters
@@ -341,7 +342,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def predict_interval(
         self,
         X: ArrayLike,
-        coverage: Any = 0.9,
+        coverage: Coverage = 0.9,
         *,
         init_score: ArrayLike | None = None,
         group: ArrayLike | str | None = None,

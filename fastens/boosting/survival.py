@@ -461,7 +461,7 @@ class GradientBoostingSurvival(BoostedTrees):
             return exp(-exp(np.minimum(raw, _LARGEST_LOG))[:, None] * hazard)
 
     def score(
-        self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None
     ) -> float:
         """Return Harrell's concordance index.
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
@@ -72,6 +72,7 @@ from fastens.monitoring.callbacks import announce
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, FUNCTION, NONE, RANDOM_STATE, one_of, parameter, real, whole
+from fastens.params.types import RandomState
 from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers, take_columns
 from fastens.table.training_data import WEIGHT_TYPE, warn_of_duplicates
@@ -104,7 +105,7 @@ _FOREST = "forest"
 class BaseBagging(BaseOneEstimator):
     """Base class of ensembles of copies of one estimator, each fitted on a bag of rows and columns."""
 
-    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
@@ -115,7 +116,7 @@ class BaseBagging(BaseOneEstimator):
     oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool = parameter(VERBOSE, default=False)
-    random_state: Any = parameter(RANDOM_STATE, default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = BAGGING_DOCS
@@ -136,7 +137,7 @@ class BaseBagging(BaseOneEstimator):
 
     # Fit --------------------------------------------------
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **metadata: Any) -> BaseBagging:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **metadata: Any) -> BaseBagging:
         """Fit a copy of the estimator on each bag.
 
         Parameters

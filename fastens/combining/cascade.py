@@ -19,6 +19,7 @@ from fastens.combining.stacking import BaseLevels
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import parameter, real, whole
+from fastens.params.types import Folds, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
@@ -59,10 +60,10 @@ class BaseCascade(BaseLevels):
     n_iter_no_change: int = parameter(whole(1), default=1)
     tol: float = parameter(real(0), default=0.0)
     inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
-    cv: Any = parameter(CV, default=None)
+    cv: Folds = parameter(CV, default=None)
     refit: bool = parameter(LEVEL_RULES["refit"], default=False)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = parameter(NAMED_RULES["random_state"], default=None)
+    random_state: RandomState = parameter(NAMED_RULES["random_state"], default=None)
     n_jobs: int | None = parameter(NAMED_RULES["n_jobs"], default=None)
 
     n_layers_: int = field(init=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -48,6 +49,7 @@ from fastens.forests.random_forest import RandomForestRegressor
 from fastens.monitoring.callbacks import levels_of, predicts_distribution
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, Rule, one_of, parameter, real, whole
+from fastens.params.types import Coverage
 from fastens.table.parts import as_numbers, hstack, take_rows
 from fastens.table.training_data import IMPORTANCE, learn_labels
 
@@ -183,7 +185,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     _takes_several_targets = True
 
     method: str = parameter(one_of("auto", "constant", "cqr"), default="auto")
-    quantiles: Any = parameter(QUANTILES, default=(0.05, 0.5, 0.95))
+    quantiles: Sequence[float] = parameter(QUANTILES, default=(0.05, 0.5, 0.95))
 
     def _template(self) -> Any:
         estimator = requesting(GradientBoostingRegressor(**BOOSTING)) if self.estimator is None else self.estimator
@@ -271,7 +273,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     def predict_interval(
         self,
         X: ArrayLike,
-        coverage: Any = 0.9,
+        coverage: Coverage = 0.9,
         *,
         group: ArrayLike | str | None = None,
         likelihood_ratio: ArrayLike | None = None,
@@ -485,7 +487,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def predict_set(
         self,
         X: ArrayLike,
-        coverage: Any = 0.9,
+        coverage: Coverage = 0.9,
         *,
         group: ArrayLike | str | None = None,
         likelihood_ratio: ArrayLike | None = None,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_random_state
 
 from fastens.base import Capabilities
@@ -33,6 +33,7 @@ from fastens.engine.rows.sampling import Subsample, content_hashes, random_strea
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ESTIMATOR, FLAG, NONE, parameter, real
+from fastens.params.types import Folds, RandomState
 from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers
 from fastens.table.training_data import WEIGHT_TYPE, check_same_rows, warn_of_duplicates
@@ -65,11 +66,11 @@ class BaseConformal(BaseOneEstimator):
     _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
     _learned: ClassVar[str] = "_parts"
 
-    estimator: Any = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
-    cv: Any = parameter(COMMON_RULES["cv"], default=None)
+    estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
+    cv: Folds = parameter(COMMON_RULES["cv"], default=None)
     calibration_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.2)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = parameter(COMMON_RULES["random_state"], default=None)
+    random_state: RandomState = parameter(COMMON_RULES["random_state"], default=None)
     n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 
     # Fit --------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -59,6 +59,7 @@ from fastens.params.docstrings import Docs
 from fastens.params.estimator import ChecksParameters
 from fastens.params.options import Growth
 from fastens.params.rules import rows_of
+from fastens.params.types import Folds, RandomState
 from fastens.table.arrays import check_places
 from fastens.table.columns.numbers import unmasked
 from fastens.table.encoder import InputEncoder
@@ -123,8 +124,8 @@ class BaseMembers(BaseFastens):
     estimators: Any
     levels: Any
     columns: Mapping[str, Any] | None
-    cv: Any
-    random_state: Any
+    cv: Folds
+    random_state: RandomState
     n_jobs: int | None
     # If True, the duration of each member's fit is logged. Some subclasses have this as a parameter.
     verbose: Any = False
@@ -144,7 +145,7 @@ class BaseMembers(BaseFastens):
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
         **metadata: Any,
-    ) -> Any:
+    ) -> Self:
         """Fit the members and combine them.
 
         Parameters
@@ -452,7 +453,7 @@ class BaseOneEstimator(BaseMembers):
 
     estimators = None
     columns = None
-    estimator: Any
+    estimator: BaseEstimator
 
     def _template(self) -> Any:
         """Return the estimator to copy."""

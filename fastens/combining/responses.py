@@ -160,7 +160,8 @@ n_estimators : int
 max_samples : int, float or None
     Number or fraction of rows drawn for each member. If None, it is the number of rows of X.
 max_features : int, float, "sqrt", "log2" or None
-    Number or fraction of columns drawn for each member. If None, all columns are used.
+    Number or fraction of columns drawn for each member. If None, or a number above the number of columns, all columns
+    are used.
 bootstrap : bool
     If True, draw rows with replacement, with probabilities proportional to their weights.
 bootstrap_features : bool

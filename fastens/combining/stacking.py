@@ -12,7 +12,7 @@ import joblib
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
@@ -71,6 +71,7 @@ from fastens.modelfile.saving import nested_arrays, nested_model
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, NONE, Rule, one_of, parameter
+from fastens.params.types import Folds, RandomState
 from fastens.rollback import keep_partial
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
@@ -241,7 +242,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     _docs: ClassVar[Docs] = {**DOCS, **STACKING_DOCS}
 
     estimators: NamedMembers | None = parameter(RULES["estimators"], default=None, kw_only=False)
-    final_estimator: Any = parameter(
+    final_estimator: BaseEstimator | None = parameter(
         Rule("an estimator", lambda value: hasattr(value, "fit") and not isinstance(value, type))
         | one_of(*STACKERS)
         | NONE,
@@ -249,7 +250,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         kw_only=False,
     )
     levels: list[NamedMembers] | None = parameter(LEVELS | NONE, default=None)
-    cv: Any = parameter(RULES["cv"], default=None)
+    cv: Folds = parameter(RULES["cv"], default=None)
     passthrough: bool = parameter(FLAG, default=False)
     inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
     refit: bool = parameter(LEVEL_RULES["refit"], default=False)
@@ -257,7 +258,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool = parameter(VERBOSE, default=False)
-    random_state: Any = parameter(RULES["random_state"], default=None)
+    random_state: RandomState = parameter(RULES["random_state"], default=None)
     n_jobs: int | None = parameter(RULES["n_jobs"], default=None)
 
     final_estimator_: Any = field(init=False)

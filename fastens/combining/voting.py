@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,6 +36,7 @@ from fastens.engine.elementary import exp, log
 from fastens.monitoring.callbacks import Deadline
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
+from fastens.params.types import Folds, RandomState
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
 from fastens.table.training_data import WEIGHT_TYPE
@@ -194,10 +195,10 @@ class BaseWeightedMembers(BaseMembers):
     """Base class of ensembles with one weight for each member."""
 
     estimators: NamedMembers | None = field(default=None, kw_only=False)
-    cv: Any = None
+    cv: Folds = None
     columns: Mapping[str, Any] | None = None
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = None
+    random_state: RandomState = None
     n_jobs: int | None = None
 
     _members: list[FittedMember] = field(init=False)
@@ -244,7 +245,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     _parameter_rules: ClassVar = {**RULES, "cv": CV}
 
-    weights: Any = parameter(
+    weights: str | Mapping[str, float] | Sequence[float] | NDArray[Any] | None = parameter(
         one_of(*LEARNERS)
         | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))
         | NONE,
@@ -491,7 +492,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     """
 
     voting: str = parameter(one_of("hard", SOFT), default="hard")
-    class_weights: Any = parameter(ANYTHING, default=None)
+    class_weights: ArrayLike | Mapping[Any, float] | None = parameter(ANYTHING, default=None)
     flatten_transform: bool = parameter(FLAG, default=True)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,8 +47,9 @@ from fastens.forests.posterior_averaging import AUTO, AVERAGING, OUT_OF_BAG, Ave
 from fastens.forests.tree import Members, template
 from fastens.inspection.plotting import COUNT, check_position
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Categories
+from fastens.params.options import Categories, PosteriorAverage
 from fastens.params.rules import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
+from fastens.params.types import PerColumn
 from fastens.posterior.averaging import Prunings, TreeAverager
 from fastens.table.training_data import AllRows, TrainingData, multiplied, warn_of_duplicates
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel, check_same_rules, column_chances
@@ -63,13 +64,13 @@ class BaseForest(TreeParameters, TreeModel):
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
-    bootstrap: Any = parameter(FLAG, default=True)
+    bootstrap: bool | str = parameter(FLAG, default=True)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
     oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
     warm_start: bool = parameter(FLAG, default=False)
-    averaging: Any = parameter(AVERAGING, default=None)
+    averaging: str | PosteriorAverage | None = parameter(AVERAGING, default=None)
     ccp_alpha: float = parameter(real(0), default=0.0)
-    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
 
     _combination = "mean"
@@ -470,7 +471,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     # Averages over prunings --------------------------------------------------
 
-    def reweight(self, **prior: Any) -> Any:
+    def reweight(self, **prior: Any) -> Self:
         """Change the prior of the average over prunings without growing the trees again.
 
         The result is the forest that a fit with this prior would give. Out-of-bag results are discarded.

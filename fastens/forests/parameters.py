@@ -18,6 +18,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.params.docstrings import entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
+from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
@@ -59,12 +60,12 @@ class TreeParameters:
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
     min_impurity_decrease: float = parameter(real(0), default=0.0)
-    interaction_cst: Any = parameter(ANYTHING, default=None)
-    feature_weights: Any = parameter(ANYTHING, default=None)
+    interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
+    feature_weights: PerColumn = parameter(ANYTHING, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
     max_bins: int = parameter(whole(2, 65_535), default=255)
-    random_state: Any = parameter(RANDOM_STATE, default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
@@ -158,15 +159,17 @@ min_weight_fraction_leaf : float
     Minimum fraction of the total sample weight in a leaf.
 max_features : int, float, "sqrt", "log2" or None
     Number of features that are drawn at random as candidates for each split. A float is a fraction of the features;
-    "sqrt" and "log2" apply to their number. If None, all features are evaluated. Features that are constant in the node
-    do not count. Smaller values make the trees of a forest less correlated.
+    "sqrt" and "log2" apply to their number. If None, or a number above the number of features, all features are
+    evaluated. Features that are constant in the node do not count. Smaller values make the trees of a forest less
+    correlated.
 max_leaf_nodes : int or None
     Maximum number of leaves of a tree, which is then grown best-first. If None, the number of leaves is not limited.
 min_impurity_decrease : float
     Minimum decrease in impurity of a split, weighted by the node's fraction of the total sample weight.
 max_features_per_tree : int, float, "sqrt", "log2" or None
     Number of features that are drawn once for each tree; `max_features` then draws from these. A float is a fraction of
-    the features; "sqrt" and "log2" apply to their number. If None, each tree may use all features.
+    the features; "sqrt" and "log2" apply to their number. If None, or a number above the number of features, each tree
+    may use all features.
 max_samples : int, float or None
     Number of rows drawn for each tree if `bootstrap` is used. A float is a fraction of the default number of draws. If
     None, the default number is drawn; see `bootstrap`.

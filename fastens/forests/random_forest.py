@@ -33,7 +33,9 @@ from fastens.forests.posterior_averaging import (
 )
 from fastens.forests.tree import TreesClassifier, TreesRegressor
 from fastens.params.estimator import with_parameters
+from fastens.params.options import PosteriorAverage
 from fastens.params.rules import FLAG, instance, one_of, parameter
+from fastens.params.types import ClassWeight, Coverage
 from fastens.table.columns.numbers import numbers_in
 from fastens.table.training_data import AllRows, as_multiples
 from fastens.tree_model.tree_model import monotone_columns
@@ -73,10 +75,10 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
     criterion: str = parameter(CLASS_CRITERION, default="gini")
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default="sqrt")
-    bootstrap: Any = parameter(STRATIFIED, default=True)
-    averaging: Any = parameter(CLASS_AVERAGING, default=AUTO)
+    bootstrap: bool | str = parameter(STRATIFIED, default=True)
+    averaging: str | PosteriorAverage | None = parameter(CLASS_AVERAGING, default=AUTO)
     voting: str = parameter(one_of("soft", "hard"), default="soft")
-    class_weight: Any = parameter(CLASS_WEIGHT, default=None)
+    class_weight: ClassWeight = parameter(CLASS_WEIGHT, default=None)
 
     _averaging_kind: ClassVar = ClassAveraging
 
@@ -156,7 +158,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)
 
     @at_each_coverage
-    def predict_set(self, X: ArrayLike, coverage: Any = 0.9) -> NDArray[np.bool_]:
+    def predict_set(self, X: ArrayLike, coverage: Coverage = 0.9) -> NDArray[np.bool_]:
         """Return a prediction set for each row that contains the true class with a given probability.
 
         The sets are conformal (Johansson et al. 2014): a class is in the set if its probability is at least 1 - q,
@@ -280,7 +282,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             yield trees.value[trees.node_offsets[:-1] + leaves[first : first + step], 0]
 
     @at_each_coverage
-    def predict_interval(self, X: ArrayLike, coverage: Any = 0.9) -> Array:
+    def predict_interval(self, X: ArrayLike, coverage: Coverage = 0.9) -> Array:
         """Return a prediction interval for each row that contains its target with a given probability.
 
         The ends are quantiles of the target estimated from the predictions of the trees (see `predict_quantiles`),
@@ -453,7 +455,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
     True
     """
 
-    bootstrap: Any = parameter(STRATIFIED, default=False)
+    bootstrap: bool | str = parameter(STRATIFIED, default=False)
 
     _averaging_kind: ClassVar = RandomSplitClassAveraging
     _has_random_thresholds = True
@@ -486,6 +488,6 @@ class ExtraTreesRegressor(RandomForestRegressor):
     True
     """
 
-    bootstrap: Any = parameter(FLAG, default=False)
+    bootstrap: bool | str = parameter(FLAG, default=False)
 
     _has_random_thresholds = True

@@ -37,6 +37,7 @@ from fastens.forests.tree import Members
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, one_of, parameter, real, whole
+from fastens.params.types import ColumnChoice, RandomState
 from fastens.table.answers import transforms_streams
 from fastens.table.parts import present_part
 from fastens.table.training_data import WEIGHT_TYPE, check_weights, unless_ones
@@ -63,11 +64,11 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     """Base class of forests that are grown by random splits, without a target."""
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
-    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
     max_bins: int = parameter(whole(2, 65_535), default=255)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False)
-    random_state: Any = parameter(RANDOM_STATE, default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
@@ -189,7 +190,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         rows that are flagged. If "auto", rows whose `score_samples` is below -0.5 are outliers.
     max_features : int, float, "sqrt", "log2" or None, default=None
         Number of columns drawn for each tree. A float is a fraction of the columns; "sqrt" and "log2" apply to their
-        number. If None, each tree may use all columns.
+        number. If None, or a number above the number of columns, each tree may use all columns.
     bootstrap : bool, default=False
         If True, draw rows with replacement.
 
@@ -222,7 +223,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
     max_samples_: int = field(init=False)
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> IsolationForest:
         """Grow the trees and set the threshold.
 
         Parameters
@@ -274,7 +275,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def _of_members(self) -> dict[str, Any]:
         return super()._of_members() | {"max_depth": self._max_depth()}
 
-    def fit_predict(self, X: ArrayLike, y: Any = None, **more: Any) -> NDArray[np.int64]:
+    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **more: Any) -> NDArray[np.int64]:
         """Fit the model and predict which training rows are outliers.
 
         Parameters
@@ -435,7 +436,9 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
     max_leaf_nodes: int | None = parameter(whole(2) | NONE, default=None)
     sparse_output: bool = parameter(FLAG, default=True)
 
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> RandomTreesEmbedding:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> RandomTreesEmbedding:
         """Grow the trees.
 
         Parameters
@@ -452,7 +455,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         self._grow_at_random(X, sample_weight)
         return self
 
-    def fit_transform(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Any:
         """Grow the trees and return the embedding of the training rows."""
         return self.fit(X, y, sample_weight).transform(X)
 

@@ -39,6 +39,7 @@ from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
+from fastens.params.types import ClassWeight, PerColumn, RandomState
 from fastens.table.training_data import AllRows, columns_of_labels
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel
 
@@ -431,7 +432,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     """Base class of single decision trees."""
 
     splitter: str = parameter(one_of("best", "random"), default="best")
-    random_state: Any = parameter(RANDOM_STATE | whole(0, 2**64 - 1), default=None)
+    random_state: RandomState = parameter(RANDOM_STATE | whole(0, 2**64 - 1), default=None)
 
     _takes_several_targets = True
     _capabilities = Capabilities(supports_distributed_fit=True)
@@ -592,9 +593,9 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
     """
 
     criterion: str = parameter(CLASS_CRITERION, default="gini", kw_only=False)
-    class_weight: Any = parameter(ANYTHING, default=None)
+    class_weight: ClassWeight = parameter(ANYTHING, default=None)
     ccp_alpha: float = parameter(real(0), default=0.0)
-    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
     max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
@@ -634,7 +635,7 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
 
     criterion: str = parameter(NUMBER_CRITERION, default="squared_error", kw_only=False)
     ccp_alpha: float = parameter(real(0), default=0.0)
-    monotonic_cst: Any = parameter(ANYTHING, default=None)
+    monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
     max_bins: int = parameter(whole(2, 65_535), default=65_535)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
@@ -18,9 +18,13 @@ from sklearn.utils.validation import _num_samples
 
 from fastens.inspection.plotting import as_labels, as_numbers, axes, check_same_kind, name_ticks
 from fastens.params.rules import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
+from fastens.params.types import RandomState
 from fastens.table.arrays import check_places
 from fastens.table.opening import split_columns
 from fastens.table.sources import in_memory_only
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 LOSSES = ("squared_error", "zero_one")
@@ -63,17 +67,17 @@ class BiasVariance:
 
 @in_memory_only
 def bias_variance_decomposition(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: ArrayLike,
     y: ArrayLike,
     *,
     loss: str | None = None,
     optimal: ArrayLike | None = None,
-    X_test: Any = None,
+    X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
     test_size: float | int = 0.25,
     n_rounds: int = 100,
-    random_state: Any = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
 ) -> BiasVariance:
     """Decompose the expected loss of an estimator into bias, variance and noise.
@@ -156,15 +160,15 @@ def bias_variance_decomposition(
 
 @in_memory_only
 def plot_bias_variance(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: ArrayLike,
     y: ArrayLike,
     *,
     param_name: str,
     param_range: Iterable[Any],
-    ax: Any = None,
+    ax: Axes | None = None,
     **options: Any,
-) -> Any:
+) -> Axes:
     """Plot loss, bias, variance and noise over the values of a parameter.
 
     Parameters

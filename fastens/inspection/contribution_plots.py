@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ from fastens.inspection.plotting import (
     shortened,
 )
 from fastens.params.rules import NONE, one_of, whole
+from fastens.params.types import ColumnPair
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 MAX_COLOURS = 9  # for the most frequent categories; others are grey
@@ -195,12 +199,12 @@ def plot_explanation(
     explanation: Any,
     row: int | None = None,
     *,
-    feature: Any = None,
+    feature: ColumnPair = None,
     output: Any = None,
     kind: str | None = None,
     n_top: int = 12,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Plot the result of `explain` for all rows, one row or one column, and return the axes.
 
     For all rows, the plot shows a dot for each row and column at its contribution, coloured by the column's value, or

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier, is_outlier_detector
+from sklearn.base import BaseEstimator, is_classifier, is_outlier_detector
 
 from fastens.inspection.plotting import (
     BAND,
@@ -27,7 +27,11 @@ from fastens.inspection.plotting import (
     shortened,
 )
 from fastens.params.rules import Rule
+from fastens.params.types import ColumnPair
 from fastens.table.sources import in_memory_only
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 N_PLACES = 160  # number of grid points along each axis
@@ -49,15 +53,15 @@ class Predictions:
 
 @in_memory_only
 def plot_decision_boundary(
-    estimator: Any,
-    X: Any,
+    estimator: BaseEstimator,
+    X: ArrayLike,
     y: ArrayLike | None = None,
     *,
-    features: Any = None,
+    features: ColumnPair = None,
     held: Mapping[Any, Any] | None = None,
     n_points: int = 1000,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Plot a model's predictions in the plane of two columns, with the rows as points, and return the axes.
 
     A classifier's regions have the colour of the predicted class, paler for lower probabilities, with a line where the

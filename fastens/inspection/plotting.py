@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -21,11 +21,14 @@ from fastens.table.columns.factorize import is_missing
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.tables import is_frame
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # Width of a letter and height of a line, relative to the font size; smallest font size in points.
 CHARACTER, LINE, SMALLEST = 0.6, 1.1, 6.0
 
 
-def axes(ax: Any = None, **size: Any) -> Any:
+def axes(ax: Any = None, **size: Any) -> Axes:
     """Return the given axes, or the axes of a new figure; `size` is passed to `matplotlib.pyplot.subplots`.
 
     Raises ImportError, which names the extra, if matplotlib is not installed, and ValueError if `ax` is not Axes.

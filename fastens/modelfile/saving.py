@@ -56,9 +56,7 @@ class SavedEstimator:
     def save(
         self, path: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None, *, allow_pickle: bool = False
     ) -> None:
-        """Save the fitted model to a file that `fastens.load` reads.
-
-        Loading the file does not run code from it unless pickles are allowed.
+        """Save the fitted model to a file that `fastens.load` reads without running code from it.
 
         Parameters
         ----------
@@ -67,8 +65,8 @@ class SavedEstimator:
         metadata : dict, optional
             JSON-serialisable values with string keys. A loaded model has them as `metadata_` until it is fitted again.
         allow_pickle : bool, default=False
-            If True, members of a composed model that come from other libraries are written as pickles. Because loading
-            a pickle can run arbitrary code, `fastens.load` then needs ``allow_pickle=True`` too.
+            If True, members from other libraries are written as pickles, which can run arbitrary code when they are
+            loaded; `fastens.load` then needs ``allow_pickle=True`` too.
 
         Raises
         ------

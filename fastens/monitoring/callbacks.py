@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -312,7 +312,16 @@ def progress_bar() -> Iterator[Callback]:
 
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as _CallbackSupportMixin
+    from sklearn.callback import with_callbacks
+
+    class CallbackSupportMixin(_CallbackSupportMixin):
+        """scikit-learn's mixin with a short docstring."""
+
+        def set_callbacks(self, *callbacks: Any) -> Self:
+            """Set callbacks of scikit-learn, such as its progress bars, and return the estimator."""
+            return super().set_callbacks(*callbacks)
+
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]

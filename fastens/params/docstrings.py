@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -15,6 +14,13 @@ Docs = Mapping[str, tuple[str, str]]
 
 # Annotations, and the types that docstrings show instead.
 _PLAIN_TYPES = [(re.compile(r"NDArray\[[\w.]*\]|\bArray\b|\bFloats\b"), "array"), (re.compile(r"\bAny\b"), "object")]
+# Sections of methods that only the reference of the site shows, and descriptions of results that say nothing new.
+_SITE_ONLY = re.compile(
+    r"\n\n *(?:(?:Examples|References|Raises|See Also)\n *-+\n.*?|"
+    r"Returns\n *-+\n *(?:self|object|An unfitted estimator\.)(?:\n +The estimator itself\.)?)"
+    r"(?=\n\n *[A-Z]\w+(?: [A-Z]\w+)?\n *---|\s*\Z)",
+    flags=re.S,
+)
 _HEADER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$", flags=re.M)
 
 # Entries for the rows that methods take.
@@ -59,9 +65,13 @@ epsilon, delta : float
     Maximum error, and maximum probability that it is exceeded, between 0 and 1.
 """
 _BOTH = "Parameters\n----------\n{parameters}\n\nAttributes\n----------\n{attributes}"
-_KEYWORDS = {"metadata": "Metadata that scikit-learn's routing passes on.", "params": "Parameters and their values."}
+_REST = {
+    "**metadata": "Metadata that scikit-learn's routing passes on.",
+    "**params": "Parameters and their values.",
+    "*callbacks": "Callbacks of scikit-learn.",
+}
 _RETURNS = """\
-fit, partial_fit, refit_leaves, set_params : object
+fit, partial_fit, refit_leaves, set_params, set_callbacks : object
     The estimator itself.
 predict : array of shape (n_samples,) or (n_samples, n_targets)
     Predicted classes or values.
@@ -159,7 +169,7 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
     if "{parameters}" in text:
         arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
         parameters = [_parameter(each, *docs[each.name]) for each in arguments if each.name not in own]
-        text = text.replace("{parameters}", "\n".join(parameters))
+        text = _in_order(text.replace("{parameters}", "\n".join(parameters)), [each.name for each in arguments])
     annotated = _annotated(kind)
 
     def is_there(name: str) -> bool:
@@ -176,12 +186,23 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
     kind.__doc__ = text.replace("{attributes}", "\n".join(attributes))
 
 
-def complete_method(method: Any) -> None:
-    """Replace ``{X}``, ``{y}`` and ``{sample_weight}`` in the docstring of a method by their shared descriptions.
+def _in_order(text: str, names: list[str]) -> str:
+    """Return a docstring with its parameters in the order of the constructor."""
+    start, title, rest = text.partition("Parameters\n----------\n")
+    section, *others = rest.split("\n\n", 1)
+    place = {name: index for index, name in enumerate(names)}
+    listed = sorted(entries(section).items(), key=lambda item: place.get(item[0].split(", ")[0], len(names)))
+    found = "\n".join(f"{name} : {kind}{description}" for name, (kind, description) in listed)
+    return "\n\n".join([start + title + found, *others])
 
-    Missing sections "Parameters" and "Returns" are added from the names of the arguments and of the method.
+
+def complete_method(method: Any) -> None:
+    """Replace placeholders in the docstring of a method, and set aside what only the reference of the site shows.
+
+    ``{X}``, ``{y}`` and ``{sample_weight}`` become their shared descriptions. ``help()`` of a class prints the
+    docstrings of all of its methods, so errors, references and examples are left to `full_docstring`.
     """
-    if not method.__doc__:
+    if not method.__doc__ or hasattr(method, "_full_docstring"):
         return
     for name, (type_, description) in _rows().items():
         found = re.search(rf"^( *)\{{{name}\}}$", method.__doc__, flags=re.M)
@@ -189,26 +210,35 @@ def complete_method(method: Any) -> None:
             entry = textwrap.indent(f"{name} : {type_}{description}", found[1])
             method.__doc__ = method.__doc__.replace(found[0], entry)
     if not method.__name__.startswith("_"):
-        method.__doc__ = "".join([method.__doc__.rstrip(), *_missing_sections(method)])
+        method._full_docstring = inspect.getdoc(method)
+        method.__doc__ = _SITE_ONLY.sub("", method.__doc__).rstrip()
 
 
-def _missing_sections(method: Any) -> Iterator[str]:
-    """Yield the missing sections of the docstring of a method, with its indentation."""
-    indent = "" if sys.version_info >= (3, 13) else " " * 8
+def full_docstring(method: Any) -> str:
+    """Return the docstring of a method with all sections, as the reference of the site shows it.
+
+    Missing sections "Parameters" and "Returns" are added from the names of the arguments and of the method.
+    """
+    text: str = getattr(method, "_full_docstring", None) or inspect.getdoc(method) or ""
+    return "".join([text, *_missing_sections(method, text)]) if text and not method.__name__.startswith("_") else text
+
+
+def _missing_sections(method: Any, text: str) -> Iterator[str]:
+    """Yield the sections that the docstring of a method lacks."""
     given = _arguments(method)
-    if given and "Parameters\n" not in method.__doc__ and all(name in _known() for name in given):
-        described = "\n".join(_known()[name] for name in given)
-        yield "\n\n" + textwrap.indent(f"Parameters\n----------\n{described}", indent)
+    if given and "Parameters\n" not in text and all(name in _known() for name in given):
+        yield "\n\nParameters\n----------\n" + "\n".join(_known()[name] for name in given)
     name = "plot" if method.__name__.startswith("plot_") else method.__name__
-    if name in _returned() and not re.search(r"(Returns|Yields)\n", method.__doc__):
-        yield "\n\n" + textwrap.indent(f"Returns\n-------\n{_returned()[name]}", indent)
+    if name in _returned() and not re.search(r"(Returns|Yields)\n", text):
+        yield f"\n\nReturns\n-------\n{_returned()[name]}"
 
 
 def _arguments(method: Any) -> list[str]:
     code = inspect.unwrap(method).__code__
     n_named = code.co_argcount + code.co_kwonlyargcount
-    keywords = code.co_varnames[n_named : n_named + bool(code.co_flags & inspect.CO_VARKEYWORDS)]
-    return [*code.co_varnames[1:n_named], *(f"**{name}" for name in keywords)]
+    stars = ["*"] * bool(code.co_flags & inspect.CO_VARARGS) + ["**"] * bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    rest = zip(stars, code.co_varnames[n_named:], strict=False)
+    return [*code.co_varnames[1:n_named], *(star + name for star, name in rest)]
 
 
 @cache
@@ -216,7 +246,7 @@ def _known() -> dict[str, str]:
     """Return the docstring entry of each argument with a default description."""
     named = {name: found for names, found in entries(_ARGUMENTS).items() for name in names.split(", ")}
     known = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_rows() | named).items()}
-    return known | {f"**{name}": f"**{name}\n    {text}" for name, text in _KEYWORDS.items()}
+    return known | {name: f"{name}\n    {text}" for name, text in _REST.items()}
 
 
 @cache

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import cache, wraps
 from inspect import Parameter, isfunction, signature, unwrap
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
+from sklearn.utils._metadata_requests import MetadataRequest, RequestMethod
 
 from fastens.params.docstrings import Docs, complete_docstring, complete_method
 from fastens.params.foreign_names import hint, hint_to_attribute, hint_to_predict
@@ -47,16 +48,23 @@ class ChecksParameters(BaseEstimator):
         ours = [base for base in cls.__mro__ if base.__module__.startswith("fastens.")]
         documented = [base for base in ours if base is cls or not issubclass(base, ChecksParameters)]
         for value in [value for owner in documented for value in vars(owner).values()]:
-            method = getattr(value, "fn", value)  # scikit-learn's `available_if` wraps the method in a descriptor
+            # scikit-learn's `available_if` wraps the method in a descriptor.
+            method = value.__func__ if isinstance(value, classmethod) else getattr(value, "fn", value)
             if isfunction(method):
                 complete_method(method)
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, RequestMethod):
+                setattr(cls, name, _Request(value.name, value.keys, value.validate_keys))
         if "__init__" in vars(cls):
             cls.__init__ = _knowing_names(cls.__init__)  # type: ignore[method-assign]
 
     if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept every attribute name
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError, with a hint for attribute names of other libraries."""
+            # A parameter that the constructor of a subclass does not set has its default. Others raise AttributeError,
+            # with a hint for attribute names of other libraries.
+            if name in type(self)._parameter_rules:
+                return constructor_defaults(self)[name]
             hint = hint_to_attribute(name, type(self))
             if hint:
                 text = f"{type(self).__name__!r} object has no attribute {name!r}.{hint}"
@@ -64,7 +72,7 @@ class ChecksParameters(BaseEstimator):
             return object.__getattribute__(self, name)  # raises Python's own AttributeError
 
     def __dir__(self) -> list[str]:
-        """Return the attributes, without the parameters (see `get_params`) and the methods of metadata routing."""
+        # Parameters (see `get_params`) and the methods of metadata routing would hide the other attributes.
         hidden = {*self._get_param_names(), *filter(_REQUEST.fullmatch, super().__dir__())}
         return [name for name in super().__dir__() if name not in hidden]
 
@@ -76,25 +84,18 @@ class ChecksParameters(BaseEstimator):
             constructor, names = cls._names_of_parameters = cls.__init__, super()._get_param_names()
         return list(names)
 
-    def set_params(self, **params: Any) -> Any:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; if `deep`, nested ones of estimators too, as ``<name>__<parameter>``."""
+        return super().get_params(deep)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return the metadata that methods request from scikit-learn's metadata routing."""
+        return super().get_metadata_routing()
+
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, including nested ones of estimators and option records as ``<name>__<parameter>``.
 
         A fitted model keeps predicting with the parameters of its fit; new values take effect in the next `fit`.
-
-        Parameters
-        ----------
-        **params
-            Parameters and their values.
-
-        Returns
-        -------
-        object
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter name is unknown.
         """
         params = self._with_records(params)
         try:
@@ -132,7 +133,7 @@ class ChecksParameters(BaseEstimator):
         return "n_features_in_" in own or any(name.endswith("_") and not name.startswith("__") for name in list(own))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return a copy of the state, because other threads may cache attributes while it is being pickled."""
+        # A copy, because other threads may cache attributes while the state is being pickled.
         return dict(super().__getstate__())
 
     def _as_fitted(self) -> Any:
@@ -234,10 +235,21 @@ def with_parameters(kind: Kind) -> Kind:
     """
     made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
     made.__init__ = _knowing_names(made.__init__)
+    for name in declared(made, "rule").keys() & vars(made).keys():
+        delattr(made, name)  # parameters are attributes of instances; help() would list each a second time
     made._parameter_rules = {**getattr(made, "_parameter_rules", {}), **declared(made, "rule")}
     made._parameter_needs = {**getattr(made, "_parameter_needs", {}), **declared(made, "needs")}
     complete_docstring(made, getattr(made, "_docs", {}))
     return made
+
+
+class _Request(RequestMethod):
+    """A ``set_..._request`` method of scikit-learn with a short docstring; the original has 35 lines for each."""
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        method = super().__get__(instance, owner)
+        method.__doc__ = f"Choose which metadata scikit-learn's metadata routing passes to `{self.name}`."
+        return method
 
 
 def constructor_defaults(model: Any) -> dict[str, Any]:

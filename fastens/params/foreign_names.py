@@ -126,6 +126,7 @@ _ABSENT = {
     "entry entry_col": "Rows are at risk from time 0 on here: there is no left truncation.",
     "ties": "Equal times are treated as Breslow does.",
     "confidence_level": "The coverage is given to predict_interval and predict_set.",
+    "calibrate calibration": "Wrap the fitted or unfitted model in scikit-learn's CalibratedClassifierCV.",
     "importance_type": "The kind is given to importances(kind) of the fitted model.",
     "num_parallel_tree": "A round grows one tree for each raw prediction here.",
     "missing nan_mode zero_as_missing use_missing": "Missing values are NaN, or what a table has for them.",
@@ -433,5 +434,6 @@ def hint_to_attribute(name: str, kind: type) -> str:
     >>> hint_to_attribute("shap_values", RandomForestRegressor)
     ' Use predict_contributions(X) or explain(X).'
     """
-    ours = [instead for instead, held in INSTEAD.get(name, ()) if hasattr(kind, held)]
+    parameters = getattr(kind, "_parameter_rules", ())  # attributes of instances only
+    ours = [instead for instead, held in INSTEAD.get(name, ()) if hasattr(kind, held) or held in parameters]
     return f" Use {ours[0]}." if ours and not hasattr(kind, name) else ""

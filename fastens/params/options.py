@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from importlib import import_module
 from inspect import signature
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from fastens.params.foreign_names import add_option, hint, option_hint
 from fastens.params.rules import (
@@ -22,6 +22,7 @@ from fastens.params.rules import (
     real,
     whole,
 )
+from fastens.params.types import SplitPrior, Splitter
 
 SPLITTER = Rule(
     "a splitter of scikit-learn", lambda value: callable(getattr(value, "split", None)) and not isinstance(value, str)
@@ -78,7 +79,7 @@ class Options:
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def replaced(self, options: Mapping[str, Any]) -> Any:
+    def replaced(self, options: Mapping[str, Any]) -> Self:
         """Return a copy with some options replaced; raise ValueError for unknown names."""
         known = self.get_params()
         for name in options:
@@ -217,7 +218,7 @@ class EarlyStopping(Options, of="early_stopping"):
     >>> mean = GradientBoostingClassifier(early_stopping=EarlyStopping(folds=8, time_limit=60))
     """
 
-    validation: Any = parameter(SPLITTER | NONE, default=None)
+    validation: Splitter | None = parameter(SPLITTER | NONE, default=None)
     refit: bool = parameter(FLAG, default=False)
     folds: int | None = parameter(whole(2) | NONE, default=None)
     select_pruning: bool = parameter(FLAG, default=False)
@@ -285,7 +286,8 @@ class LinearLeaves(Options, of="linear_leaves"):
     """Linear models in the leaves, fitted to the numeric features on the path of each leaf (Shi, Li & Li 2019).
 
     A row with a missing or infinite value in one of these features gets the constant value of the leaf. Therefore
-    `monotonic_cst` is guaranteed only among finite values.
+    `monotonic_cst` is guaranteed only among finite values. Values outside the range of the training rows of a leaf are
+    clipped to it. Linear models obey `max_delta_step`. With several targets, each target has trees of its own.
 
     Parameters
     ----------
@@ -398,7 +400,7 @@ class PosteriorAverage(Options, of="averaging"):
     """
 
     evidence: str = parameter(one_of("train", "oob"), default="train")
-    split_prior: Any = parameter(SPLIT_PRIOR | NONE, default=None)
+    split_prior: SplitPrior | None = parameter(SPLIT_PRIOR | NONE, default=None)
     temperature: float = parameter(POSITIVE, default=1.0)
     alpha: float = parameter(POSITIVE, default=0.01)
     prior_weight: float = parameter(POSITIVE, default=0.02)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.bins.binned import MEMORY, ArrayAllocator, NamedFiles, record_stride
 from fastens.engine.bins.binning import Binning, learn_binning
@@ -267,8 +267,8 @@ class BinnedTable(RowSource):
     def from_source(
         cls,
         source: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         path: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> BinnedTable:
@@ -365,7 +365,7 @@ class BinnedTable(RowSource):
             raise ValueError(f"path must be a folder that BinnedTable wrote; {str(path)!r}: {error}") from error
         return opened
 
-    def append(self, source: Any, y: Any = None, sample_weight: Any = None) -> BinnedTable:
+    def append(self, source: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> BinnedTable:
         """Return the table with more rows, binned with the existing bins; its files are replaced.
 
         Categories that are new to the table become missing values.

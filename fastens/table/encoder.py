@@ -12,6 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm, shared
 from fastens.engine.grow.growth import Columns, constrained_columns
 from fastens.engine.names import are_positions, from_state, texts_of, to_state
@@ -21,6 +22,7 @@ from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.few_rows import FewRows
 from fastens.table.opening import open_table
 from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates, table_over
 from fastens.warn import warn
@@ -95,6 +97,15 @@ class InputEncoder:
         self.names = names
         self.categories = categories
         self.missing_is_category = missing_is_category
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the cached reader, which would be wrong in a copy with other categories."""
+        return {name: value for name, value in vars(self).items() if name != "few_rows"}
+
+    @cached_property
+    def few_rows(self) -> FewRows | None:
+        """The reader for frames with few rows, or None if the columns need more than it can read."""
+        return FewRows.of(self)
 
     @classmethod
     def learn(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
 from fastens.engine.bins.binned import MEMORY, WINDOW, ArrayAllocator, TemporaryFiles
 from fastens.engine.names import plain_names
@@ -117,7 +117,9 @@ _RULES = {
 }
 
 
-def estimate_memory(estimator: Any, n_rows: Any, n_columns: int | None = None, **of_table: Any) -> MemoryNeeds:
+def estimate_memory(
+    estimator: BaseEstimator, n_rows: Any, n_columns: int | None = None, **of_table: Any
+) -> MemoryNeeds:
     """Estimate the peak memory of a fit of trees without reading any data.
 
     The estimate is within 1.5 times the peak of fits that use more than 200 MB.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from inspect import isfunction, signature
 from pathlib import Path
@@ -349,7 +349,12 @@ def is_source(X: Any) -> bool:
 
 def is_stream(X: Any) -> bool:
     """Return True if `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
-    return hasattr(X, "__arrow_c_stream__") and any(kind.__name__ in _STREAMS for kind in type(X).__mro__)
+    return _is_stream_kind(type(X)) and hasattr(X, "__arrow_c_stream__")
+
+
+@cache
+def _is_stream_kind(kind: type) -> bool:
+    return any(base.__name__ in _STREAMS for base in kind.__mro__)
 
 
 def open_stream(stream: Any) -> Batches:

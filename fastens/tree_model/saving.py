@@ -197,9 +197,7 @@ class SavedEnsemble:
                 raise ValueError("the statistics of the categories and the columns do not fit together")
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
-        """Export the model to another format, and return it or write it to a file.
-
-        A model is never exported in part: if the format cannot represent it, ValueError is raised.
+        """Export the model to another format; if the format cannot represent all of it, raise ValueError.
 
         Parameters
         ----------
@@ -254,11 +252,6 @@ class SavedEnsemble:
 
     def leaf_features(self, X: ArrayLike) -> csr_matrix:
         """Return a one-hot encoding of the leaves that each row falls into, as features for another model.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Rows to encode.
 
         Returns
         -------

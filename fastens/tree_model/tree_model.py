@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +21,7 @@ from fastens.modelfile.saving import plain_parameter
 from fastens.params.docstrings import WEIGHT_TYPE_DOCS, entries
 from fastens.params.options import Categories
 from fastens.params.rules import FLAG, NONE, Rule, read_with
+from fastens.params.types import ColumnPair, RandomState
 from fastens.tree_model.explanations import (
     explain,
     feature_players,
@@ -32,6 +33,7 @@ from fastens.tree_model.saving import SavedEnsemble
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 Array = NDArray[np.float64]
@@ -62,8 +64,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """Return the contribution of each feature to the raw prediction of each row.
 
         The contributions are exact path-dependent Shapley values (Lundberg et al. 2020): features outside a coalition
-        are averaged over according to the cover of the nodes. In boosting, the cover of a row is its weight times the
-        hessian of its loss.
+        are averaged over according to the cover of the nodes, in boosting the sum of weights times hessians.
 
         Parameters
         ----------
@@ -77,10 +78,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
         Returns
         -------
         array of shape (n_samples, n_features + 1) or (n_samples, n_outputs, n_features + 1)
-            The last entry is the expected raw prediction, and the entries of a row sum to its raw prediction: the value
-            before the inverse link, the log odds, or with three or more classes the log probabilities of the classes up
-            to a constant. With `interactions`, there is another axis of length n_features + 1: each row has a symmetric
-            matrix whose rows sum to the contributions.
+            The last entry is the expected raw prediction, and the entries of a row sum to its raw prediction. With
+            `interactions`, each row has a symmetric matrix whose rows sum to the contributions.
 
         Examples
         --------
@@ -123,21 +122,16 @@ class TreeModel(SavedEnsemble, BaseFastens):
             Background rows for interventional Shapley values: features outside a coalition take the values of these
             rows, and the results are averaged. If None, the values are path-dependent, as in `predict_contributions`.
         output : {"raw", "probability", "loss"}, default="raw"
-            Output to explain. "raw": the raw prediction, which is a probability in classification forests and trees,
-            and the mean path length in an isolation forest. "probability": the prediction after the inverse link, such
-            as the probability of the second class, the mean for a log link, or `score_samples` of an isolation forest.
-            "loss": the loss of each row, which is the squared error or the model's loss. "probability" and "loss" need
-            a background and a model with one raw prediction; the contributions against each background row are rescaled
-            to the difference of the outputs.
-        interactions : bool, default=False
-            If True, return interaction values: the main effect of each feature and its interactions with the others.
-        parts : bool, default=False
-            If True, return a value for each of `feature_parts_` instead of for each column, for example for the month
-            and the hour of a date column, or for each target mean of a target-encoded column.
+            "raw": the raw prediction, which is a probability in classification forests and trees, and the mean path
+            length in an isolation forest. "probability": the prediction after the inverse link, such as the probability
+            of the second class. "loss": the squared error or the model's loss. "probability" and "loss" need a
+            background and a model with one raw prediction; contributions are rescaled to the difference of the outputs.
+        interactions, parts : bool, default=False
+            As for `predict_contributions`.
         groups : dict of lists of columns, optional
-            Groups of columns by name, such as ``{"size": ["width", "height"]}``. The columns of a group enter and leave
-            a coalition together, and ``values`` has the Shapley value of each group, followed by the columns that are
-            in no group. They still add up to the output. If None, each column is explained.
+            Groups of columns by name, such as ``{"size": ["width", "height"]}``, which enter and leave a coalition
+            together: ``values`` has the Shapley value of each group, then of each column in no group. If None, each
+            column is explained.
         y : array of shape (n_samples,), optional
             Targets. Required for ``output="loss"`` and not allowed otherwise.
 
@@ -145,9 +139,8 @@ class TreeModel(SavedEnsemble, BaseFastens):
         -------
         shap.Explanation, or Explanation if shap is not installed
             Has ``values`` of shape (n_samples, n_features), ``base_values`` of shape (n_samples,), ``data``,
-            ``display_data``, ``feature_names`` and ``output_names``. With several outputs, ``values`` and
-            ``base_values`` have another axis at the end. With `interactions`, ``values`` has a second axis of length
-            n_features.
+            ``display_data``, ``feature_names`` and ``output_names``. Several outputs add a last axis to both, and
+            `interactions` a second axis of length n_features to ``values``.
 
         Raises
         ------
@@ -198,18 +191,14 @@ class TreeModel(SavedEnsemble, BaseFastens):
         sample_weight: ArrayLike | None = None,
         *,
         n_repeats: int = 5,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> Bunch:
         """Return the decrease of `score` when the values of a feature are shuffled among the rows.
 
         Parameters
         ----------
-        X : table of shape (n_samples, n_features)
-            Rows to score, preferably held-out rows.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
-        sample_weight : array of shape (n_samples,), optional
-            Weights of the rows in the score.
+        X, y, sample_weight
+            Rows to score, preferably held-out rows, as for `score`.
         n_repeats : int, default=5
             Number of times each feature is shuffled. More repeats reduce the standard error.
         random_state : int, RandomState or None, default=None
@@ -277,15 +266,14 @@ class TreeModel(SavedEnsemble, BaseFastens):
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
         n_top: int = 20,
-        ax: Any = None,
-    ) -> Any:
+        ax: Axes | None = None,
+    ) -> Axes:
         """Plot the most important columns as bars and return the axes; see `importances`.
 
         Parameters
         ----------
         kind : {"gain", "split", "cover", "permutation"}, default="gain"
-            Kind of importance, as in `importances`. "permutation" is the decrease of the score on X and y when a column
-            is shuffled.
+            Kind of importance, as in `importances`, or "permutation", as in `permutation_importance`.
         X, y : table and array, optional
             Rows and targets. Required for "permutation".
         n_top : int, default=20
@@ -296,7 +284,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         return plot_importance(self, kind, X=X, y=y, n_top=n_top, ax=ax)
 
-    def plot_training(self, ax: Any = None) -> Any:
+    def plot_training(self, ax: Axes | None = None) -> Axes:
         """Plot the loss after each round, or the out-of-bag error after each tree, and return the axes.
 
         Parameters
@@ -307,7 +295,9 @@ class TreeModel(SavedEnsemble, BaseFastens):
         self._check_fitted()
         return plot_training(self, ax)
 
-    def plot_dependence(self, X: ArrayLike, features: Any, *, label: Any = None, ax: Any = None) -> NDArray[Any]:
+    def plot_dependence(
+        self, X: ArrayLike, features: ColumnPair, *, label: Hashable | None = None, ax: Axes | None = None
+    ) -> NDArray[Any]:
         """Plot the partial dependence of the prediction on columns and return the axes, one per plot.
 
         Parameters
@@ -317,8 +307,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         features : int, str, pair, or list of these
             Columns to plot. A pair, both numeric or both categorical, gives one plot of their joint dependence.
         label : object, optional
-            With three or more classes, the class whose probability is plotted. With several targets or quantiles in
-            regression, the index of the output; if there are both, outputs are ordered by target, then by quantile.
+            The class, with three or more classes; in regression, the index of the target or quantile.
         ax : matplotlib Axes, optional
             Axes to draw on. If None, a new figure is created.
         """
@@ -330,15 +319,15 @@ class TreeModel(SavedEnsemble, BaseFastens):
         X: ArrayLike,
         row: int | None = None,
         *,
-        feature: Any = None,
+        feature: ColumnPair = None,
         kind: str | None = None,
-        label: Any = None,
+        label: Hashable | None = None,
         groups: Mapping[str, Any] | None = None,
-        ax: Any = None,
-    ) -> Any:
+        ax: Axes | None = None,
+    ) -> Axes:
         """Plot the contribution of each column to the predictions of all rows, or of one row, and return the axes.
 
-        At most twelve columns are drawn; use `plot_explanation` and its `n_top` for another number.
+        At most twelve columns are drawn; `plot_explanation` draws any number.
 
         Parameters
         ----------
@@ -347,8 +336,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         row : int, optional
             Index of the row to explain. If None, all rows are shown.
         feature : int, str, or pair of these, optional
-            Column whose contribution is plotted against its values. The second column of a pair sets the colours of the
-            dots. If None, all columns are shown.
+            Column to plot against its values; the second of a pair sets the colours. If None, all columns are shown.
         kind : {"beeswarm", "bar"}, optional
             Kind of plot for all rows. If None, dots are drawn for a single output and bars for several outputs.
         label : object, optional
@@ -400,11 +388,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
 
     @property
     def feature_parts_(self) -> list[str]:
-        """Names of the features that the trees split on.
-
-        A date or categorical column may be split into several of these features, which `explain` and `importances` use
-        with ``parts=True``.
-        """
+        """Names of the features that trees split on; a date or categorical column may give several."""
         self._check_fitted()
         names = self._encoder.part_names()
         if self._statistics is None:
@@ -434,17 +418,13 @@ class TreeModel(SavedEnsemble, BaseFastens):
         names = self._names()
         return to_dataframe(self._shown_trees(), names)
 
-    def plot_tree(self, tree: int = 0, max_depth: int | None = 3, decimals: int = 2, ax: Any = None) -> Any:
+    def plot_tree(self, tree: int = 0, max_depth: int | None = 3, decimals: int = 2, ax: Axes | None = None) -> Axes:
         """Plot one tree and return the axes.
 
         Parameters
         ----------
-        tree : int, default=0
-            Index of the tree.
-        max_depth : int or None, default=3
-            Maximum depth to draw. If None, the whole tree is drawn.
-        decimals : int, default=2
-            Number of decimals of thresholds and values.
+        tree, max_depth, decimals
+            As for `to_text`.
         ax : matplotlib Axes, optional
             Axes to draw on. If None, a new figure is created that is large enough for the tree.
         """

@@ -9,10 +9,10 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.metrics import get_scorer_names
 from sklearn.utils import assert_all_finite, column_or_1d
@@ -39,6 +39,9 @@ from fastens.table.opening import split_columns
 from fastens.table.parts import take_rows, with_fixed_dtypes
 from fastens.table.sources import in_memory_only, is_source
 from fastens.table.training_data import WEIGHT_TYPE, check_weights, learn_labels, shuffled_folds, weights_to_count
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Draw = Callable[[np.random.Generator], Any]
 BOOSTING, EXTRA_TREES = "boosting", "extra-trees"
@@ -513,7 +516,7 @@ class TuningResult:
         """The trials that were fitted on all folds, best first."""
         return ranked(self.trials)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> Any:
         """Return the predictions of the best model.
 
         Parameters
@@ -523,7 +526,7 @@ class TuningResult:
         """
         return self.best_estimator_.predict(X)
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row per trial, in the order of the search, and a column per parameter."""
         import pandas as pd
 
@@ -557,11 +560,11 @@ def ranked(trials: list[Trial]) -> list[Trial]:
 
 @in_memory_only
 def tune(  # noqa: PLR0913
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     task: str | None = None,
     *,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     time_limit: float = 60.0,
     search: TuningConfig | None = None,
     verbose: int | bool = 1,

@@ -117,7 +117,7 @@ class Conjunction:
     def __lt__(self, other: Conjunction) -> bool:
         return other > self if isinstance(other, Conjunction) else NotImplemented
 
-    def covers(self, X: Any) -> NDArray[np.bool_]:
+    def covers(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Return a mask of the instances that satisfy the hypothesis; missing values only satisfy `ANY`."""
         rows = _plain_rows(X)
         if self.values is None:
@@ -130,7 +130,7 @@ class Conjunction:
                 covered &= np.array([not is_missing(found) and found == value for found in column.tolist()], dtype=bool)
         return covered
 
-    def is_consistent(self, X: Any, is_positive: ArrayLike) -> bool:
+    def is_consistent(self, X: ArrayLike, is_positive: ArrayLike) -> bool:
         """Return True if h(x) = c(x) for all examples; `is_positive` holds c(x) as booleans, or 1 and 0."""
         covered = self.covers(X)
         return bool((covered == _truth_values("is_positive", is_positive, len(covered))).all())
@@ -260,7 +260,11 @@ class BruteForce(NamedTuple):
 
 
 def brute_force_map(
-    hypotheses: Iterable[Conjunction], X: Any, is_positive: ArrayLike, prior: Any = None, noise: float = 0.0
+    hypotheses: Iterable[Conjunction],
+    X: ArrayLike,
+    is_positive: ArrayLike,
+    prior: ArrayLike | None = None,
+    noise: float = 0.0,
 ) -> BruteForce:
     """Compute P(h | D) of every hypothesis with the brute-force MAP learning algorithm (Mitchell 1997, section 6.3).
 

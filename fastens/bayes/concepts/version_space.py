@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,7 @@ from fastens.modelfile.saving import SavedEstimator
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING as ANY_VALUE
 from fastens.params.rules import one_of, parameter, real, whole
+from fastens.params.types import RandomState
 from fastens.rollback import keeps_model
 from fastens.table.columns.numbers import unmasked
 from fastens.table.opening import check_in_memory
@@ -47,13 +48,16 @@ from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.training_data import check_classes, check_weights, read_classes
 from fastens.warn import warn
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MAX_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example
 
 
 class DrawsVersionSpace:
     """Mixin that plots the version space of a classifier with boundaries."""
 
-    def plot_lattice(self, ax: Any = None, *, max_members: int = 40) -> Any:
+    def plot_lattice(self, ax: Axes | None = None, *, max_members: int = 40) -> Axes:
         """Plot the version space in order of generality, with G at the top and S at the bottom.
 
         Edges connect a hypothesis to the hypotheses below it with one more constraint. Requires matplotlib.
@@ -215,10 +219,10 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     prior: str = parameter(one_of("uniform", "length"), default="uniform", kw_only=False)
     noise: float = parameter(real(0, 0.5, open_high=True), default=0.0)
     on_collapse: str = parameter(one_of("set-aside", "raise", "noise", "max-consistent"), default="set-aside")
-    positive: Any = parameter(ANY_VALUE, default=None)
+    positive: Hashable = parameter(ANY_VALUE, default=None)
     categories: Sequence[Sequence[Any]] | None = parameter(ANY_VALUE, default=None)
     max_boundary: int = parameter(whole(1), default=10_000)
-    random_state: Any = None
+    random_state: RandomState = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -480,7 +484,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         codes = self._check_table(X)
         return self._both_classes(covers(np.broadcast_to(hypothesis, codes.shape), codes))
 
-    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Conjunction]:
+    def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Conjunction]:
         """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
         chosen = self.random_state if random_state is None else random_state

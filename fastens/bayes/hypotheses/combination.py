@@ -18,6 +18,7 @@ from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
+from fastens.params.types import RandomState
 
 Array = NDArray[np.float64]
 
@@ -272,7 +273,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         """Fitted member with the maximum likelihood."""
         return self.estimators_[self.ml_index_]
 
-    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Any]:
+    def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Any]:
         """Draw `n` fitted members from the posterior."""
         whole(0).check("n", n)
         models = self.estimators_

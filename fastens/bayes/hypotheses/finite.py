@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,12 @@ from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
 from fastens.inspection.plotting import axes, plain, shortened, whole_ticks
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter, whole
+from fastens.params.types import RandomState
 from fastens.rollback import keeps_model
 from fastens.table.columns.factorize import is_missing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 # Bytes for each outcome, and for each outcome and hypothesis.
@@ -95,14 +99,14 @@ class FiniteHypothesisLearner(BaseFastens):
     prior: ArrayLike | None = parameter(ANYTHING, default=None, kw_only=False)
     outcomes: Sequence[Any] | None = parameter(ANYTHING, default=None)
     hypotheses: Sequence[str] | None = parameter(ANYTHING, default=None)
-    random_state: Any = None
+    random_state: RandomState = None
 
     classes_: NDArray[Any] = field(init=False)
 
     # Learning --------------------------------------------------
 
     @keeps_model
-    def fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
+    def fit(self, outcomes: ArrayLike, y: ArrayLike | None = None) -> FiniteHypothesisLearner:
         """Compute the posterior from a sequence of outcomes.
 
         Parameters
@@ -116,7 +120,7 @@ class FiniteHypothesisLearner(BaseFastens):
         return self._observe(outcomes)
 
     @keeps_model
-    def partial_fit(self, outcomes: ArrayLike, y: Any = None) -> FiniteHypothesisLearner:
+    def partial_fit(self, outcomes: ArrayLike, y: ArrayLike | None = None) -> FiniteHypothesisLearner:
         """Update the posterior with more outcomes; the first call may replace `fit`.
 
         Parameters
@@ -218,13 +222,13 @@ class FiniteHypothesisLearner(BaseFastens):
         self._check_fitted()
         return self._hypothesis(int(_most_of_logs(self.log_likelihoods_[-1])))
 
-    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Hypothesis]:
+    def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Hypothesis]:
         """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
         chosen = self.random_state if random_state is None else random_state
         return [self._hypothesis(int(index)) for index in draw_index(self.posterior_, n, generator(chosen))]
 
-    def predict_proba(self, mode: str = "bayes", random_state: Any = None) -> Array:
+    def predict_proba(self, mode: str = "bayes", random_state: RandomState = None) -> Array:
         """Return the probability that each outcome is the next one, shape (n_outcomes,).
 
         Parameters
@@ -242,7 +246,7 @@ class FiniteHypothesisLearner(BaseFastens):
             return self.sample_posterior(1, random_state)[0].probabilities
         return (self.map_estimator_ if mode == "map" else self.ml_estimator_).probabilities
 
-    def predict(self, mode: str = "bayes", random_state: Any = None) -> Any:
+    def predict(self, mode: str = "bayes", random_state: RandomState = None) -> Any:
         """Return the label of the most probable next outcome; ties go to the first."""
         place = _most(self.predict_proba(mode, random_state))
         return self.classes_[place]
@@ -273,7 +277,7 @@ class FiniteHypothesisLearner(BaseFastens):
 
     # Plots --------------------------------------------------
 
-    def plot_posterior(self, ax: Any = None) -> Any:
+    def plot_posterior(self, ax: Axes | None = None) -> Axes:
         """Plot the posterior of each hypothesis against the number of outcomes and return the axes."""
         self._check_fitted()
         ax = axes(ax, figsize=(6, 3.5))
@@ -283,7 +287,7 @@ class FiniteHypothesisLearner(BaseFastens):
         ax.legend(drawn, [plain(shortened(str(name))) for name in self._names])
         return ax
 
-    def plot_predictions(self, outcome: Any = None, ax: Any = None) -> Any:
+    def plot_predictions(self, outcome: Hashable | None = None, ax: Axes | None = None) -> Axes:
         """Plot the probability that an outcome is the next one, for three prediction modes, and return the axes.
 
         Parameters

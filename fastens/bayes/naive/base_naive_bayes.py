@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from functools import partial, reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from fastens.modelfile.saving import SavedEstimator
 from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
+from fastens.params.types import ColumnChoice
 from fastens.rollback import keeps_model
 from fastens.table.arrays import dense
 from fastens.table.columns.numbers import has_large_numbers
@@ -100,9 +101,9 @@ feature_names_in_ : array of shape (n_features_in_,)
 class SmoothingParameters:
     """Mixin with the parameters of smoothing and of the class priors."""
 
-    alpha: Any = parameter(SMOOTHING_RULES["alpha"], default=1.0)
+    alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
     fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
-    class_prior: Any = parameter(COMMON_RULES["class_prior"], default=None)
+    class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
     smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
     m: float = parameter(SMOOTHING_RULES["m"], default=1.0)
     ess: float = parameter(SMOOTHING_RULES["ess"], default=1.0)
@@ -135,7 +136,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     _docs: ClassVar[Docs] = DOCS
     _capabilities = Capabilities(supports_distributed_fit=True, supports_binned=False, predicts_row_sources=False)
-    categorical_features: Any = None
+    categorical_features: ColumnChoice = None
     # True if integers are categories, which must not be rounded to floats.
     _keeps_integers: bool = False
     n_features_in_: int
@@ -144,7 +145,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     class_count_: Array
     class_log_prior_: Array
     fit_prior: bool
-    class_prior: Any
+    class_prior: ArrayLike | None
     n_jobs: int | None
 
     def _make_likelihoods(self) -> list[Likelihood]:
@@ -162,7 +163,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to a training set.
 
         Parameters
@@ -190,7 +191,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     @keeps_model
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Any:
+    ) -> Self:
         """Update the model with more rows; the result equals a single fit to all rows.
 
         Parameters
@@ -371,7 +372,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     # Merge and save --------------------------------------------------
 
-    def merge(self, other: Any) -> Any:
+    def merge(self, other: Self) -> Self:
         """Return a model of the rows of both models, with the union of their classes and categories.
 
         Parameters

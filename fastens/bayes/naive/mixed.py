@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.counts.attributes import declared_values, with_categories, with_values
@@ -34,6 +34,7 @@ from fastens.bayes.naive.likelihoods import (
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import NONE, Rule, one_of, parameter, real, whole
+from fastens.params.types import ColumnChoice
 from fastens.table.columns.numbers import Floats
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import open_table
@@ -44,7 +45,7 @@ class CategoryInput(BaseNaiveBayes):
     """Base class of the naive Bayes models with categorical columns and a policy for unseen categories."""
 
     _keeps_integers = True
-    categorical_features: Any = "from_dtype"
+    categorical_features: ColumnChoice = "from_dtype"
     unseen: str
 
     def _learn_table(self, X: Any) -> Any:
@@ -123,7 +124,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     _poor_score = True
 
-    min_categories: Any = parameter(
+    min_categories: ArrayLike | None = parameter(
         NONE
         | whole(1, MAX_CATEGORIES)
         | Rule("an array of whole numbers, one for each column", lambda value: np.ndim(value) == 1),
@@ -267,7 +268,9 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     (['gaussian', 'categorical'], ['a', 'a', 'b', 'b'])
     """
 
-    kinds: Any = parameter(one_of("from_dtype") | KINDS_OF_COLUMNS, default="from_dtype")
+    kinds: str | Sequence[str] | Mapping[Any, str] = parameter(
+        one_of("from_dtype") | KINDS_OF_COLUMNS, default="from_dtype"
+    )
     binarize: float | None = parameter(FINITE | NONE, default=0.0)
     var_smoothing: float = parameter(real(0), default=1e-9)
     unseen: str = parameter(UNSEEN, default="ignore")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.base_naive_bayes import (
@@ -63,7 +64,7 @@ class GaussianNB(PosteriorNaiveBayes):
     0.96
     """
 
-    priors: Any = parameter(PRIOR, default=None)
+    priors: ArrayLike | None = parameter(PRIOR, default=None)
     var_smoothing: float = parameter(real(0), default=1e-9)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
@@ -218,9 +219,9 @@ class ComplementNB(_EventNaiveBayes):
     ['a', 'b']
     """
 
-    alpha: Any = parameter(SMOOTHING_RULES["alpha"], default=1.0)
+    alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
     fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
-    class_prior: Any = parameter(COMMON_RULES["class_prior"], default=None)
+    class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
     norm: bool = parameter(FLAG, default=False)
     n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.counts.attributes import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
@@ -39,6 +39,7 @@ from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, instance, parameter, real, whole
+from fastens.params.types import ColumnChoice
 from fastens.table.tables import column_positions
 from fastens.table.training_data import WEIGHT_TYPE
 
@@ -606,7 +607,7 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     _parameter_rules: ClassVar = PAIR_RULES
 
     max_bins: int = parameter(PAIR_RULES["max_bins"], default=8)
-    categorical_features: Any = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
+    categorical_features: ColumnChoice = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
     unseen: str = parameter(PAIR_RULES["unseen"], default="ignore")
     root: int | str | None = parameter(NONE | whole(0) | instance(str, "the name of a column"), default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
@@ -688,12 +689,12 @@ class AODEClassifier(_PairModel):
 
     order: int = parameter(whole(1, 2), default=1)
     min_count: float = parameter(real(0), default=1.0)
-    alpha: Any = parameter(PAIR_RULES["alpha"], default=1.0)
+    alpha: ArrayLike = parameter(PAIR_RULES["alpha"], default=1.0)
     smoothing: str = parameter(PAIR_RULES["smoothing"], default="laplace")
     m: float = parameter(PAIR_RULES["m"], default=1.0)
     ess: float = parameter(PAIR_RULES["ess"], default=1.0)
     max_bins: int = parameter(PAIR_RULES["max_bins"], default=8)
-    categorical_features: Any = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
+    categorical_features: ColumnChoice = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
     unseen: str = parameter(PAIR_RULES["unseen"], default="ignore")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(PAIR_RULES["n_jobs"], default=None)

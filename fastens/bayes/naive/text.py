@@ -415,9 +415,13 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     model: str = parameter(one_of(*MODELS), default="multinomial")
     features: str = parameter(one_of("binary", "count"), default="binary")
     lowercase: bool = parameter(FLAG, default=True)
-    stop_words: Any = parameter(one_of("english") | NONE | Rule("a list of words", _are_words), default=None)
+    stop_words: str | Sequence[str] | None = parameter(
+        one_of("english") | NONE | Rule("a list of words", _are_words), default=None
+    )
     stemmer: str | None = parameter(NONE | instance(str, "the name of a language"), default=None)
-    ngram_range: Any = parameter(Rule("a pair of whole numbers from 1, the smaller first", _is_range), default=(1, 1))
+    ngram_range: tuple[int, int] = parameter(
+        Rule("a pair of whole numbers from 1, the smaller first", _is_range), default=(1, 1)
+    )
     min_df: float = parameter(whole(1) | real(0, 1), default=1)
     max_df: float = parameter(whole(1) | real(0, 1), default=1.0)
     max_features: int | None = parameter(whole(1) | NONE, default=None)
@@ -436,7 +440,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     # Fit --------------------------------------------------
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TextClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> TextClassifier:
         """Fit the model to labelled texts.
 
         Parameters
@@ -533,7 +537,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
 
     # Predict --------------------------------------------------
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: ArrayLike) -> Any:
         """Return the counts, or the presence, of the vocabulary terms in texts as a CSR matrix of floats."""
         self._check_fitted()
         return self._counts_of(texts_of(X, name=self._column))
@@ -546,17 +550,17 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def _counts_of(self, texts: Any) -> Any:
         return self._vectorizer.transform(texts).astype(np.float64)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the most probable class of each text, shape (n_samples,)."""
         counts = self.transform(X)
         return self.classifier_.predict(counts)
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | text), shape (n_samples, n_classes)."""
         counts = self.transform(X)
         return self.classifier_.predict_log_proba(counts)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Array:
         """Return P(class | text), shape (n_samples, n_classes)."""
         counts = self.transform(X)
         return self.classifier_.predict_proba(counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from copy import copy
 from numbers import Real
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,12 +47,16 @@ from fastens.inspection.trees import table_text
 from fastens.modelfile.saving import SavedEstimator
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, parameter, real, whole
+from fastens.params.types import RandomState
 from fastens.table.columns.factorize import is_missing
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import opening_tables
 from fastens.table.parts import present_part
 from fastens.table.training_data import WEIGHT_TYPE, check_same_rows, check_weights, unless_ones
 from fastens.warn import warn
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None
@@ -266,7 +270,7 @@ class NetworkQueries:
         values = {self._network.names[v]: self._network.states[v][place] for v, place in sorted(found.items())}
         return Explanation(values, log_probability)
 
-    def sample(self, n: int = 1, evidence: Evidence = None, random_state: Any = None) -> NDArray[Any]:
+    def sample(self, n: int = 1, evidence: Evidence = None, random_state: RandomState = None) -> NDArray[Any]:
         """Draw rows from the exact distribution of the network given evidence.
 
         Parameters
@@ -337,7 +341,7 @@ class NetworkQueries:
 
     # Plot --------------------------------------------------
 
-    def plot(self, ax: Any = None, *, tables: bool = False, max_rows: int = 8) -> Any:
+    def plot(self, ax: Axes | None = None, *, tables: bool = False, max_rows: int = 8) -> Axes:
         """Plot the network in layers, with parents above children; requires matplotlib.
 
         Parameters
@@ -550,7 +554,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     max_bins: int | None = parameter(MANY | NONE, default=None)
     class_name: str = parameter(instance(str, "a string"), default="class")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = None
+    random_state: RandomState = None
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _check_parameters(self) -> None:

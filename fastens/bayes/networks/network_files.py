@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,7 +257,7 @@ class NetworkFiles:
         tables: Mapping[str, Any],
         target: str | None = None,
         **parameters: Any,
-    ) -> Any:
+    ) -> Self:
         """Create a fitted network from probability tables.
 
         Parameters
@@ -311,7 +311,7 @@ class NetworkFiles:
         return cls._of(network, target, parameters)
 
     @classmethod
-    def read_bif(cls, path: str | os.PathLike[str], target: str | None = None, **parameters: Any) -> Any:
+    def read_bif(cls, path: str | os.PathLike[str], target: str | None = None, **parameters: Any) -> Self:
         """Read a network from a BIF file, which may be compressed with gzip.
 
         Parameters

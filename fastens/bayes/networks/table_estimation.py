@@ -20,6 +20,7 @@ from fastens.bayes.posterior import ParameterPosteriorMixin, generator
 from fastens.engine.comm import is_any
 from fastens.engine.elementary import exp, log
 from fastens.params.rules import instance, one_of
+from fastens.params.types import RandomState
 from fastens.table.encoder import InputEncoder
 from fastens.warn import warn
 
@@ -220,7 +221,7 @@ class TableEstimation(ParameterPosteriorMixin):
     max_iter: int
     tol: float
     hidden: Any
-    random_state: Any
+    random_state: RandomState
 
     def _estimate_tables(self, network: DiscreteNetwork, data: CodedRows) -> None:
         sizes = data.sizes.tolist()

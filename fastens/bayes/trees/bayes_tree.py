@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ from fastens.forests.tree import BaseDecisionTree, TreesClassifier, TreesRegress
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, POSITIVE, SPLIT_PRIOR, one_of, parameter, real, whole
+from fastens.params.types import ClassWeight, RandomState, SplitPrior
 from fastens.posterior.averaging import (
     MAX_COUNTED,
     NodeSearch,
@@ -66,7 +67,7 @@ temperature : float
 class BaseBayesTree(BaseDecisionTree):
     """Base class of decision trees that average over all prunings of one grown tree."""
 
-    split_prior: Any = parameter(SPLIT_PRIOR, default="search")
+    split_prior: SplitPrior = parameter(SPLIT_PRIOR, default="search")
     evidence: str = parameter(one_of(TRAIN, HONEST), default="train")
     temperature: float = parameter(POSITIVE, default=1.0)
 
@@ -78,7 +79,7 @@ class BaseBayesTree(BaseDecisionTree):
 
     # Fit --------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Grow the tree and average over its prunings.
 
         Parameters
@@ -176,7 +177,7 @@ class BaseBayesTree(BaseDecisionTree):
         return prior.posterior(self._ensemble.tree(0), self._node_statistics)
 
     @keeps_model
-    def reweight(self, **prior: Any) -> Any:
+    def reweight(self, **prior: Any) -> Self:
         """Change the prior without growing the tree again; the result equals a fit with the new prior.
 
         Parameters
@@ -244,7 +245,7 @@ class BaseBayesTree(BaseDecisionTree):
         self._check_fitted()
         return self._prunings.map_log_joint
 
-    def sample_posterior(self, n: int = 1, random_state: Any = None, *, draw_values: bool = True) -> list[Any]:
+    def sample_posterior(self, n: int = 1, random_state: RandomState = None, *, draw_values: bool = True) -> list[Any]:
         """Draw independent decision trees from the exact posterior.
 
         Parameters
@@ -435,7 +436,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     alpha: float | None = parameter(NONE | POSITIVE, default=None, kw_only=False)
     criterion: str = parameter(CLASS_CRITERION, default="entropy")
-    class_weight: Any = parameter(ANYTHING, default=None)
+    class_weight: ClassWeight = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = CLASS_DOCS | CLASS_PRIOR_DOCS
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
@@ -464,7 +465,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     @keeps_model
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Any:
+    ) -> Self:
         """Add rows to the leaves of the current tree and update the average; the first call is a `fit`.
 
         The tree structure, the classes, the categories of columns and the data-dependent constants of the prior are
@@ -585,7 +586,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         return NumberPrior(self._location, self._variance, *of_leaves)
 
     @keeps_model
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to the leaves of the current tree and update the average; the first call is a `fit`.
 
         The tree structure, the categories of columns and the prior are learned only in the first call. Therefore, the
@@ -610,7 +611,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         self._add_rows(X, y, sample_weight)
         return self
 
-    def predict(self, X: ArrayLike, mode: str = "bayes", random_state: Any = None) -> NDArray[np.floating]:
+    def predict(self, X: ArrayLike, mode: str = "bayes", random_state: RandomState = None) -> NDArray[np.floating]:
         """Predict the target of each row.
 
         Parameters

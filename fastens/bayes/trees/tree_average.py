@@ -21,6 +21,7 @@ from fastens.modelfile.saving import SavedEstimator
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
+from fastens.params.types import ClassWeight, ColumnChoice, RandomState
 from fastens.table.arrays import dense
 from fastens.table.training_data import WEIGHT_TYPE, TrainingData
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
@@ -442,10 +443,10 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     n_thresholds: int = parameter(whole(1), default=16)
     split_prior: float | tuple[float, float] = parameter(PROBABILITY | DECLINE, default=0.5)
     alpha: float = parameter(POSITIVE, default=0.5)
-    categorical_features: Any = parameter(ANYTHING, default="from_dtype")
-    class_weight: Any = parameter(ANYTHING, default=None)
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
+    class_weight: ClassWeight = parameter(ANYTHING, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: Any = parameter(ANYTHING, default=None)
+    random_state: RandomState = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = DOCS
     _compares_weights = True
@@ -573,7 +574,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         """Log joint probability of the MAP tree and the labels; subtract `log_evidence_` for its log posterior."""
         return self._cube.map_tree(self.questions_)[1]
 
-    def sample_posterior(self, n: int = 1, random_state: Any = None) -> list[Tree]:
+    def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Tree]:
         """Draw `n` independent trees from the exact posterior; they predict from `answers(X)`."""
         whole(0).check("n", n)
         random = generator(self.random_state if random_state is None else random_state)

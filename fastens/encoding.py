@@ -1,0 +1,135 @@
+"""A transformer that converts tables to the numbers that trees are grown on, for tools that need arrays."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in
+
+from fastens.base import BaseFastens, Capabilities
+from fastens.engine.parts import RowSource, as_array
+from fastens.params.docstrings import Docs, entries
+from fastens.params.estimator import with_parameters
+from fastens.params.rules import ANYTHING, FLAG, one_of, parameter
+from fastens.params.types import ColumnChoice
+from fastens.table.answers import transforms_streams
+from fastens.table.encoder import InputEncoder, Reading
+
+_DOCS = entries("""\
+n_features_in_ : int
+    Number of columns seen during `fit`.
+feature_names_in_ : array of shape (n_features_in_,)
+    Names of the columns seen during `fit`. Defined only if all names are strings.
+""")
+
+
+@transforms_streams
+@with_parameters
+class TableEncoder(TransformerMixin, BaseFastens):
+    """Transformer of tables with text, categories and dates to arrays of numbers.
+
+    Estimators of fastens read such tables themselves. Use this transformer where a tool of scikit-learn converts the
+    table first and fails, as `RFECV`, `SequentialFeatureSelector` and `OneVsOneClassifier` do, or before estimators
+    of other libraries. Categories become their positions in the sorted list of the categories of a column, so trees
+    treat them as ordered numbers. Dates become days since 1970, missing values NaN.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
+        Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
+        frame. If None, no column is categorical.
+    missing : {"missing", "category"}, default="missing"
+        Number of missing values in categorical columns. "missing": NaN. "category": the position after the last
+        category.
+    unseen : {"missing", "error"}, default="missing"
+        Handling of categories that were not seen in `fit`. "missing": NaN. "error": `transform` raises ValueError.
+    split_dates : bool, default=False
+        If True, columns for the month, the weekday, the hour and similar parts of each date are appended.
+    n_jobs : int or None, default=None
+        Number of threads. If None, OMP_NUM_THREADS is used, or else the number of available physical cores.
+
+    Attributes
+    ----------
+    categories_ : list of length n_features_in_
+        Categories of each column in the order of their positions, or None for columns of numbers and dates.
+    {attributes}
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fastens import TableEncoder
+    >>> X = pd.DataFrame({"size": [1.5, None, 2.0], "colour": ["red", "blue", "red"]})
+    >>> TableEncoder().fit_transform(X)
+    array([[1.5, 1. ],
+           [nan, 0. ],
+           [2. , 1. ]])
+    """
+
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
+    missing: str = parameter(one_of("missing", "category"), default="missing")
+    unseen: str = parameter(one_of("missing", "error"), default="missing")
+    split_dates: bool = parameter(FLAG, default=False)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
+
+    _docs: ClassVar[Docs] = _DOCS
+    _capabilities = Capabilities(supports_binned=False)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TableEncoder:
+        """Learn the columns and their categories.
+
+        Parameters
+        ----------
+        {X}
+        y : ignored
+            Accepted for compatibility with pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._check_ranks()
+        self._learn_table(X)
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Return the numbers of a table, in the columns of `get_feature_names_out`; a CSR matrix for sparse tables."""
+        rows: Any = self._check_table(X)
+        self._check_fitted()
+        return as_array(rows) if isinstance(rows, RowSource) else rows
+
+    @property
+    def categories_(self) -> list[list[Any] | None]:
+        """Categories of each column in the order of their positions, or None for columns of numbers and dates."""
+        self._check_fitted()
+        return self._encoder.categories
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Return the names of the columns; parts of dates are named after their column, a colon and the part."""
+        self._check_fitted()
+        given = _check_feature_names_in(self, input_features)
+        if self._encoder.names is None:
+            named = InputEncoder(given.tolist(), self._encoder.categories)
+            named.dates, named.date_parts = self._encoder.dates, self._encoder.date_parts
+            return np.array(named.part_names(), dtype=object)
+        return np.array(self._encoder.part_names(), dtype=object)
+
+    def _reading(self) -> Reading:
+        return (
+            super()
+            ._reading()
+            ._replace(
+                missing_is_category=self.missing == "category",
+                unseen_is_error=self.unseen == "error",
+                splits_dates=self.split_dates,
+            )
+        )
+
+    def _fitted_arrays(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def _restore_fitted(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Restore nothing, because the encoder is all that `fit` learns."""

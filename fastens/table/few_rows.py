@@ -1,0 +1,135 @@
+"""A short way from data frames with few rows to floats, for services that predict one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.table.columns.factorize import is_missing
+
+MAX_ROWS = 16  # with more rows, reading whole columns is as fast
+_MAX_CATEGORIES = 1 << 14  # in all columns together; the dictionaries of more would take long to build for one row
+_MAX_LISTED = 256  # categories of a pandas type that are looked up together
+_NUMBERS = frozenset({float, int, bool})
+_VALUES = _NUMBERS | {str}
+_NUMBERS_OR_NONE = _NUMBERS | {type(None)}
+
+
+class _OtherValueError(Exception):
+    """A value that needs the checks of `InputEncoder.encode`."""
+
+
+class FewRows:
+    """Reader of pandas and polars frames that have at most `MAX_ROWS` rows and the columns of `fit`.
+
+    It reads values that need neither a conversion nor a warning: numbers, known categories and missing values. All
+    other frames are left to `InputEncoder.encode`, which gives the same floats.
+    """
+
+    def __init__(self, names: list[Any], categories: Sequence[list[Any] | None], *, missing_is_category: bool) -> None:
+        self._names = names
+        self._positions = {
+            place: dict(zip(found, map(float, range(len(found))), strict=True))
+            for place, found in enumerate(categories)
+            if found is not None
+        }
+        self._missing = {
+            place: float(len(found)) if missing_is_category else np.nan for place, found in self._positions.items()
+        }
+        # Positions of the codes of each pandas type that was seen last in a column.
+        self._by_code: dict[int, tuple[Any, list[float | None]]] = {}
+
+    @classmethod
+    def of(cls, encoder: Any) -> FewRows | None:
+        """Return the reader for the columns of an encoder, or None if it needs the checks of `encode`."""
+        n_categories = sum(map(len, filter(None, encoder.categories)))
+        is_other = encoder.names is None or encoder.dates or encoder.changes_numbers or hasattr(encoder, "conventions")
+        if is_other or n_categories > _MAX_CATEGORIES:
+            return None
+        return cls(encoder.names, encoder.categories, missing_is_category=encoder.missing_is_category)
+
+    def read(self, X: Any) -> NDArray[np.float64] | None:
+        """Return the rows of a frame as floats, or None if the frame is not of a kind that this class reads."""
+        library = _library_of(type(X))
+        try:
+            return (
+                self._read_pandas(X) if library == "pandas" else self._read_polars(X) if library == "polars" else None
+            )
+        except (_OtherValueError, OverflowError):
+            return None
+
+    def _read_pandas(self, X: Any) -> NDArray[np.float64] | None:
+        # The blocks of a frame are private in pandas, but reading columns one by one takes 5 times as long.
+        blocks = getattr(getattr(X, "_mgr", None), "blocks", None)
+        if blocks is None or X.ndim != 2 or not 1 <= (n_rows := len(X)) <= MAX_ROWS:
+            return None
+        if X.columns.tolist() != self._names:
+            return None
+        out = np.empty((n_rows, len(self._names)))
+        for block in blocks:
+            values, places = block.values, block.mgr_locs.as_array
+            columns = places.tolist()
+            if not isinstance(values, np.ndarray):  # an extension array, which is a single column
+                out[:, columns[0]] = self._of_extension(values, columns[0])
+            elif values.dtype.kind in "biuf" and self._positions.keys().isdisjoint(columns):
+                out[:, places] = values.T
+            else:
+                for place, column in zip(columns, values.tolist(), strict=True):
+                    out[:, place] = self._column(column, place)
+        return out
+
+    def _of_extension(self, column: Any, place: int) -> list[float]:
+        """Return a column that pandas stores as an extension array."""
+        if type(column).__name__ != "Categorical" or place not in self._positions:
+            values = [value.item() if isinstance(value, np.generic) else value for value in column]
+            return self._column(values, place)
+        categories, codes = column.dtype.categories, column.codes.tolist()
+        if len(categories) > _MAX_LISTED:
+            return self._column([None if code < 0 else categories[code] for code in codes], place)
+        known, positions = self._by_code.get(place, (None, []))
+        if known is not categories:
+            found = self._positions[place]
+            positions = [found.get(value) if type(value) in _VALUES else None for value in categories.tolist()]
+            self._by_code[place] = categories, positions
+        found = [self._missing[place] if code < 0 else positions[code] for code in codes]
+        if None in found:
+            raise _OtherValueError
+        return found
+
+    def _read_polars(self, X: Any) -> NDArray[np.float64] | None:
+        if not hasattr(X, "rows") or not 1 <= X.height <= MAX_ROWS or X.columns != self._names:
+            return None
+        rows = X.rows()
+        if self._positions:
+            rows = list(map(list, rows))
+            for row in rows:
+                for place in self._positions:
+                    (row[place],) = self._column((row[place],), place)
+        if not all(_NUMBERS_OR_NONE.issuperset(map(type, row)) for row in rows):
+            return None
+        return np.array(rows, dtype=np.float64)
+
+    def _column(self, values: Iterable[Any], place: int) -> list[float]:
+        """Return the numbers or the category positions of a column."""
+        positions = self._positions.get(place)
+        found = []
+        for value in values:
+            if positions is None:
+                number = value if type(value) in _NUMBERS else None
+            else:
+                number = positions.get(value) if type(value) in _VALUES else None
+            if number is None:
+                if not is_missing(value):
+                    raise _OtherValueError
+                number = self._missing.get(place, np.nan)
+            found.append(float(number))
+        return found
+
+
+@cache
+def _library_of(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
