@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
     parser.add_argument("--repeats", type=int, default=10, help="fits of each, in turns; the shortest counts")
     args = parser.parse_args()
-    rows = [["table", "with bundles, ms", "without, ms", "times"]]
+    rows = [["table", "with bundles, ms", "without, ms", "speed-up"]]
     for name in args.tables:
         data = read(name, Task(TABLES[name]))
         least = dict.fromkeys((nullcontext, without_bundles), np.inf)

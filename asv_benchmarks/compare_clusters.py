@@ -35,8 +35,8 @@ from comparison.scale_fits import N_LEAVES, xgboost_parameters
 
 N_COLUMNS, CHUNK = 28, 250_000
 PLAIN = "plain"
-HEADER = ["library", "workers", "seconds", "least", "memory a row", "efficiency", "ms a tree"]
-HEADER += ["bytes a tree and worker"]
+HEADER = ["library", "workers", "seconds", "minimum seconds", "memory per row", "efficiency", "ms per tree"]
+HEADER += ["bytes per tree and worker"]
 
 
 def rows_of(seed: int, n_rows: int) -> np.ndarray:

@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    print("| rows | way | coverage | classes in a set | seconds per fit |\n" + "|---" * 5 + "|")
+    print("| rows | method | coverage | mean set size | seconds per fit |\n" + "|---" * 5 + "|")
     for name in args.workloads:
         compare(name, args)
 

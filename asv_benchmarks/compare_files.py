@@ -68,7 +68,7 @@ def main() -> None:
         path, model, predictions = (os.path.join(folder, name) for name in names)
         write_table(Path(path), options.rows, options.columns)
         rows = [
-            ["", "time", "of the processor", "peak memory"],
+            ["", "time", "CPU time", "peak memory"],
             measure("reading the columns with pyarrow alone", READ, path),
             measure("train, 20 rounds", COMMAND, "train", path, "--target", "y", "--n-estimators", "20", "-o", model),
             measure("predict, Parquet to Parquet", COMMAND, "predict", model, path, "-o", predictions),

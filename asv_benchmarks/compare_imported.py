@@ -79,7 +79,7 @@ def measured(n_trees: int, args: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     args = arguments()
-    head = ["trees", "LightGBM ms", "fastens ms", "times as fast", "one row, LightGBM us", "fastens us", "reading ms"]
+    head = ["trees", "LightGBM ms", "fastens ms", "speed-up", "one row, LightGBM us", "fastens us", "reading ms"]
     print(f"{args.rows:,} rows, {args.leaves} leaves, {args.threads} threads\n")
     print(table([head, *(measured(n_trees, args) for n_trees in args.trees)]))
 

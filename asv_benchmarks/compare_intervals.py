@@ -166,7 +166,7 @@ def main() -> None:
         print(f"{table}: {'; '.join(told)}", flush=True)
         for name, (score, covered, seconds) in found.items():
             results[name].append((score / found[BASE][0], covered, seconds))
-    print("\n| | score over quantile-forest's | coverage | its range | seconds |\n| --- | --- | --- | --- | --- |")
+    print("\n| | score over quantile-forest's | coverage | coverage range | seconds |\n| --- | --- | --- | --- | --- |")
     for name, rows in results.items():
         scores, covered, seconds = np.array(rows).T
         spread = f"{covered.min():.3f} to {covered.max():.3f}"

@@ -65,7 +65,7 @@ LIBRARIES = [
     Library("linear leaves", make_fastens, linear_leaves=True),
     Library("LightGBM", make_lightgbm),
     Library("LightGBM, linear_tree", make_lightgbm, linear_tree=True),
-    Library("the same, linear_lambda=10", make_lightgbm, linear_tree=True, linear_lambda=10.0),
+    Library("LightGBM, linear_tree, linear_lambda=10", make_lightgbm, linear_tree=True, linear_lambda=10.0),
 ]
 
 

@@ -233,7 +233,7 @@ def choose() -> Iterator[Row]:
     tables = [read_wide(name, task) for name, task in (CHOOSING | WIDER).items()]
     found = np.array([_candidates_on(table, rows, splits) for table in tables])
     pruned, priors = found[:, 0], [(*row, *split) for row, split in itertools.product(rows, splits)]
-    yield ["prior", "geometric mean", "the 34", "the 33", "better than pruned"]
+    yield ["prior", "geometric mean", "34 tables", "33 tables", "better than pruned"]
     yield ["none: pruned by cross-validation", *_means(pruned), ""]
     for power, whose in itertools.product((0.0, 0.5), ("table", "node")):
         places = [i for i, (_, b, of, _) in enumerate(priors) if (b, of) == (power, whose)]

@@ -73,7 +73,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     X, y, qid = read()
     print(
-        "| library | NDCG@10 | difference to the first | its standard error | seconds per fit |\n"
+        "| library | NDCG@10 | difference to the first | standard error of the difference | seconds per fit |\n"
         "|---|---:|---:|---:|---:|"
     )
     found: dict[str, list[float]] = {}

@@ -29,7 +29,8 @@ from comparison.report import machine, table
 from comparison.scale_files import write_files
 from comparison.scale_workloads import CEILING, LIBRARIES, OF_FILES
 
-HEADER = ["workload", "rows", "library", "time", "processor", "peak above the input", "a row", "with pages of files"]
+HEADER = ["workload", "rows", "library", "time", "CPU time"]
+HEADER += ["peak memory above the input", "memory per row", "memory with the file cache"]
 Measurement = dict[str, Any]
 
 

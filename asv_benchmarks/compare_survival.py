@@ -113,7 +113,10 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=["weibull", "churn"])
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    print("| rows | loss | fastens | XGBoost | difference | its standard error | seconds of both |\n|" + "---|" * 7)
+    print(
+        "| rows | loss | fastens | XGBoost | difference | standard error of the difference | "
+        "seconds, fastens and XGBoost |\n|" + "---|" * 7
+    )
     for name in args.tables:
         table = TABLES[name]
         for loss, distribution in LOSSES[1:] if table is intervals else LOSSES:

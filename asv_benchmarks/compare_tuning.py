@@ -108,7 +108,14 @@ def main() -> None:
         for split in range(args.splits):
             for parameter, ratio in ratios(data, split, args.parameters).items():
                 found.setdefault(parameter, []).append(ratio)
-    head = ["tuned", "tried", "loss over the default's", "1 % better", "1 % worse", "at best"]
+    head = [
+        "tuned parameters",
+        "values tried",
+        "loss over the default",
+        "tables 1 % better",
+        "tables 1 % worse",
+        "best ratio",
+    ]
     print(machine(), f"{len(args.tables)} tables, splits: {args.splits}", sep="\n\n", end="\n\n")
     print(table([head, *(row(name, np.array(each)) for name, each in found.items())]))
 

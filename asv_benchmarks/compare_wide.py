@@ -82,7 +82,7 @@ def main() -> None:
     if args.measure:
         measure(*args.measure)
         return
-    rows = [["table", "library", "fit, s", "of the processor, s", "memory, MB", "predict, s", "accuracy"]]
+    rows = [["table", "library", "fit, s", "CPU time, s", "memory, MB", "predict, s", "accuracy"]]
     for name in args.tables:
         found: dict[str, list[list[float]]] = {library: [] for library in args.libraries}
         for _ in range(args.repeats):

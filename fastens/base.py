@@ -185,7 +185,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _check_ranks(self) -> None:
         """Raise ValueError on all ranks if this estimator does not support distributed training."""
         if self._comm.size > 1 and not self._capabilities.supports_distributed_fit:
-            raise ValueError(f"{type(self).__name__} needs all rows on one rank; got {self._comm.size} ranks.")
+            raise ValueError(
+                f"{type(self).__name__} must have all rows on one rank, because it has no "
+                f"distributed fit; got {self._comm.size} ranks."
+            )
 
     def _check_target_given(self, y: Any) -> None:
         if y is None:
@@ -195,7 +198,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Return `y` as a vector, or as a 2-D array if the estimator supports several targets."""
         self._check_target_given(y)
         if issparse(y):
-            raise TypeError(f"y must be a dense array; got a {type(y).__name__}, whose toarray() gives one.")
+            raise TypeError(f"y must be a dense array; got a {type(y).__name__}. Pass y.toarray().")
         y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # same result as `column_or_1d`, but faster
             y = np.ascontiguousarray(y)
@@ -456,7 +459,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             1 if y.ndim == 1 else y.shape[1],
         )
         if n_given != n_targets:
-            raise ValueError(f"y must have as many targets as in fit, {n_targets}; got {n_given}.")
+            raise ValueError(f"y must have the same number of targets as in fit, {n_targets}; got {n_given}.")
         if y.ndim == 1:
             return index_of_labels(y, self.classes_)
         return np.column_stack([index_of_labels(*pair) for pair in zip(y.T, self.classes_, strict=True)])

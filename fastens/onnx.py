@@ -100,7 +100,7 @@ def _labels(model: Any, scope: Any) -> Any:
     """Return the labels of a classifier with a type that ONNX supports."""
     labels = model.classes_
     if isinstance(labels, list):
-        raise ValueError("skl2onnx has no outputs for several targets with classes; model.export(format='onnx') has.")
+        raise ValueError("skl2onnx does not support several classification targets. Use model.export(format='onnx').")
     if scope.get_options(model, {"nocl": False})["nocl"]:
         return np.arange(len(labels))
     return labels.astype(np.int64) if labels.dtype.kind in "bf" else labels
@@ -113,7 +113,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     for domain, least in _MIN_OPSETS.items():
         if (got := container.target_opset_any_domain(domain)) < least:
-            raise ValueError(f"target_opset of {domain!r} must be at least {least} for fastens; got {got}.")
+            raise ValueError(f"target_opset for {domain!r} must be at least {least} for fastens; got {got}.")
     graph = Graph(_MIN_OPSETS[_ML], scope.get_unique_operator_name("fastens"))
     with refusals(_with_trees(model), "onnx"):
         view = view_of(_with_trees(model))
@@ -157,7 +157,7 @@ def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]
         return graph.add("Cast", inputs[0].full_name, to=np.float64)
     widths = [int(shape[1] or 0) for shape in shapes]
     if sum(widths) != n_columns:
-        raise ValueError(f"{view.estimator} has {n_columns} columns; got inputs with {widths} of them.")
+        raise ValueError(f"the inputs must have {n_columns} columns for this {view.estimator}; got {widths}.")
     found: list[str] = []
     for own, width in zip(inputs, widths, strict=True):
         for place in range(width):
@@ -175,7 +175,9 @@ def _check_type(column: Column, name: str, *, is_text: bool) -> None:
     if is_text != column.has_strings:
         kinds = ["numbers", "strings"]
         wanted, got = kinds[column.has_strings], kinds[is_text]
-        raise ValueError(f"the column {column.name!r} holds {wanted}; the input {name!r} is a tensor of {got}.")
+        raise ValueError(
+            f"the input {name!r} must be a tensor of {wanted} for the column {column.name!r}; got a tensor of {got}."
+        )
 
 
 def _copy(graph: Graph, container: Any) -> None:

@@ -29,7 +29,7 @@ def _alone(model: Any) -> Iterator[None]:
     try:
         if _learning.setdefault(id(model), own)[0] != own[0]:
             raise RuntimeError(
-                f"This {type(model).__name__} is learning in another thread; let each thread fit a clone of its own."
+                f"This {type(model).__name__} is being fitted in another thread. Fit a separate clone in each thread."
             )
         yield
     finally:

@@ -99,7 +99,7 @@ def test_deep_lists(saved, depth):
         fastens.load(path)
 
 
-def test_marks_in_texts_are_no_levels(saved):
+def test_marks_in_texts_are_not_levels(saved):
     path, *_ = saved
     model = fastens.load(path)
     text = '[{"\\' * 500

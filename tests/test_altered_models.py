@@ -71,10 +71,15 @@ def load_altered(folder, name, change):
         ("lines", "ensemble.value", lambda a: a.astype(np.float32), "value"),
         ("averaged", "averaging.n_thresholds", lambda a: a[1:], "thresholds"),
         ("averaged", "averaging.variance", lambda a: -a, "variance"),
-        ("averaged classes", "ensemble.value", lambda a: a[:, :1], "values of the trees"),
-        ("intervals", "n_parts", lambda a: a - 1, "parts that it is calibrated by"),
-        ("sets", "fold0.groups", lambda a: a - 2, "scores to calibrate by"),
-        ("sets", "fold0.0.upto", lambda a: a * np.nan, "scores to calibrate by"),
+        (
+            "averaged classes",
+            "ensemble.value",
+            lambda a: a[:, :1],
+            "values of the trees",
+        ),
+        ("intervals", "n_parts", lambda a: a - 1, "the calibration parts and the models do not match"),
+        ("sets", "fold0.groups", lambda a: a - 2, "the calibration scores are malformed"),
+        ("sets", "fold0.0.upto", lambda a: a * np.nan, "the calibration scores are malformed"),
         ("isolation", "seed", lambda a: a * 0 - 1, "seed"),
         ("bags", "_seed", lambda a: a * 0 - 1, "seed"),
         ("posterior", "node_statistics", lambda a: a * 0 - 2.0**31, "statistics"),
@@ -135,18 +140,18 @@ def test_averages_of_more_targets_than_the_trees_have_are_refused(folder):
         load_altered(folder, "averaged", change)
 
 
-def test_trees_that_are_no_whole_rounds_are_refused(folder):
+def test_trees_that_are_not_whole_rounds_are_refused(folder):
     def change(arrays, meta):
         trees = fastens.load(folder / "rounds")._ensemble
         kept = [trees.tree(t) for t in range(trees.n_trees - 1)]
         cut = type(trees).from_trees(kept, trees.tree_output[:-1], trees.baseline, trees.binning)
         arrays |= {f"ensemble.{name}": array for name, array in cut.to_arrays().items()}
 
-    with pytest.raises(fastens.ModelFileError, match="not whole rounds"):
+    with pytest.raises(fastens.ModelFileError, match="do not divide into rounds"):
         load_altered(folder, "rounds", change)
 
 
-def test_numbers_of_categories_that_are_no_codes_are_refused(folder):
+def test_numbers_of_categories_that_are_not_codes_are_refused(folder):
     def change(arrays, meta):
         lookup = np.zeros((4, 2), np.int32)
         lookup[0, 0] = 2**31 - 1

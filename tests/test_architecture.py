@@ -272,5 +272,5 @@ def test_estimators_inherit_from_few_classes(kind):
     assert depth(kind) <= deepest
 
 
-def test_inheritance_limits_are_those_of_folders():
+def test_inheritance_limits_match_folders():
     assert {folder_of(kind) for kind in ESTIMATORS} == set(INHERITANCE)

@@ -130,11 +130,11 @@ def test_regressors_tell_the_methods_of_a_stack():
 
 
 @pytest.mark.parametrize("name", ["log_evidence_", "expected_n_leaves_"])
-def test_what_only_averaged_forests_have(name):
+def test_posterior_attributes_exist_only_on_averaged_forests(name):
     X, y = load_iris(return_X_y=True)
     plain = RandomForestClassifier(3, averaging=None, random_state=0).fit(X, y)
     assert not hasattr(plain, name)
-    with pytest.raises(AttributeError, match="only where averaging was not None in fit"):
+    with pytest.raises(AttributeError, match="averaging must be set in fit for a posterior of prunings; it was None"):
         getattr(plain, name)
     averaged = RandomForestClassifier(3, averaging="posterior", random_state=0).fit(X, y)
     assert getattr(averaged, name).shape == (3,)
@@ -142,7 +142,7 @@ def test_what_only_averaged_forests_have(name):
 
 @pytest.mark.parametrize("members", [5, [5], [("a", 5)], [("a", "drop")], "drop", [("a", None)]])
 @pytest.mark.parametrize("kind", [StackingClassifier, VotingClassifier, BayesOptimalClassifier])
-def test_what_cannot_be_fitted_can_be_shown(kind, members):
+def test_unfittable_estimators_have_a_repr(kind, members):
     """The error belongs to fit, and names the parameter."""
     model = kind(members)
     look_at(model)

@@ -121,7 +121,7 @@ def test_equal_names_are_one_name(table):
     expected = model.predict(X)
     for names in ([0.0, np.int8(1), 2, np.float32(3)], [False, True, 2, 3]):
         np.testing.assert_array_equal(model.predict(named(X, names).iloc[:, ::-1]), expected)
-    with pytest.raises(ValueError, match="more than one is called 1"):
+    with pytest.raises(ValueError, match="unique column names; got 1 more than once"):
         model.fit(named(X, [0, 1, 2, 1]), y)
     moments = [DAY, "a", "b", "c"]
     model.fit(named(X, moments), y)
@@ -185,7 +185,7 @@ def test_numbers_in_parameters_are_names_where_columns_are_named_by_numbers(by_n
     np.testing.assert_array_equal(found.predict(named(X, YEARS)), expected.predict(named(X, map(str, YEARS))))
 
 
-def test_a_number_that_is_no_name_among_numbers_is_an_error(table):
+def test_a_number_that_is_not_a_name_among_numbers_is_an_error(table):
     X, y = table
     with pytest.raises(ValueError, match=r"monotonic_cst must name columns of X; got 0, and the columns are \[2020"):
         GradientBoostingRegressor(monotonic_cst={0: 1}).fit(named(X, YEARS), y)
@@ -291,7 +291,7 @@ def test_names_as_state(names):
 
 
 @pytest.mark.parametrize("state", [[[1]], [{"kind": "a"}], [{"tuple": 3}], {"a": 1}, [1, 1.0], [{"tuple": [[]]}]])
-def test_states_that_are_no_names(state):
+def test_states_that_are_not_names(state):
     with pytest.raises(ValueError, match="names of the columns are"):
         from_state(state)
 

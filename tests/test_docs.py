@@ -205,7 +205,7 @@ def numbers_of(record):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_prose_beside_figures_agrees_with_them(figures, page):
+def test_prose_agrees_with_the_figures(figures, page):
     """Where a page shows figures, a result that its sentences repeat is one of a table's cells."""
     text = page.read_text(encoding="utf-8")
     of_readme = [figures.IN_README[0], "quality_100"]

@@ -157,7 +157,7 @@ SEARCHED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize("model", SEARCHED, ids=lambda model: type(model).__name__)
-def test_trees_of_extreme_values_are_those_of_their_ranks(model, column):
+def test_trees_of_extreme_values_match_their_ranks(model, column):
     """Training rows get bit-identical predictions, because splits depend only on the order of values."""
     other = np.random.default_rng(2).normal(size=N_ROWS)
     X = np.column_stack([column.astype(np.float64), other])

@@ -75,7 +75,7 @@ def ctrl_c_raises():
 
 
 @pytest.mark.parametrize("name", ["GradientBoostingClassifier", "GradientBoostingRanker"])
-def test_what_ctrl_c_leaves_is_one_model(name):
+def test_ctrl_c_leaves_a_consistent_model(name):
     """Also where one `fit` calls another, as the ranker's does."""
     X = np.random.default_rng(0).random((300, 3))
     model = make(name, n_estimators=20).fit(X, X[:, 0] > 0.5)
@@ -140,7 +140,9 @@ def test_one_model_learns_in_one_thread_at_a_time():
 
     def learn_too(_record):
         def learn(method, *given):
-            with pytest.raises(RuntimeError, match="learning in another thread; let each thread fit a clone") as caught:
+            with pytest.raises(
+                RuntimeError, match=r"is being fitted in another thread\. Fit a separate clone in each"
+            ) as caught:
                 getattr(model, method)(*given)
             errors.append(caught.value)
 
@@ -184,6 +186,6 @@ def test_a_model_that_is_fitted_while_it_predicts_reads_no_memory_of_others():
     X, y = table_for("GradientBoostingClassifier")
     model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, y)
     model._encoder, model._n_plain_features = fastens.GaussianNB().fit(X[:, :2], y)._encoder, 2
-    with pytest.raises(ValueError, match="X must have 4 columns, got 2"):
+    with pytest.raises(ValueError, match=r"columns.*got 2"):
         model.predict_contributions(X[:, :2])
     assert BinaryLogLoss().predict(np.zeros((5, 3))).shape == (15, 2)

@@ -36,7 +36,7 @@ OF_BOOSTING = [
 @pytest.mark.parametrize(
     "kind", [GradientBoostingClassifier, GradientBoostingRegressor, GradientBoostingRanker, GradientBoostingSurvival]
 )
-def test_of_boosting(kind, given, wanted):
+def test_unused_parameters_of_boosting_raise(kind, given, wanted):
     [(name, value)] = given.items()
     y = {GradientBoostingClassifier: (Y > 4).astype(int), GradientBoostingRanker: (Y > 4).astype(int)}.get(kind, Y)
     more = {"qid": np.arange(120) // 4} if kind is GradientBoostingRanker else {}
@@ -49,24 +49,26 @@ def test_of_boosting(kind, given, wanted):
     ("given", "loss"),
     [({"quantile": 0.5}, "expectile"), ({"quantile": 0.5}, "quantile")],
 )
-def test_of_losses(given, loss):
+def test_unused_parameters_of_losses_raise(given, loss):
     [(name, value)] = given.items()
     for other in ("squared_error", "absolute_error", lambda y, raw: (raw - y, np.ones_like(y))):
-        with pytest.raises(ValueError, match=rf"^{name} is read where loss is .*'{loss}'.*got {value}"):
+        with pytest.raises(
+            ValueError, match=rf"^{name} must be .* because it is used only if loss is .*'{loss}'.*got {value}"
+        ):
             GradientBoostingRegressor(other, **given).fit(X, Y)
     GradientBoostingRegressor(loss, **given, n_estimators=2).fit(X, Y)
 
 
-def test_what_the_checks_of_scikit_learn_set_is_warned_of():
+def test_unused_parameters_set_by_scikit_learn_checks_warn():
     for kind in (GradientBoostingRegressor, GradientBoostingSurvival):
-        with pytest.warns(UserWarning, match="n_iter_no_change is read with rows to validate on") as found:
+        with pytest.warns(UserWarning, match="n_iter_no_change must be 10 without a validation set") as found:
             kind(n_iter_no_change=3, n_estimators=2).fit(X, Y)
     assert found[0].filename == __file__
-    with pytest.warns(UserWarning, match="n_iter_no_change is read where early_stopping is True or 'auto'"):
+    with pytest.warns(UserWarning, match="n_iter_no_change must .* used only if early_stopping is True or 'auto'"):
         AdaBoostClassifier(early_stopping=False, n_iter_no_change=3, n_estimators=2).fit(X, Y > 4)
 
 
-def test_of_rows_to_validate_on():
+def test_unused_parameters_without_a_validation_set_raise():
     model = GradientBoostingRegressor(n_estimators=5, n_iter_no_change=2, early_stopping=True, eval_metric="r2")
     model.fit(X[:80], Y[:80], X_val=X[80:], y_val=Y[80:])
     with pytest.raises(ValueError, match="refit must be False with X_val"):
@@ -74,7 +76,7 @@ def test_of_rows_to_validate_on():
             X[:80], Y[:80], X_val=X[80:], y_val=Y[80:]
         )
     splitter = ShuffleSplit(1, random_state=0)
-    with pytest.raises(ValueError, match="validation_fraction is read where early_stopping has no validation splitter"):
+    with pytest.raises(ValueError, match="used only if early_stopping has no validation splitter"):
         GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter), validation_fraction=0.2).fit(X, Y)
     stopping = EarlyStopping(validation=splitter, refit=True)
     GradientBoostingRegressor(n_estimators=3, early_stopping=stopping, n_iter_no_change=2).fit(X, Y)
@@ -82,28 +84,28 @@ def test_of_rows_to_validate_on():
 
 @pytest.mark.parametrize("kind", [AdaBoostClassifier, AdaBoostRegressor])
 @pytest.mark.parametrize("given", [{"max_depth": 5}, {"max_bins": 20}], ids=str)
-def test_of_the_trees_of_adaboost(kind, given):
+def test_unused_tree_parameters_of_adaboost_raise(kind, given):
     y, estimator = (Y > 4, LogisticRegression()) if kind is AdaBoostClassifier else (Y, LinearRegression())
-    with pytest.raises(ValueError, match="is read where estimator is None"):
+    with pytest.raises(ValueError, match="used only if estimator is None"):
         kind(estimator, **given).fit(X, y)
     kind(n_estimators=2, **given).fit(X, y)
 
 
 @pytest.mark.parametrize("algorithm", ["gentle", "logit"])
 def test_the_criterion_of_votes(algorithm):
-    with pytest.raises(ValueError, match=f"criterion is read where algorithm .* with algorithm='{algorithm}'"):
+    with pytest.raises(ValueError, match=f"criterion must be .* with algorithm='{algorithm}', because"):
         AdaBoostClassifier(criterion="entropy", algorithm=algorithm).fit(X, Y > 4)
 
 
 @pytest.mark.parametrize("kind", [RandomForestRegressor, DecisionTreeRegressor])
 def test_chances_of_columns_of_which_none_are_drawn(kind):
-    with pytest.raises(ValueError, match=r"feature_weights are chances .* draws none of the 3.*got \[1, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"feature_weights must be equal.* all 3 columns; got \[1, 2, 3\]"):
         kind(feature_weights=[1, 2, 3]).fit(X, Y)
     kind(feature_weights=[1, 2, 0]).fit(X, Y)
     kind(feature_weights=[1, 2, 3], max_features=1).fit(X, Y)
 
 
-def test_a_file_with_such_parameters_can_be_read(tmp_path):
+def test_files_with_unused_parameters_can_be_loaded(tmp_path):
     model = GradientBoostingRegressor(n_estimators=2).fit(X, Y)
     model.set_params(n_iter_no_change=3)
     model.save(tmp_path / "model.fastens")
@@ -122,6 +124,6 @@ def test_numbers_of_features(wanted, count, name):
 
 def test_a_folder_that_is_not_there(tmp_path):
     model = GradientBoostingRegressor(n_estimators=2).fit(X, Y)
-    with pytest.raises(FileNotFoundError, match="there is no such folder") as raised:
+    with pytest.raises(FileNotFoundError, match="the folder does not exist") as raised:
         model.save(tmp_path / "nowhere" / "model.fastens")
     assert raised.value.filename == str(tmp_path / "nowhere")

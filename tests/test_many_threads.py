@@ -67,7 +67,7 @@ def quick_switches():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["VersionSpaceClassifier", "ExactTreeAverageClassifier", "BayesTreeClassifier"])
-def test_what_is_computed_when_first_needed_disturbs_no_other_thread(kind, quick_switches):
+def test_lazy_computations_are_thread_safe(kind, quick_switches):
     """A model that was loaded keeps it while others ask whether it is fitted, or pickle it."""
     X = (np.random.default_rng(0).normal(size=(60, 4)) > 0).astype(int)
     state = pickle.dumps(getattr(fastens, kind)(random_state=0).fit(X, X[:, 0] > 0))

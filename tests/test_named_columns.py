@@ -88,7 +88,7 @@ def test_rows_to_validate_on_and_queries():
 
 @pytest.mark.parametrize("wrapped", [lambda table: table, TableSource])
 @pytest.mark.parametrize("others", [[0, 1], ["a", ("b", 2)], [None, "b"]])
-def test_names_beside_names_that_are_no_strings(wrapped, others):
+def test_names_next_to_names_that_are_not_strings(wrapped, others):
     X = np.random.default_rng(0).normal(size=(60, 2))
     frame = pd.DataFrame(X).set_axis(pd.Index(others, tupleize_cols=False), axis=1).assign(target=X[:, 0])
     make = GradientBoostingRegressor(n_estimators=2, random_state=0)
@@ -140,15 +140,15 @@ def test_outliers_are_not_found_by_the_column_that_y_names():
 
 def test_names_in_a_table_of_equal_names():
     frame = pd.DataFrame(np.ones((9, 3)), columns=["a", "a", "target"])
-    with pytest.raises(ValueError, match="different names; more than one is called 'a'"):
+    with pytest.raises(ValueError, match="unique column names; got 'a' more than once"):
         GradientBoostingRegressor().fit(frame, "target")
 
 
-def test_what_is_refused():
+def test_invalid_input_raises():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0, 1, 0]})
     with pytest.raises(ValueError, match="y must name a column of X; got 'c'"):
         BaggingClassifier().fit(frame, "c")
-    with pytest.raises(ValueError, match="y must be an array where X has no names of columns; got 'b'"):
+    with pytest.raises(ValueError, match="y must be an array if X has no column names; got 'b'"):
         BaggingClassifier().fit(frame.to_numpy(), "b")
     for model in (BaggingClassifier(), GradientBoostingRegressor()):
         with pytest.raises(ValueError, match=r"0 feature\(s\) .* all columns of X are y or sample_weight"):

@@ -73,7 +73,7 @@ TASKS = {
     ),
     "an interval": (
         lambda: fastens.ConformalRegressor(alpha=0.1),
-        "The coverage is given to predict_interval and predict_set",
+        "Pass the coverage to predict_interval or predict_set",
         lambda: fastens.ConformalRegressor(GradientBoostingRegressor(**FAST)).fit(X, Y).predict_interval(X, 0.9),
     ),
     "the class of another library": (
@@ -83,7 +83,7 @@ TASKS = {
     ),
     "a model of LightGBM": (
         lambda: fastens.load(__file__),
-        "is not a fastens model; fastens.from_model reads models of other libraries",
+        r"it is not a fastens model; use fastens\.from_model for models of other",
         lambda: fastens.from_model(GradientBoostingRegressor(**FAST).fit(X, Y).export(format="lightgbm")),
     ),
     "calibrated probabilities": (
@@ -110,7 +110,7 @@ TASKS = {
     ),
     "memory": (
         lambda: fastens.estimate_memory(GradientBoostingRegressor(), 442),
-        "n_columns must be given unless n_rows is a table in memory; got int",
+        "n_columns must be passed unless n_rows is a table in memory; got int",
         lambda: fastens.estimate_memory(GradientBoostingRegressor(), X).in_memory,
     ),
 }
@@ -150,7 +150,7 @@ def test_attributes_of_other_names(attribute, instead, model):
         ("Tuned", "Use TuningResult"),
         ("RandomSearch", "Use TuningConfig"),
         ("MLClassifier", "Use MaximumLikelihoodClassifier"),
-        ("RandomForestClasifier", "Is RandomForestClassifier meant"),
+        ("RandomForestClasifier", "Did you mean RandomForestClassifier"),
     ],
 )
 def test_names_of_the_package(name, instead):
@@ -186,7 +186,7 @@ def test_scorers_by_name_take_labels_of_any_kind(metric):
     [
         ({"training": (X, Y)}, "eval_set must have names other than 'training' and 'validation'; got 'training'"),
         ([X], r"eval_set must hold pairs \(X, y\) or triples with weights"),
-        ([(X.iloc[:, :3], Y)], "eval_set must hold rows as X and y; 'eval_0' does not"),
+        ([(X.iloc[:, :3], Y)], "eval_set must hold tables and targets of the same form as X and y"),
     ],
 )
 def test_errors_of_sets(sets, message):
@@ -197,7 +197,7 @@ def test_errors_of_sets(sets, message):
 
 
 def test_metrics_need_rows():
-    with pytest.raises(ValueError, match="eval_metric is read with rows to validate on"):
+    with pytest.raises(ValueError, match="eval_metric must be 'loss' without a validation set"):
         GradientBoostingRegressor(eval_metric="r2").fit(X, Y)
 
 
@@ -242,7 +242,7 @@ def test_a_search_with_defaults(caplog):
         repr(found) == f"TuningResult(RandomForestClassifier, loss {found.best.loss:.4g}, 2 trials, stopped by trials)"
     )
     printed = caplog.text
-    assert "tune: classification of 442 rows, 2 folds, at most 60 s" in printed
+    assert "tune: classification on 442 rows, 2 folds, at most 60 s" in printed
     assert "trial 0, forest: loss" in printed
 
 

@@ -41,7 +41,7 @@ def test_the_only_class_has_the_probability_1(name, monkeypatch, tmp_path):
             last = list(getattr(model, staged)(*([table, y] if staged == "staged_score" else [table])))[-1]
             assert np.all(last == ("a" if staged == "staged_predict" else 1))
     if "format" in inspect.signature(getattr(model, "export", lambda: None)).parameters:
-        with pytest.raises(ValueError, match="cannot hold a target of one class"):
+        with pytest.raises(ValueError, match="cannot represent a target with a single class"):
             model.export(format="sql")
 
 

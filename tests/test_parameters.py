@@ -48,7 +48,7 @@ ESTIMATORS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CLASSES if name not in REQUIRED])
-def test_arrays_are_no_values_of_parameters(name):
+def test_arrays_are_not_parameter_values(name):
     """Where a parameter has no use for one, its rule says so; nothing asks an array whether it is true."""
     wrong = np.array([1, 0])
     for parameter in make(name).get_params(deep=False):
@@ -103,9 +103,9 @@ def test_derived_classes_may_have_fewer_parameters(kind, values):
         assert repr(theirs.estimators_[0]) == repr(ours.estimators_[0])
 
 
-def test_derived_classes_are_told_of_parameters_that_are_not_read():
+def test_derived_classes_raise_for_unused_parameters():
     wrong = derived(fastens.GradientBoostingRegressor, validation_fraction=0.2)()
-    with pytest.raises(ValueError, match="validation_fraction is read where"):
+    with pytest.raises(ValueError, match="validation_fraction must be"):
         wrong.fit(*table_for("GradientBoostingRegressor"))
 
 

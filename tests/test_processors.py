@@ -24,7 +24,7 @@ def digests(**environment):
 
 
 @pytest.mark.slow
-def test_bits_are_those_of_every_processor():
+def test_bits_match_every_processor():
     assert digests() == BITS.with_suffix(".txt").read_text().splitlines()
 
 

@@ -41,7 +41,7 @@ def test_every_name_is_found_and_kept(package):
 
 
 @OF_PACKAGES
-def test_no_name_is_that_of_a_module_beside_it(package):
+def test_public_names_differ_from_module_names(package):
     assert {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package.__all__) == set()
 
 

@@ -38,7 +38,7 @@ def test_networks_keep_no_figures():
 
 
 @pytest.mark.parametrize("stops", [True, fastens.EarlyStopping(folds=2), fastens.EarlyStopping(refit=True)])
-def test_records_of_rounds_are_no_way_into_the_fitted_model(stops):
+def test_records_of_rounds_cannot_change_the_fitted_model(stops):
     """Nor do they keep what the fit has worked with."""
     X, y = table_for("GradientBoostingRegressor")
     records = Records()

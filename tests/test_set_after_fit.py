@@ -152,7 +152,7 @@ def test_more_rows_are_smoothed_as_was_set(name, tmp_path):
         np.testing.assert_array_equal(same.predict_proba(X), wanted)
 
 
-def test_what_rounds_and_votes_have_cost_follows_the_fit():
+def test_costs_of_rounds_and_votes_follow_the_fit():
     X, y = table_for("AdaBoostClassifier")
     model = fitted("AdaBoostClassifier", {})
     wanted = list(model.staged_weights(X, y))

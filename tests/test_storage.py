@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
-def test_permissions_are_those_of_any_new_file(path):
+def test_permissions_match_any_new_file(path):
     (path.parent / "other").touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((path.parent / "other").stat().st_mode)
 
@@ -196,7 +196,7 @@ def test_headers_that_do_not_fit(path, change):
 
 
 @pytest.mark.parametrize("header", [b"{", b"\xff", b"[" * 100_000, b"1" * 5000], ids=["open", "bytes", "deep", "long"])
-def test_headers_that_are_no_json(path, header):
+def test_headers_that_are_not_json(path, header):
     prefix = storage.PREFIX.pack(storage.MAGIC, storage.VERSION, len(header))
     path.write_bytes(prefix + storage._checksum(prefix, header) + header)
     with pytest.raises(ModelFileError):
@@ -233,7 +233,7 @@ def test_missing_file(tmp_path):
         storage.load(tmp_path / "nothing")
 
 
-def test_a_path_is_no_number(path):
+def test_a_path_is_not_a_number(path):
     """That of an open file, which would be closed."""
     with open(path, "wb") as file, pytest.raises(TypeError, match="not int"):
         storage.load(file.fileno())

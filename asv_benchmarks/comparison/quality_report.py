@@ -66,8 +66,14 @@ def summary(results: Results) -> str:
     """A line for each library: loss over each peer's, over the best's, the worst table, ranks, time."""
     peers = [name for name in PEERS if name in results.libraries]
     strict = [name for name in ("LightGBM", "XGBoost") if name in peers]
-    heading = ["library", *(f"loss over {peer}" for peer in peers), "over the best peer", "worst table", "mean rank"]
-    rows = [[*heading, "fit s over LightGBM", "fit s in all"]]
+    heading = [
+        "library",
+        *(f"loss over {peer}" for peer in peers),
+        "loss over the best peer",
+        "worst table",
+        "mean rank",
+    ]
+    rows = [[*heading, "fit time over LightGBM", "total fit time, s"]]
     ranks = results.mean_ranks()
     for library in results.libraries:
         others = [name for name in peers if name != library]

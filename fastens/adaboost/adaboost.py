@@ -214,7 +214,7 @@ class AdaBoostClassifier(AdditiveVotes):
         """Fitted weak classifiers."""
         self._check_fitted()
         if not self._votes:
-            raise AttributeError(f"there are no weak classifiers with algorithm={self._algorithm!r}")
+            raise AttributeError(f"AdaBoost has no weak classifiers with algorithm={self._algorithm!r}")
         return vars(self).get("_models") or WeakTrees(self)
 
     def _of_members(self) -> dict[str, Any]:
@@ -291,11 +291,14 @@ class AdaBoostClassifier(AdditiveVotes):
                 self.__dict__.pop(name, None)
             return 0
         if before != self._encoder_state():
-            raise ValueError("warm_start=True must be given the columns, categories and classes of the last fit.")
+            raise ValueError(
+                "X and y must have the columns, categories and classes of the last fit with "
+                "warm_start=True. Use warm_start=False to fit anew."
+            )
         if self.n_estimators < self.n_estimators_:
             raise ValueError(
-                f"n_estimators must be at least {self.n_estimators_}, the rounds of the last fit, with "
-                f"warm_start=True; got {self.n_estimators}."
+                f"n_estimators must be at least {self.n_estimators_}, the number of rounds of the last fit, "
+                f"with warm_start=True; got {self.n_estimators}."
             )
         return self.n_estimators_
 
@@ -436,7 +439,7 @@ class AdaBoostClassifier(AdditiveVotes):
         """
         self._check_fitted()
         if not self._votes:
-            rule = f"algorithm must be one of {', '.join(map(repr, VOTING))} for weights of rounds"
+            rule = f"algorithm must be one of {', '.join(map(repr, VOTING))} to have round weights"
             raise ValueError(f"{rule}; got {self._algorithm!r}.")
         data = self._check_validation(X, y, sample_weight)
         given = np.zeros(data.n_given)

@@ -267,7 +267,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             super()._restore_fitted(arrays)
         weights, n_estimators = self.estimator_weights_, len(models) or self._ensemble.n_trees
         if self.n_estimators_ != n_estimators or np.shape(weights) != (n_estimators,):
-            raise ValueError("the weights and the regressors do not fit together")
+            raise ValueError("the weights and the regressors do not match")
         if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
             raise ValueError("the weights of the regressors are malformed")
 
@@ -277,7 +277,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     def _shown_trees(self) -> TreeEnsemble:
         self._check_fitted()
         if "_models" in vars(self):
-            raise ValueError(f"estimator must be None, whose trees have leaves; got {self.estimator!r}.")
+            raise ValueError(f"estimator must be None for methods that read the trees; got {self.estimator!r}.")
         return self._ensemble
 
     def _restored(self) -> None:
@@ -333,8 +333,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             Always.
         """
         raise ValueError(
-            "predictions must be sums of trees to be explained; those of AdaBoostRegressor are weighted medians. "
-            "Explain regressors of estimators_, or use sklearn.inspection.permutation_importance."
+            "predictions must be sums of trees to be explained, but AdaBoostRegressor predicts weighted "
+            "medians. Explain the regressors in estimators_, or use sklearn.inspection.permutation_importance."
         )
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:

@@ -112,8 +112,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         if "_ensemble" not in vars(self):
             self._check_fitted()
             raise ValueError(
-                "estimator must be None or a DecisionTreeClassifier of this package, whose votes are sums of trees; "
-                f"got {self.estimator!r}."
+                "estimator must be None or a fastens.DecisionTreeClassifier, so that the votes are sums of "
+                f"trees; got {self.estimator!r}."
             )
         return self._ensemble
 
@@ -133,8 +133,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         of_classes = self._algorithm in CLASS_VOTES
         if self._algorithm == "logit" or (not of_classes and len(self.classes_) > 2):
             raise ValueError(
-                f"there is no such bound for algorithm={self._algorithm!r} and {len(self.classes_)} classes; "
-                "algorithm='discrete' and 'm1' have one."
+                f"the training error has no such bound for algorithm={self._algorithm!r} and "
+                f"{len(self.classes_)} classes; use algorithm='discrete' or 'm1'."
             )
         losses = self.evals_result_["training"]["loss"]
         if not of_classes:
@@ -255,7 +255,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         """
         self._check_fitted()
         if self.estimator is not None or self._ensemble.max_depth.max(initial=0) > 1:
-            raise ValueError("only ensembles of stumps have contribution curves: estimator=None and max_depth=1.")
+            raise ValueError("contribution curves need an ensemble of stumps: set estimator=None and max_depth=1.")
         parts = self._encoder.part_names()
         if isinstance(feature, str) and feature not in (self._encoder.names or ()) and feature in parts:
             index = parts.index(feature)
@@ -263,7 +263,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             index = Columns(self.n_features_in_, self._encoder.names).position("feature", feature)
             if any(column == index for column, _ in self._encoder.date_parts):
                 own = [part for part, column in zip(parts, self._encoder.column_of, strict=True) if column == index]
-                raise ValueError(f"feature must be a part of a column of dates, one of {own}; got {feature!r}.")
+                raise ValueError(f"feature must be one part of a date column, one of {own}; got {feature!r}.")
         name = parts[index] if self._encoder.has_own_names else f"feature {index}"
         categories = self._encoder.categories[index] if index < self.n_features_in_ else None
         if categories is not None:

@@ -61,7 +61,7 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
     run = voting_run(model, data, classes, None if validation is None else validation.X)
     if n_earlier and isinstance(run.learner, Estimators) != ("_ensemble" not in vars(model)):
         raise ValueError(
-            "estimator must be as in the last fit with warm_start=True: trees that are grown here, or not; "
+            "estimator must be None (or a tree of fastens) in both fits or in neither with warm_start=True; "
             f"got {model.estimator!r}."
         )
     if validation is not None:

@@ -323,7 +323,8 @@ class VotingRun:
             return None
         self._is_over = True
         warn(
-            f"the first weak classifier is no better than chance (weighted error {vote.error:.3g}): it is all there is"
+            f"the first weak classifier is not better than chance (weighted error {vote.error:.3g}), so the "
+            "ensemble consists of it only"
         )
         return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
 
@@ -574,8 +575,9 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
         if "dataframe" not in str(error).lower():
             raise
         raise ValueError(
-            f"estimator must take arrays of numbers, which AdaBoost makes of frames; {type(model).__name__} does not: "
-            f"{error} Name columns by their numbers, or prepare them in a pipeline whose last step is AdaBoost."
+            "estimator must accept numeric arrays, because AdaBoost converts data frames to arrays; "
+            f"{type(model).__name__} does not: {error} Select columns by position, or preprocess them in a "
+            "pipeline whose last step is AdaBoost."
         ) from error
     return model
 
@@ -585,7 +587,10 @@ def check_weak(estimator: Any, wants_classifier: bool) -> None:
     check_kind("estimator", estimator, wants_classifier)
     tags = tags_of(estimator)
     if tags is not None and not tags.input_tags.two_d_array:
-        raise ValueError(f"estimator must learn from tables of numbers, which texts are made into; got {estimator!r}.")
+        raise ValueError(
+            "estimator must accept numeric tables, because AdaBoost encodes text columns as "
+            f"numbers; got {estimator!r}."
+        )
 
 
 def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:
@@ -622,8 +627,8 @@ def check_own_trees(estimator: Any, comm: Comm) -> None:
     """Raise ValueError if an arbitrary estimator would have to be fitted to rows on several ranks."""
     if comm.size > 1:
         raise ValueError(
-            "estimator must be None (or, for classes, a DecisionTreeClassifier of ours) where rows are on several "
-            f"ranks; got {estimator!r}."
+            "estimator must be None (or a fastens.DecisionTreeClassifier for classification) in distributed "
+            f"fits; got {estimator!r}."
         )
 
 

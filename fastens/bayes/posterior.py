@@ -175,8 +175,7 @@ def generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            "random_state must be None, a whole number of at least 0, a RandomState or a Generator; "
-            f"got {random_state!r}."
+            f"random_state must be None, a non-negative integer, a RandomState or a Generator; got {random_state!r}."
         ) from error
 
 
@@ -207,7 +206,7 @@ def check_prior(name: str, prior: Any, n: int) -> Array:
     if found.shape != (n,):
         raise ValueError(f"{name} must have one probability for each of the {n} hypotheses; got shape {found.shape}.")
     if not (np.isfinite(found) & (found >= 0)).all() or not found.any():
-        raise ValueError(f"{name} must hold finite numbers, not negative and not all zero; got {found.tolist()}.")
+        raise ValueError(f"{name} must hold finite, non-negative numbers that are not all zero; got {found.tolist()}.")
     return found / found.sum()
 
 
@@ -272,8 +271,8 @@ def estimate_errors(
     """
     if isinstance(model, type) or not hasattr(model, "_vote_share"):
         raise ValueError(
-            "model must be a fitted Bayesian classifier that has predict(X, mode='gibbs'), as BayesOptimalClassifier "
-            f"or VersionSpaceClassifier has; got {model!r}."
+            "model must be a fitted Bayesian classifier with predict(X, mode='gibbs'), such as "
+            f"BayesOptimalClassifier or VersionSpaceClassifier; got {model!r}."
         )
     if isinstance(y, str) or isinstance(sample_weight, str):
         X, y, sample_weight = split_columns(X, y=y, sample_weight=sample_weight)

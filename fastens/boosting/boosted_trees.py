@@ -268,7 +268,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         if held_out is not None:
             training, validation = (subset(data, rows) for rows in held_out)
         if self._stopping.refit and held_out is None:
-            raise ValueError("refit must be False with X_val, beside which all rows of X are trained on; got True.")
+            raise ValueError(
+                "refit must be False with X_val, because the model already trains on all rows of X; got True."
+            )
         if given.is_given and validation is not None:
             validation = self._with_offset(validation, given.init_score)
         return training, validation

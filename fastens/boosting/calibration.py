@@ -139,7 +139,7 @@ class SetCalibration:
         """Restore the calibration from the arrays of `to_arrays`."""
         known, conditions = _restored(arrays, n_targets)
         if any(held.label is not None or held.values.shape[1] != 1 for held in known):
-            raise ValueError("the scores to calibrate by are malformed")
+            raise ValueError("the calibration scores are malformed")
         return cls(SetScore(SET_SCORES[int(arrays[f"{PREFIX}conformity"])]), known, conditions)
 
 
@@ -178,8 +178,9 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
     model._check_fitted()
     if model._calibration is None:
         raise NotFittedError(
-            f"{method} needs rows that fit has not seen: give them to conformalize(X, y) first, or fit a {wrapper}"
-            f"({type(model).__name__}(...)), which keeps some of its rows for that."
+            f"{method} needs a model that was calibrated on rows that fit has not seen. Call conformalize(X, "
+            f"y) with such rows first, or fit a {wrapper}({type(model).__name__}(...)), which holds out "
+            "calibration rows itself."
         )
     return model._calibration
 

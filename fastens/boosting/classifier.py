@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 def _has_one_target(model: Any) -> bool:
     """Return True for a single target; raise AttributeError for several, as scikit-learn's classifiers do."""
     if isinstance(getattr(model, "classes_", None), list):
-        raise AttributeError("decision_function is there for a single target; several have predict_proba.")
+        raise AttributeError("decision_function supports only a single target. Use predict_proba for several targets.")
     return True
 
 
@@ -105,8 +105,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             for classes in self._classes_of_targets():
                 if classes.dtype.kind not in "biuf":
                     raise ValueError(
-                        "y must hold numbers, which order the classes, for loss='ordinal'; got labels such as "
-                        f"{classes[0]!r}. Replace them by 0, 1, 2, ... in their order."
+                        "y must hold numbers for loss='ordinal', because they define the order of the "
+                        f"classes; got labels such as {classes[0]!r}. Encode the labels as 0, 1, 2, ... in "
+                        "their order."
                     )
         return self._joined_losses([classification_loss(self.loss, len(each)) for each in self._classes_of_targets()])
 

@@ -45,7 +45,9 @@ _MAY_DIFFER = {
 def find_earlier(model: Any, resume: Any) -> Any:
     """Return the fitted estimator that `fit` continues: a checkpoint or a copy of the last fit; None for a new fit."""
     if resume is not None and model._stopping.folds is not None:
-        raise ValueError("resume must be None with early_stopping.folds, whose model is a mean.")
+        raise ValueError(
+            "resume must be None with early_stopping.folds, because an average of models cannot be resumed."
+        )
     if resume is not None and not isinstance(resume, str | os.PathLike):
         raise ValueError(
             f"resume must be the path of a file that a Checkpoint wrote; got {resume!r}. Use warm_start=True to "
@@ -57,27 +59,29 @@ def find_earlier(model: Any, resume: Any) -> Any:
         return None
     if model._stopping.refit:
         raise ValueError(
-            "early_stopping.refit must be False to go on from the last fit with warm_start=True, whose trees have seen "
-            "the rows to validate on; got True."
+            "early_stopping.refit must be False to continue the last fit with warm_start=True, because its "
+            "trees have seen the validation rows; got True."
         )
     if model.n_estimators < model.n_estimators_:
         raise ValueError(
-            f"n_estimators must be at least {model.n_estimators_}, the rounds of the last fit, with "
+            f"n_estimators must be at least {model.n_estimators_}, the number of rounds of the last fit, with "
             f"warm_start=True; got {model.n_estimators}."
         )
     loss = model._get_loss().name
     if loss != model._loss.name:
-        raise ValueError(f"loss must be as in the last fit, {model._loss.name!r}, with warm_start=True; got {loss!r}.")
+        raise ValueError(
+            f"loss must be the same as in the last fit, {model._loss.name!r}, with warm_start=True; got {loss!r}."
+        )
     if model._ensemble.has_constant_leaves == bool(model.linear_leaves):
         raise ValueError(
-            f"linear_leaves must be as in the last fit, {not model.linear_leaves}, with warm_start=True; "
-            f"got {model.linear_leaves}."
+            f"linear_leaves must be the same as in the last fit, {not model.linear_leaves}, with "
+            f"warm_start=True; got {model.linear_leaves}."
         )
     was = "category" if model._encoder.missing_is_category else "missing"
     if model._category_options().missing != was:
         raise ValueError(
-            f"categories.missing must be as in the last fit, {was!r}, with warm_start=True; "
-            f"got {model._category_options().missing!r}."
+            f"categories.missing must be the same as in the last fit, {was!r}, with warm_start=True; got "
+            f"{model._category_options().missing!r}."
         )
     check_same_rules(model)
     return copy(model)
@@ -105,11 +109,11 @@ def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
     for name in ours.keys() - _MAY_DIFFER:
         if plain_parameter(theirs[name]) != plain_parameter(ours[name]):
             raise ValueError(
-                f"{name} must be as in {os.fspath(path)}, {theirs[name]!r}, to resume; got {ours[name]!r}."
+                f"{name} must be the same as in {os.fspath(path)}, {theirs[name]!r}, to resume; got {ours[name]!r}."
             )
     if model.n_estimators < checkpoint.n_estimators_:
         raise ValueError(
-            f"n_estimators must be at least {checkpoint.n_estimators_}, the rounds in {os.fspath(path)}; "
+            f"n_estimators must be at least {checkpoint.n_estimators_}, the number of rounds in {os.fspath(path)}; "
             f"got {model.n_estimators}."
         )
     return checkpoint
@@ -156,12 +160,15 @@ def _check_same_targets(earlier: Any, model: Any) -> None:
     loss, n_outputs = model._get_loss(), earlier._ensemble.n_outputs
     if loss.n_outputs != n_outputs:
         raise ValueError(
-            f"y must give the {n_outputs} raw predictions a row of the fit that this one continues; "
-            f"it gives {loss.n_outputs}."
+            f"y must lead to {n_outputs} raw predictions for each row, as in the fit that this one continues; "
+            f"got {loss.n_outputs}. Use warm_start=False to fit anew."
         )
     n_earlier, n_targets = len(losses_of_targets(earlier._loss)), len(losses_of_targets(loss))
     if n_targets != n_earlier:
-        raise ValueError(f"y must have the {n_earlier} targets of the fit that this one continues; it has {n_targets}.")
+        raise ValueError(
+            f"y must have {n_earlier} targets, as in the fit that this one continues; got "
+            f"{n_targets}. Use warm_start=False to fit anew."
+        )
 
 
 def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
@@ -180,8 +187,8 @@ def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
         known = getattr(earlier, "oob_improvement_", np.zeros(0))[: run.n_rounds]
         if not np.array_equal(run.out_of_bag.improvement, known, equal_nan=True):
             raise ValueError(
-                "oob_score must be False with warm_start=True unless the last fit had it, and drew the same rows in "
-                "each round; got True."
+                "oob_score must be False with warm_start=True unless the last fit had oob_score=True and drew "
+                "the same rows in each round; got True."
             )
     if run.dropout is None:
         return
@@ -215,7 +222,10 @@ def refitted(model: Any, given: tuple[Any, Any, Any, Any], decay_rate: float) ->
     _DECAY.check("decay_rate", decay_rate)
     fitted = model._as_fitted()
     if fitted._stopping.folds is not None:
-        raise ValueError("early_stopping.folds must be None to refit leaves: trees of a mean do not follow each other.")
+        raise ValueError(
+            "early_stopping.folds must have been None in fit for refit_leaves, because the trees "
+            "of averaged models do not form one sequence of rounds."
+        )
     data = model._check_validation(X, y, sample_weight)
     data = data.weighted(fitted._combine_weights(data.y, data.sample_weight))
     data = fitted._with_offset(data, init_score)

@@ -51,13 +51,13 @@ class GivenValidation(NamedTuple):
         """Return the validation set, encoded like the training set; None if there is none."""
         if (self.X is None) != (self.y is None):
             given, missing = ("y_val", "X_val") if self.X is None else ("X_val", "y_val")
-            raise ValueError(f"X_val and y_val must be given together; got {given} without {missing}.")
+            raise ValueError(f"X_val and y_val must be passed together; got {given} without {missing}.")
         if self.X is None:
             return None
         try:
             return model._check_validation(self.X, self.y, self.sample_weight)
         except ValueError as error:
-            raise ValueError(f"X_val and y_val must be as X and y: {error}") from error
+            raise ValueError(f"X_val and y_val must have the same form as X and y: {error}") from error
 
 
 def holds_out(model: Any) -> bool:
@@ -84,8 +84,9 @@ def drawn_rows(
         )
     except ValueError as error:
         raise ValueError(
-            "validation_fraction must give rows to train on and to validate on; got "
-            f"{model.validation_fraction} of {len(rows)} rows. Use early_stopping=False, or pass X_val and y_val."
+            "validation_fraction must leave at least one row each for training and validation; got "
+            f"{model.validation_fraction} of {len(rows)} rows. Use early_stopping=False, or pass X_val and "
+            "y_val."
         ) from error
     return own_split(data, (np.concatenate([train, rows[~shared]]), validation))
 
@@ -128,8 +129,8 @@ def check_validated(model: Any, validation: TrainingData | None, *, is_recorded:
         if name in known and not model._is_default(name):
             model._not_read(
                 name,
-                f"{name} is read with rows to validate on, and must be {known[name]!r} without: give X_val and "
-                f"y_val, or early_stopping=True; got {getattr(model, name)!r}.",
+                f"{name} must be {known[name]!r} without a validation set; got {getattr(model, name)!r}. Pass "
+                "X_val and y_val, or set early_stopping=True.",
             )
 
 
@@ -160,23 +161,29 @@ def record_sets(model: Any, rounds: Any, sets: Mapping[str, Any]) -> None:
             X, y, weight_of_rows = split_columns(X_set, y=y_set, sample_weight=weight[0] if weight else None)
             data = model._apply_statistics(model._check_validation(X, y, weight_of_rows))
         except ValueError as error:
-            raise ValueError(f"eval_set must hold rows as X and y; {name!r} does not: {error}") from error
+            raise ValueError(
+                f"eval_set must hold tables and targets of the same form as X and y; {name!r} does not: {error}"
+            ) from error
         rounds.record(name, data, partial(model._metrics, rounds))
 
 
 def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValidation) -> None:
     """Raise ValueError for incompatible arguments of `fit`."""
     if (given.init_score is not None) != (init_score is not None and given.X is not None):
-        raise ValueError("init_score_val must be given where init_score and X_val are, and only there.")
+        raise ValueError("init_score_val must be passed if both init_score and X_val are, and only then.")
     if given.sample_weight is not None and given.X is None:
-        raise ValueError("sample_weight_val are weights of X_val, which must be given with them; got None.")
+        raise ValueError("X_val must be passed with sample_weight_val, which holds its weights; got None.")
     if given.X is not None and model._stopping.validation is not None:
-        raise ValueError("validation must be None where X_val is given: it chooses rows of X to validate on.")
+        raise ValueError(
+            "early_stopping.validation must be None with X_val, because it selects validation rows from X."
+        )
     if given.X is not None and model._stopping.folds is not None:
-        raise ValueError("folds must be None where X_val is given: each fold is held out in its turn.")
+        raise ValueError(
+            "early_stopping.folds must be None with X_val, because each fold serves as the validation set in turn."
+        )
     if groups is not None and model._stopping.validation is None:
         raise ValueError(
-            "early_stopping.validation must be the splitter that groups are for, where fit gets groups; got None."
+            "early_stopping.validation must be a splitter if fit gets groups, such as GroupShuffleSplit(); got None."
         )
 
 
@@ -191,7 +198,9 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     if groups is not None:
         groups = unmasked(groups, "groups")
         if groups.shape != (data.n_given,):
-            raise ValueError(f"groups must have one for each of the {data.n_given} rows; got shape {groups.shape}.")
+            raise ValueError(
+                f"groups must have one label for each of the {data.n_given} rows; got shape {groups.shape}."
+            )
         groups = groups[slice(None) if data.rows is None else data.rows]
     target, groups = gathered(data.comm, [model._target_for_hashing(data.y), groups])
     splitter = _of_present_rows(splitter, data)
@@ -200,17 +209,16 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
     except (TypeError, ValueError) as error:
         raise ValueError(f"early_stopping.validation={splitter!r} cannot split the rows: {error}") from error
     if not splits:
-        raise ValueError(f"early_stopping.validation must give a split of the rows; {splitter!r} gave none.")
+        raise ValueError(f"early_stopping.validation must yield a split of the rows; {splitter!r} yields none.")
     train, validation = split_of_rows("early_stopping.validation", splits[-1], len(target))
     if not (len(train) and len(validation)):
         raise ValueError(
-            "early_stopping.validation must give rows to train on and rows to validate on; got "
+            "early_stopping.validation must yield at least one training row and one validation row; got "
             f"{len(train)} and {len(validation)}."
         )
     if len(np.intersect1d(train, validation)):
         raise ValueError(
-            "early_stopping.validation must give rows to train on that differ from those to validate on; "
-            "a row is in both."
+            "early_stopping.validation must yield disjoint training and validation rows; at least one row is in both."
         )
     return own_split(data, (train, validation))
 

@@ -175,7 +175,7 @@ def fold_rows(
         sizes = np.bincount(y.astype(np.intp))
         fewest, alone = int(sizes.max()), sizes[y.astype(np.intp)] == 1
     if fewest < n_folds:
-        what = "rows of the largest class" if has_classes else "rows"
+        what = "number of rows of the most frequent class" if has_classes else "rows"
         raise ValueError(f"early_stopping.folds must be at most {fewest}, the {what}; got {n_folds}.")
     rows = np.arange(len(y))
     parts = shuffled_folds(y if strata is None else strata, n_folds, seed, stratified=has_classes or strata is not None)

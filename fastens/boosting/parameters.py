@@ -150,7 +150,7 @@ def learning_rates(model: Any) -> float | tuple[float, ...]:
         return given
     if not callable(given):
         if len(given) < n_rounds:
-            raise ValueError(f"learning_rate must hold a number for each of the {n_rounds} rounds; got {len(given)}.")
+            raise ValueError(f"learning_rate must have one number for each of the {n_rounds} rounds; got {len(given)}.")
         return tuple(map(float, given[:n_rounds]))
     rates = [given(index) for index in range(n_rounds)]
     for index, rate in enumerate(rates):
@@ -178,8 +178,9 @@ def _check_called_after(callbacks: Iterable[Any]) -> None:
     for callback in callbacks:
         if getattr(callback, "before_iteration", False):
             raise ValueError(
-                "callbacks must be such as are called after a round, not before it as LightGBM's reset_parameter is; "
-                f"got {callback!r}. Pass learning rates that change as learning_rate=[...] or a function of the round."
+                "callbacks must be functions that are called after a round, not before it like LightGBM's "
+                f"reset_parameter; got {callback!r}. For a learning-rate schedule pass learning_rate=[...] or "
+                "a function of the round."
             )
 
 
@@ -193,18 +194,22 @@ def validate_combinations(model: Any) -> None:
         raise ValueError(f"growth.split_criterion must be 'newton' with {other}; got 'squared_error'.")
     sampling = model._options("sampling")
     if isinstance(sampling, Goss) and model.subsample != 1:
-        rule = "subsample must be 1 with sampling='goss', which has top_rate and other_rate"
+        rule = "subsample must be 1 with sampling='goss', which is set by top_rate and other_rate"
         raise ValueError(f"{rule}; got {model.subsample}.")
     drawn = "mvs" if isinstance(sampling, Mvs) else "queries" if model.sampling == "queries" else None
     if drawn is not None and model.subsample == 1:
-        raise ValueError(f"subsample must be below 1 with sampling={drawn!r}: the share of the rows to draw; got 1.")
+        raise ValueError(
+            f"subsample must be below 1 with sampling={drawn!r}, because it is the fraction of rows to draw; got 1."
+        )
     if model.oob_score and model._options("boosting") is not None:
-        raise ValueError("oob_score must be False with boosting='dart', whose rounds leave out trees.")
+        raise ValueError("oob_score must be False with boosting='dart', because its rounds drop trees.")
     if model._options("boosting") is not None and not RATE.holds(model.learning_rate):
-        raise ValueError("learning_rate must be one number with boosting='dart', whose rounds rescale earlier ones.")
+        raise ValueError(
+            "learning_rate must be a single number with boosting='dart', because its rounds rescale earlier trees."
+        )
     check_folds(model)
     if model.oob_score and not row_sampling(model).draws:
-        raise ValueError("oob_score must be False where every round sees all rows; set subsample below 1.")
+        raise ValueError("oob_score must be False if every round trains on all rows. Set subsample below 1.")
 
 
 def check_folds(model: Any) -> None:
@@ -212,10 +217,12 @@ def check_folds(model: Any) -> None:
     stopping = model._stopping
     if stopping.folds is None:
         if stopping.select_pruning:
-            raise ValueError("early_stopping.select_pruning must be False without early_stopping.folds; got True.")
+            raise ValueError(
+                "early_stopping.select_pruning must be False without early_stopping.folds; got True. Set folds."
+            )
         return
     if not RATE.holds(model.learning_rate):
-        raise ValueError("learning_rate must be one number with early_stopping.folds, which may raise it.")
+        raise ValueError("learning_rate must be a single number with early_stopping.folds, which may raise it.")
     for name, none, given in (
         ("early_stopping.validation", None, stopping.validation),
         ("early_stopping.refit", False, stopping.refit),
@@ -223,10 +230,13 @@ def check_folds(model: Any) -> None:
         ("oob_score", False, model.oob_score),
     ):
         if given is not none:
-            raise ValueError(f"{name} must be {none} with early_stopping.folds, whose model is a mean; got {given!r}.")
+            raise ValueError(
+                f"{name} must be {none} with early_stopping.folds, because the model is an average; got {given!r}."
+            )
     if any(isinstance(callback, Checkpoint) for callback in model.callbacks or ()):
         raise ValueError(
-            "callbacks must hold no Checkpoint with early_stopping.folds, whose model is a mean: none could be resumed."
+            "callbacks must not have a Checkpoint with early_stopping.folds, because an average of models "
+            "cannot be resumed."
         )
 
 
@@ -266,8 +276,8 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
         binning = earlier._ensemble.binning
     if rules.linear_l2 is not None and loss.renews_leaves:
         raise ValueError(
-            "loss must have a hessian with linear_leaves=True, such as 'squared_error' has, or 'expectile' and "
-            f"'log_cosh'; got {model.loss!r}."
+            "loss must have a hessian with linear_leaves=True, as 'squared_error', 'expectile' and 'log_cosh' "
+            f"do; got {model.loss!r}."
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
         data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets column by column
@@ -389,7 +399,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
 
     References
     ----------
-    R. Caruana, A. Niculescu-Mizil, G. WorkerGroup, A. Ksikes (2004). Ensemble selection from libraries of models. ICML.
+    R. Caruana, A. Niculescu-Mizil, G. Crew, A. Ksikes (2004). Ensemble selection from libraries of models. ICML.
 
     Examples
     --------
@@ -408,7 +418,9 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     if parameters.get("early_stopping") is False:
         preset.pop("n_iter_no_change", None)
     if time_limit is not None and "early_stopping" in parameters:
-        raise ValueError("time_limit must be None with early_stopping, which has one of its own.")
+        raise ValueError(
+            "time_limit must be None if early_stopping is passed. Use early_stopping=EarlyStopping(time_limit=...)."
+        )
     if quality == "best":
         # The ensemble is built of boosting and forests, so it is imported by name, from a package above this one.
         ensemble = import_module("fastens.combining.voting").best_ensemble(cls, time_limit, parameters)
@@ -417,7 +429,9 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
         stopping = EarlyStopping(folds=N_FOLDS, select_pruning=True, time_limit=time_limit)
         parameters = {"early_stopping": stopping} | parameters
     elif time_limit is not None:
-        raise ValueError(f"time_limit must be None with quality={quality!r}, which is not bounded by time.")
+        raise ValueError(
+            f"time_limit must be None with quality={quality!r}, which has no time limit. Use quality='best'."
+        )
     return cls(**(preset | parameters))
 
 
@@ -426,11 +440,11 @@ CALLBACKS = Rule(
 )
 RATE = real(0, 1e30, open_low=True)
 RATES = Rule(
-    "a list of such numbers, one for each round, or a function that returns one for the index of a round",
+    "a list with one such number for each round, or a function that returns it for the round index",
     lambda value: callable(value) or (isinstance(value, list | tuple) and all(map(RATE.holds, value))),
 )
 NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None)
-CUSTOM = Rule("a function or object that gives derivatives", is_custom)
+CUSTOM = Rule("a function or object that returns gradients and hessians", is_custom)
 
 AUTO = FLAG | one_of("auto")
 # Conditions under which the parameters of early stopping have an effect.

@@ -61,7 +61,7 @@ class RelevanceLabels:
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
         if relevance.ndim != 1:
-            raise ValueError(f"y must have one relevance for each row; got shape {relevance.shape}.")
+            raise ValueError(f"y must have one relevance label for each row; got shape {relevance.shape}.")
         n_rows = len(relevance)
         documents = np.ones(n_rows) if self.documents is None else self.documents
         if not documents.all():
@@ -83,24 +83,28 @@ class RelevanceLabels:
         is_shared = np.bincount(places) > 1
         if is_shared.any():
             first_shared = labels[is_shared][:1].tolist()[0]
-            raise ValueError(f"A query must have all of its rows on one rank; {first_shared!r} has them on several.")
+            raise ValueError(
+                f"qid must keep all rows of a query on one rank; query {first_shared!r} is on "
+                "several. Repartition the table by query."
+            )
         found: NDArray[np.intp] = np.searchsorted(labels, own)[query]
         return found
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
         """Return the index of each row's query; raise ValueError if there are no queries."""
         if self.qid is not None and self.group is not None:
-            raise ValueError("qid and group must not be given together; they hold the same information.")
+            raise ValueError("qid and group must not be passed together, because they hold the same information.")
         if self.group is not None:
             return _query_of_sizes(self.group, n_rows)
         if self.qid is None:
             raise ValueError(
-                "qid must be given, the query of each row, or group, the number of rows of each query, by keyword; the "
-                "third argument is sample_weight. If all rows belong to one query, pass group=[len(X)]."
+                "qid (the query of each row) or group (the number of rows of each query) must be passed by "
+                "keyword; the third positional argument is sample_weight. If all rows belong to one query, "
+                "pass group=[len(X)]."
             )
         qid = _labels(self.qid)
         if qid.shape != (n_rows,):
-            raise ValueError(f"qid must have a query for each of the {n_rows} rows; got shape {qid.shape}.")
+            raise ValueError(f"qid must have one query for each of the {n_rows} rows; got shape {qid.shape}.")
         return _sorted(qid)[1]
 
 
@@ -111,7 +115,7 @@ def _labels(qid: Any) -> NDArray[Any]:
     if kind in "fOmM":
         missing = np.array([is_missing(x) for x in labels.flat], bool) if kind == "O" else np.isnan(labels)
         if missing.any():
-            raise ValueError(f"qid must have no missing values; that of row {missing.argmax()} is missing.")
+            raise ValueError(f"qid must not have missing values; row {missing.argmax()} has one.")
     return labels
 
 
@@ -121,7 +125,7 @@ def _sorted(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
         return np.unique(labels, return_inverse=True)
     except TypeError as error:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels.flat}))
-        raise ValueError(f"qid must hold labels of one kind, which have an order; it holds {kinds}.") from error
+        raise ValueError(f"qid must hold labels of one sortable type; got {kinds}.") from error
 
 
 def _numbers(relevance: NDArray[Any]) -> Array:
@@ -137,7 +141,7 @@ def _numbers(relevance: NDArray[Any]) -> Array:
         raise ValueError("Input y contains " + ("NaN." if np.isnan(found).any() else "infinity."))
     if found.size and (found.min() < 0 or found.max() > MAX_RELEVANCE):
         raise ValueError(
-            f"y must hold relevances from 0 to {MAX_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
+            f"y must hold relevance labels from 0 to {MAX_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
         )
     return found
 
@@ -163,12 +167,12 @@ def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
         got = f"a size of {sizes.min()}"
     elif sizes.sum() != n_rows:
         got = f"{len(sizes)} sizes with the sum {sizes.sum()}"
-        got += " (qid takes the query of each row)" if len(sizes) == n_rows else ""
+        got += " (pass the query of each row as qid)" if len(sizes) == n_rows else ""
     else:
         return np.repeat(np.arange(len(sizes)), sizes)
     raise ValueError(
-        f"group must hold the number of rows of each query, whole numbers above 0, {n_rows} in all, the rows of a "
-        f"query one after another; got {got}."
+        f"group must hold the number of rows of each query, positive integers that sum to {n_rows}, with the "
+        f"rows of a query next to each other; got {got}."
     )
 
 
@@ -180,8 +184,8 @@ def check_weights_of_rows(sample_weight: Any, n_rows: int, qid: Any, group: Any)
     n_queries = len(np.unique(RelevanceLabels(None, qid, group).query(n_rows)))
     if len(weights) == n_queries > 1:
         raise ValueError(
-            f"sample_weight must have one weight for each of the {n_rows} rows; got one for each of the {n_queries} "
-            "queries, which query_weight takes."
+            f"sample_weight must have one weight for each of the {n_rows} rows; got one for each of the "
+            f"{n_queries} queries. Pass query weights as query_weight."
         )
 
 
@@ -204,7 +208,7 @@ def row_weights(
 # Names of metrics, with an optional cutoff.
 _METRIC = re.compile(r"(ndcg|map)(?:@([1-9]\d*))?")
 METRICS = metrics_rule(
-    "'ndcg' or 'map', which may go on with '@' and a number of places", lambda name: bool(_METRIC.fullmatch(name))
+    "'ndcg' or 'map', with an optional '@' and number of positions", lambda name: bool(_METRIC.fullmatch(name))
 )
 
 
@@ -351,7 +355,7 @@ class GradientBoostingRanker(BoostedTrees):
         if position is not None and self._stopping.folds is not None:
             raise ValueError("position must be None with early_stopping.folds, whose models have biases of their own.")
         if (X_val is not None) != (qid_val is not None or group_val is not None):
-            raise ValueError("qid_val or group_val must be given where X_val is, and only there.")
+            raise ValueError("qid_val or group_val must be passed with X_val, and only with it.")
         comm = self._comm
         labels, sample_weight = self._target(
             y, sample_weight, comm, is_fit=True, qid=qid, group=group, query_weight=query_weight
@@ -484,7 +488,10 @@ class GradientBoostingRanker(BoostedTrees):
 
         (queries,) = gathered(data.comm, [data.y[:, QUERY]])
         if len(np.unique(queries)) < 2:
-            raise ValueError("early_stopping must not be True with a single query and no X_val.")
+            raise ValueError(
+                "early_stopping must not be True with a single query and no X_val, because a "
+                "validation set needs whole queries. Pass X_val and y_val."
+            )
         splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
         return own_split(data, next(splitter.split(queries, groups=queries)))
 
@@ -510,7 +517,10 @@ class GradientBoostingRanker(BoostedTrees):
         if held_out is None:
             return None
         if is_any(data.comm, bool(np.isin(queries[held_out[0]], queries[held_out[1]]).any())):
-            raise ValueError("validation must keep the rows of a query together, as GroupShuffleSplit does.")
+            raise ValueError(
+                "early_stopping.validation must keep the rows of a query together. Use a "
+                "splitter such as GroupShuffleSplit."
+            )
         return held_out
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:

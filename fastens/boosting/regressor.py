@@ -137,7 +137,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def _encode_target(self, y: NDArray[Any]) -> Array:
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if n_targets != self._n_targets:
-            raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
+            raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
         return super()._encode_target(y)
 
     # Predict --------------------------------------------------

@@ -34,7 +34,7 @@ from fastens.warn import warn
 Array = NDArray[np.float64]
 
 # The only format of events that both losses accept.
-_EVENTS = "Give events and times by name: a structured array or a table with the columns 'event' and 'time'."
+_EVENTS = "Name events and times: pass a structured array or a table with the columns 'event' and 'time'."
 
 
 def read_times(y: Any) -> Array:
@@ -66,7 +66,7 @@ def read_times(y: Any) -> Array:
     given = column_or_1d(array, warn=True)
     if given.dtype == bool or (given.dtype == object and any(isinstance(each, bool | np.bool_) for each in given)):
         raise ValueError(
-            f"y must hold times, and may hold events in a column of their own; got only True or False. {_EVENTS}"
+            f"y must hold times, with events in a separate column if there are any; got only True or False. {_EVENTS}"
         )
     time = _floats(given)
     return np.column_stack([time, time])
@@ -79,7 +79,7 @@ def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
     pairs = np.asarray(y, dtype=object)
     if pairs.ndim == 2 and any(isinstance(value, bool | np.bool_) for value in pairs.ravel()):
         raise ValueError(
-            f"y must hold lower and upper bounds where its columns have no names; got True or False. {_EVENTS}"
+            f"y must hold lower and upper bounds if its columns have no names; got True or False. {_EVENTS}"
         )
 
 
@@ -92,8 +92,9 @@ def _checked_bounds(bounds: Array) -> Array:
     if not flags.any() or np.isinf(bounds).any() or np.array_equal(bounds[:, 0], bounds[:, 1]):
         return bounds
     raise ValueError(
-        "y must hold lower and upper bounds where its columns have no names; got only 0 and 1 in column "
-        f"{int(flags.argmax())}, which reads like events. {_EVENTS} If these are bounds, name them 'lower' and 'upper'."
+        "y must hold lower and upper bounds if its columns have no names; got only 0 and 1 in column "
+        f"{int(flags.argmax())}, which look like events. {_EVENTS} If these are bounds, name them 'lower' and "
+        "'upper'."
     )
 
 
@@ -105,15 +106,15 @@ def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
     event = "event" if names == ["event", "time"] else flags[0] if len(flags) == 1 else None
     if len(names) != 2 or event is None:
         raise ValueError(
-            "y must have a boolean column for events and one of times, or columns 'event' and 'time', or 'lower' and "
-            f"'upper'; got the columns {list(columns)}."
+            "y must have a boolean column of events and a column of times, or columns 'event' and 'time', or "
+            f"'lower' and 'upper'; got the columns {list(columns)}."
         )
     happened, time = _floats(columns[event]), _floats(columns[next(name for name in names if name != event)])
     wrong = np.flatnonzero(~np.isin(happened, (0, 1)) & ~np.isnan(happened))
     if len(wrong):
         raise ValueError(
-            f"y must hold 0 or 1, or True or False, in its column {event!r} of events; got {happened[wrong[0]]:g} in "
-            f"row {wrong[0]}."
+            f"y must hold only 0 and 1, or True and False, in its event column {event!r}; got "
+            f"{happened[wrong[0]]:g} in row {wrong[0]}."
         )
     return np.column_stack([time, np.where(happened == 0, np.inf, np.where(happened == 1, time, np.nan))])
 
@@ -135,7 +136,7 @@ def check_no_events(y: Any, sample_weight: Any) -> None:
     if times.dtype.names or times.shape[1:] not in ((), (1,)):
         return
     if weight.dtype == bool:
-        raise ValueError(f"sample_weight must hold numbers where y holds only times; got booleans. {_EVENTS}")
+        raise ValueError(f"sample_weight must hold numbers if y holds only times; got booleans. {_EVENTS}")
     if weight.shape == times.shape[:1] and np.isin(weight, (0, 1)).all() and np.ptp(weight) == 1:
         warn(f"sample_weight holds only 0 and 1; rows of weight 0 are left out. If these are events: {_EVENTS}")
 
@@ -149,7 +150,8 @@ def checked_times(bounds: Array, rows: Array) -> Array:
     if len(wrong):
         found, row = bounds[wrong[0]].tolist(), int(rows[wrong[0]])
         raise ValueError(
-            f"y must hold times that are not negative, lower bounds first; got {found} in row {row}. {_EVENTS}"
+            f"y must hold non-negative times, with lower bounds at most the upper bounds; got {found} in row "
+            f"{row}. {_EVENTS}"
         )
     return np.column_stack([low, high])
 
@@ -268,8 +270,7 @@ class GradientBoostingSurvival(BoostedTrees):
         is_needed = self.loss == "cox" and LOSS in (metric if isinstance(metric, list | tuple) else [metric])
         if is_needed and not is_any(self._comm, bool(events(rows.y).any())):
             raise ValueError(
-                "Rows to validate on, given or held out, must hold at least one event for loss='cox'; all "
-                f"{len(rows.y)} are censored."
+                f"The validation set must hold at least one event for loss='cox'; all {len(rows.y)} rows are censored."
             )
         return super()._metrics(rounds, rows)
 
@@ -445,16 +446,16 @@ class GradientBoostingSurvival(BoostedTrees):
         """
         at = np.atleast_1d(unmasked(times, "times"))
         if at.ndim != 1 or at.dtype.kind not in "biuf" or not (at >= 0).all():
-            raise ValueError(f"times must hold numbers that are not negative; got {times!r}.")
+            raise ValueError(f"times must hold non-negative numbers; got {times!r}.")
         at = at.astype(np.float64)
         raw = with_offset(self.predict, X, init_score)
         if isinstance(self._loss, AFT):
             return self._loss.predict_survival(raw, at)
         if not len(self.event_times_):
             raise ValueError(
-                "predict_survival_function must have the baseline hazard of fit, and this model has none: it has some "
-                "of the rounds of another, or comes from another library; refit_leaves(X, y, decay_rate=1.0) learns it "
-                "and keeps the leaves."
+                "predict_survival_function needs the baseline hazard from fit, which this model does not "
+                "have: it is a slice of another model, or was imported from another library. Call "
+                "refit_leaves(X, y, decay_rate=1.0), which estimates the baseline hazard and keeps the leaves."
             )
         hazard = _step(at, self.event_times_, self.cumulative_hazard_)
         with np.errstate(over="ignore"):

@@ -29,9 +29,9 @@ from fastens.cli.table.columns import CommandError
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_table, writing
 from fastens.cli.table.task import Task, add_task_options, read_task
 
-STACK, MIN_MEMBERS = "stack of these", 2
-DESCRIPTION = """Cross-validate kinds of models on a table, all on the same folds, and rank them.
-Without a table it uses a real one that comes with scikit-learn."""
+STACK, MIN_MEMBERS = "stack of these models", 2
+DESCRIPTION = """Cross-validate several kinds of models on the same folds of a table, and rank them.
+Without a table, the command uses an example table of scikit-learn."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -44,15 +44,15 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     composed = ", ".join(name for name, family in FAMILIES.items() if family.is_composed)
     special = ", ".join(name for name, family in FAMILIES.items() if family.is_special)
     text = (
-        f"these, separated by commas: {names} (default: all that do the task, but for {composed}, which take long, and "
-        f"{special}, which are for tables of one kind)"
+        f"models to compare, separated by commas: {names} (default: all that support the task, except "
+        f"{composed}, which take long, and {special}, which need a special kind of table)"
     )
     add("--models", metavar="NAMES", help=text)
-    add("--stack", action="store_true", help="also the models of the leaderboard stacked, as a row of its own")
-    add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")
-    add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
-    add("-o", "--output", metavar="FILE", help="CSV or Parquet file for the leaderboard")
-    add("--picture", metavar="FILE", help="PNG, SVG or PDF file for a picture of the leaderboard")
+    add("--stack", action="store_true", help="add a row for a stack of the models of the leaderboard")
+    add("--folds", type=int, default=5, metavar="N", help="number of cross-validation folds (default: 5)")
+    add("--n-jobs", type=int, metavar="N", help="number of threads (default: all)")
+    add("-o", "--output", metavar="FILE", help="CSV or Parquet file to write the leaderboard to")
+    add("--picture", metavar="FILE", help="PNG, SVG or PDF file to plot the leaderboard to")
     add_overwrite(parser)
     parser.set_defaults(run=run, test_fraction=0.0)
 
@@ -71,11 +71,11 @@ def run(options: argparse.Namespace) -> None:
         _compare(models, task, folds, entries, report, options)
     except KeyboardInterrupt:
         if any(entry.scores for entry in entries[1:]):  # after an interrupt, partial results are shown but not written
-            report.leaderboard(f"Leaderboard of the models done ({_of_folds(options)})", ranked(entries))
+            report.leaderboard(f"Leaderboard of the finished models ({_of_folds(options)})", ranked(entries))
         raise
     if not any(entry.scores for entry in entries[1:]):
         reasons = [f"{entry.name}: {entry.failure}" for entry in entries[1:]]
-        raise CommandError(f"no model can do the table: {'; '.join(reasons)}")
+        raise CommandError(f"no model supports the table: {'; '.join(reasons)}")
     entries = ranked(entries)
     if options.output:
         write_table(leaderboard_table(entries), options.output)
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     best = best_scores(entries)
     report.notes(
         [
-            f"There is no {name}: no fold has rows of two classes to test on."
+            f"{name} is undefined, because no fold has test rows of two classes."
             for name in best
             if best[name] != best[name]
         ]
@@ -113,7 +113,9 @@ def _compare(
             return
         members = {entry.name: models[entry.name] for entry in entries[1:] if entry.scores}
         if len(members) < MIN_MEMBERS:
-            entries.append(Entry(STACK, failure=f"{len(members)} of the models can do the table, and it needs two"))
+            entries.append(
+                Entry(STACK, failure=f"it needs two models that support the table, and there are {len(members)}")
+            )
         else:
             entries.append(cross_validate(STACK, _stack(members, task, options), task, folds, partial(advance, STACK)))
 
@@ -139,7 +141,7 @@ def leaderboard_table(entries: list[Entry]) -> pa.Table:
 
 def _check(options: argparse.Namespace) -> None:
     if options.n_jobs == 0:
-        raise CommandError("--n-jobs must be an integer other than 0, got 0")
+        raise CommandError("--n-jobs must be an integer other than 0; got 0")
     if options.output:
         output_format(options.output)
     if options.picture:
@@ -150,11 +152,14 @@ def _check(options: argparse.Namespace) -> None:
 
 def _check_folds(task: Task, n_folds: int) -> None:
     """Raise CommandError if there are too few rows, or too few rows of every class, for the folds."""
-    most, what = len(task.rows.y), "rows"
+    most, what = len(task.rows.y), "number of rows"
     if task.is_classification and task.order is None:
-        most, what = int(np.unique(task.rows.y, return_counts=True)[1].max()), "rows of the most frequent class"
+        most, what = (
+            int(np.unique(task.rows.y, return_counts=True)[1].max()),
+            "number of rows of the most frequent class",
+        )
     if not 2 <= n_folds <= most:
-        raise CommandError(f"--folds must be at least 2 and at most the number of {what}, {most:,}; got {n_folds}")
+        raise CommandError(f"--folds must be at least 2 and at most {most:,}, the {what}; got {n_folds}")
 
 
 def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
@@ -165,7 +170,7 @@ def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
     )
     for name in wanted:
         if name not in known:
-            raise CommandError(f"--models: no {name!r} for {task.card.task}; there are {', '.join(known)}")
+            raise CommandError(f"--models must be among {', '.join(known)} for {task.card.task}; got {name!r}")
     if options.stack and len(wanted) < MIN_MEMBERS:
         raise CommandError(f"--stack needs at least two models; got {', '.join(wanted)}")
     return {name: _make(known[name], options) for name in wanted}

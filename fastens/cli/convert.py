@@ -15,23 +15,23 @@ from fastens.cli.table.tables import add_overwrite, check_output
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     text = (
-        "Read a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX) and write "
-        "it as a model file of fastens, which predicts as it does."
+        "Convert a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX) to a "
+        "fastens model file with the same predictions."
     )
     parser = commands.add_parser("convert", description=text)
-    parser.add_argument("model", metavar="MODEL", help="a file of another library")
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the model file to write")
+    parser.add_argument("model", metavar="MODEL", help="a model file of another library")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the fastens model file to write")
     parser.add_argument(
         "--categories",
         metavar="JSON",
-        help="a JSON file with the categories of columns that the model knows only by codes: "
+        help="a JSON file with the categories of columns for which the model stores only codes: "
         '{"column": ["first", "second"]}',
     )
     parser.add_argument(
         "--missing",
         type=float,
         metavar="NUMBER",
-        help="a number that stands for missing values, such as the missing of the DMatrix of a Booster of XGBoost",
+        help="a number that represents missing values, such as the missing argument of XGBoost's DMatrix",
     )
     add_overwrite(parser)
     parser.set_defaults(run=run)
@@ -55,8 +55,9 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"cannot write {options.output}: {error.strerror or error}") from error
     n_trees = model._ensemble.n_trees
     Report().line(
-        f"{type(model).__name__} of {n_trees} {'tree' if n_trees == 1 else 'trees'} and {model.n_features_in_} "
-        f"{'column' if model.n_features_in_ == 1 else 'columns'}, written to {options.output}"
+        f"{type(model).__name__} with {n_trees} {'tree' if n_trees == 1 else 'trees'} and "
+        f"{model.n_features_in_} {'column' if model.n_features_in_ == 1 else 'columns'} written to "
+        f"{options.output}"
     )
 
 

@@ -20,15 +20,15 @@ from fastens import __version__
 from fastens.cli.table.columns import CommandError, first_line, visible
 
 COMMANDS = {
-    "inspect": "look at a table before training",
+    "inspect": "check a table before training",
     "train": "train a model on a table",
-    "predict": "predict the rows of a table",
+    "predict": "predict a table",
     "evaluate": "score a model on a table",
-    "explain": "report what a model has learned",
-    "compare": "rank models on a table",
-    "tune": "find the best model in a time",
-    "convert": "read a model of another library",
-    "export": "write a model in another format",
+    "explain": "explain a model in an HTML report",
+    "compare": "compare models by cross-validation",
+    "tune": "search for the best model within a time limit",
+    "convert": "import a model of another library",
+    "export": "export a model to another format",
 }
 # Options that name output files. `train` writes a file even without them.
 _FILES = ("output", "picture")
@@ -193,7 +193,7 @@ def _short_warnings() -> Iterator[None]:
 def _run(argv: Sequence[str] | None) -> None:
     """Import and run the given command, or show all commands if there is none or it is unknown."""
     given = list(sys.argv[1:] if argv is None else argv)
-    parser = _Parser(prog="fastens", description="Fast ensembles of trees on tables.")
+    parser = _Parser(prog="fastens", description="Fast tree ensembles for tabular data.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for name, summary in COMMANDS.items():

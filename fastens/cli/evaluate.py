@@ -26,20 +26,23 @@ MAX_PARTS = (10, 5)
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    text = "Score a model on a table that holds the true values, beside a constant prediction learned in training."
+    text = (
+        "Score a model on a table with the true target, and compare it with a constant prediction from the "
+        "training rows."
+    )
     parser = commands.add_parser("evaluate", description=text)
-    parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
+    parser.add_argument("model", metavar="MODEL", help="a model file written by fastens train")
     parser.add_argument(
         "table", metavar="TABLE", help="CSV or Parquet file with the columns of training and the target"
     )
     parser.add_argument(
-        "--target", metavar="COL", help="the column with the true values (default: the target of training)"
+        "--target", metavar="COL", help="the column with the true values (default: the target in training)"
     )
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
-    text = "also the scores of consecutive parts by this column of dates or numbers"
+    text = "also report scores for consecutive periods of this date or numeric column"
     parser.add_argument("--time-column", metavar="COL", help=text)
-    parser.add_argument("--group", metavar="COL", help="also the scores of the largest groups by this column")
-    add_reading_options(parser, "as in training unless given")
+    parser.add_argument("--group", metavar="COL", help="also report scores for the largest groups of this column")
+    add_reading_options(parser, "default: as in training")
     parser.set_defaults(run=run)
 
 
@@ -58,8 +61,8 @@ def run(options: argparse.Namespace) -> None:
     report.scores(f"Scores on {len(truth.y):,} rows of {options.table}", scores, constant)
     trained_on = card.trained_on(truth.y, table)
     if trained_on is not None:
-        notes.append(f"{trained_on.sum():,} of these rows were trained on: the scores are too optimistic.")
-        parts = {"rows trained on": trained_on, "rows held out": ~trained_on}
+        notes.append(f"The model was trained on {trained_on.sum():,} of these rows, so the scores are too optimistic.")
+        parts = {"training rows": trained_on, "held-out rows": ~trained_on}
         _by_part(
             report, "Scores by rows", [(name, np.flatnonzero(rows)) for name, rows in parts.items()], predicted, truth
         )
@@ -98,7 +101,7 @@ def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.N
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
     """Return the values of the target; raise CommandError if the model does not know a class."""
     if card.task != CLASSIFICATION and not is_regressor(model):
-        raise CommandError(f"{type(model).__name__} predicts no values of a column; score it in Python")
+        raise CommandError(f"{type(model).__name__} does not predict a target column. Score it in Python.")
     name = name or card.target
     if name is None:
         raise CommandError(f"--target must name the column that holds the true values: {listed(table.column_names)}")
@@ -107,5 +110,5 @@ def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) 
     y = target_values(column, name, kind, card.task)
     unknown = [] if card.task != CLASSIFICATION else sorted({str(label) for label in np.setdiff1d(y, model.classes_)})
     if unknown:
-        raise CommandError(f"the target {name!r} holds classes that the model was not trained on: {listed(unknown)}")
+        raise CommandError(f"the target {name!r} has classes that the model was not trained on: {listed(unknown)}")
     return y

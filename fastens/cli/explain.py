@@ -27,25 +27,25 @@ DEFAULT_OUTPUT = "report.html"
 SECONDS, MIN_ROWS = 15.0, 20
 # A temporary column with the row numbers, while rows are left out; column names in files cannot contain NUL.
 _PLACE = "\0row"
-DESCRIPTION = """Explain a model with the rows of a table: write a report of one HTML page that opens without a network
-(scores, calibration or errors, importances, contributions, dependence of the top columns, training, single rows), and
-a table of what each column contributes to the prediction of each row."""
+DESCRIPTION = """Explain a model on the rows of a table. The command writes a self-contained HTML report (scores,
+calibration or errors, importances, contributions, dependence on the top columns, training curve, single rows) and a
+table with the contribution of each column to the prediction of each row."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
     parser = commands.add_parser("explain", description=DESCRIPTION)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a file that fastens train saved")
-    add("table", metavar="TABLE", help="CSV or Parquet file with the columns of training, best also the target")
+    add("model", metavar="MODEL", help="a model file written by fastens train")
+    add("table", metavar="TABLE", help="CSV or Parquet file with the columns of training, preferably with the target")
     add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="HTML file to write (default: %(default)s)")
-    text = "CSV or Parquet file for the contributions (default: beside the report, NAME-contributions.parquet)"
+    text = "CSV or Parquet file for the contributions (default: NAME-contributions.parquet next to the report)"
     add("--contributions", metavar="FILE", help=text)
-    text = "explain at most so many rows in that table, evenly spaced (default: what takes about 15 seconds)"
+    text = "maximum number of rows in the contributions, evenly spaced (default: as many as about 15 seconds allow)"
     add("--rows", type=int, metavar="N", help=text)
-    add("--target", metavar="COL", help="the column with the true values (default: the target of training)")
+    add("--target", metavar="COL", help="the column with the true values (default: the target in training)")
     add("--weight", metavar="COL", help="a column with the weight of each row in the scores")
-    add_reading_options(parser, "as in training unless given")
+    add_reading_options(parser, "default: as in training")
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     report.notes([*unfit, *notes])
     report.facts(facts)
     if options.contributions and not explains(model):
-        report.line(f"nothing written to {contributions_path}: {type(model).__name__} has no contributions")
+        report.line(f"{contributions_path} is not written, because {type(model).__name__} has no contributions")
 
 
 def _rows_to_explain(model: Any, X: pa.Table, most: int | None) -> NDArray[np.intp]:
@@ -86,7 +86,7 @@ def _check(options: argparse.Namespace) -> str:
     if Path(options.output).suffix.lower() not in (".html", ".htm"):
         raise CommandError(f"--output must end in .html; got {options.output}")
     if options.rows is not None and options.rows < 1:
-        raise CommandError(f"--rows must be at least 1, got {options.rows}")
+        raise CommandError(f"--rows must be at least 1; got {options.rows}")
     path = options.contributions or str(Path(options.output).with_suffix("")) + "-contributions.parquet"
     output_format(path)
     for file in (options.output, path):

@@ -14,11 +14,11 @@ from fastens.exchange.export import BINARY, FORMATS
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    text = "Write a model made of trees for another library, a database or a C program."
+    text = "Export a tree model for another library, a database or a C program."
     parser = commands.add_parser("export", description=text)
-    parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
+    parser.add_argument("model", metavar="MODEL", help="a model file written by fastens train")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the file to write")
-    parser.add_argument("--format", required=True, choices=list(FORMATS), help="what to write")
+    parser.add_argument("--format", required=True, choices=list(FORMATS), help="the format to write")
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.output, kind, [options.model], options.overwrite)
     model, _ = load_model(options.model)
     if not hasattr(model, "export"):
-        raise CommandError(f"{type(model).__name__} is not made of trees, and has no other format")
+        raise CommandError(f"{type(model).__name__} is not a tree model and cannot be exported")
     try:
         model.export(options.output, format=options.format)
     except OSError as error:

@@ -19,8 +19,9 @@ from fastens.cli.table.tables import add_overwrite, check_output, writing
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION, check_target, recognised_task, target_values
 from fastens.cli.table.task import DROP, named_columns, without_missing_targets, word_notes
 
-DESCRIPTION = """Look at a table before training: what each column holds, ranges, missing and odd cells, likely leaks
-and identifiers, times, duplicates, rare classes. With a target also what each column says about it alone."""
+DESCRIPTION = """Check a table before training. The command reports the content of each column, its range, missing
+and unusual cells, likely target leakage, identifiers, time columns, duplicate rows and rare classes. With a target it
+also reports how well each column alone predicts it."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -28,11 +29,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser("inspect", description=DESCRIPTION)
     add = parser.add_argument
     add("table", metavar="TABLE", help="a table in a file")
-    add("--target", metavar="COL", help="the column to predict, if there is one")
-    add("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="what to learn (default: auto)")
+    add("--target", metavar="COL", help="the column to predict, if any")
+    add("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="the task (default: auto)")
     columns: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMNS"}
-    add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
-    add("-o", "--output", metavar="FILE", help="HTML file for a page with a picture of every column")
+    add("--drop", "--ignore", help="columns to ignore, separated by commas", **columns)
+    add("-o", "--output", metavar="FILE", help="HTML file for a report with a plot of every column")
     add_overwrite(parser)
     add_reading_options(parser)
     parser.set_defaults(run=run, categorical=[], text=None)

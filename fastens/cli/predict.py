@@ -49,24 +49,27 @@ NOT_PREDICTED = "not predicted"
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    text = "Predict every row of a table, in order: the class and the probability of each class, or the value."
+    text = "Predict every row of a table, in order: the class and class probabilities, or the value."
     parser = commands.add_parser("predict", description=text)
-    parser.add_argument("model", metavar="MODEL", help="a file that fastens train saved")
+    parser.add_argument("model", metavar="MODEL", help="a model file written by fastens train")
     text = "CSV or Parquet files with the columns of training, by name or as a pattern such as 'new/*.parquet'"
     parser.add_argument("tables", metavar="TABLE", nargs="+", help=text)
     text = "CSV or Parquet file to write; - for CSV on standard output"
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help=text)
-    keep = "columns of TABLE to write before the predictions, separated by commas; in CSV files as they are written"
+    keep = (
+        "columns of TABLE to write before the predictions, separated by commas; values of CSV files are "
+        "copied unchanged"
+    )
     parser.add_argument("--keep", action="append", default=[], metavar="COLUMNS", help=keep)
     parser.add_argument("--keep-all", action="store_true", help="write all columns of TABLE before the predictions")
-    coverage = "also intervals, or for classes sets, that hold the true value with this chance, as 0.9"
+    coverage = "also prediction intervals, or prediction sets for classification, with this coverage, such as 0.9"
     parser.add_argument("--coverage", type=float, metavar="P", help=coverage)
-    text = "also what each column contributes to the raw prediction of each row, for models made of trees"
+    text = "also the contribution of each column to the raw prediction of each row, for tree models"
     parser.add_argument("--contributions", action="store_true", help=text)
-    text = "stop at the first cell that does not fit the columns of training, instead of leaving out its row"
+    text = "stop at the first cell that does not match the training columns, instead of skipping its row"
     parser.add_argument("--strict", action="store_true", help=text)
     add_escape(parser)
-    add_reading_options(parser, "as in training unless given")
+    add_reading_options(parser, "default: as in training")
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -82,10 +85,12 @@ def run(options: argparse.Namespace) -> None:
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not explains(model):
-        raise CommandError(f"--contributions: {type(model).__name__} has none: its predictions are no sums of trees")
+        raise CommandError(
+            f"--contributions needs a model whose predictions are sums of trees; got {type(model).__name__}"
+        )
     unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
-        raise CommandError(f"cells of all rows do not fit the columns of training: {unfit_text(unfit)}")
+        raise CommandError(f"all rows have cells that do not match the training columns: {unfit_text(unfit)}")
     # Standard output is reserved for the predictions.
     report = Report(sys.stderr)
     report.notes(table.notes)
@@ -97,8 +102,9 @@ def run(options: argparse.Namespace) -> None:
     report.line(f"{table.n_rows - len(unfit):,} rows predicted in {seconds:.2f} s, written to {where}")
     if unfit:
         report.line(
-            f"{len(unfit):,} of {table.n_rows:,} rows were not predicted, as cells do not fit the columns of training: "
-            f"{unfit_text(unfit)}. The column {NOT_PREDICTED!r} says why; --strict stops instead."
+            f"{len(unfit):,} of {table.n_rows:,} rows were not predicted, because cells do not match the "
+            f"training columns: {unfit_text(unfit)}. The column {NOT_PREDICTED!r} gives the reason; use "
+            "--strict to stop instead."
         )
     if n_escaped:
         report.line(escape_note(n_escaped))
@@ -147,7 +153,9 @@ class _Rows:
         while (lacking := n_rows - sum(part.num_rows for part in parts)) > 0:
             self._rest = next(self._tables, None)
             if self._rest is None:
-                raise CommandError("the columns to keep have fewer rows than the others: the files have changed")
+                raise CommandError(
+                    "the columns to keep have fewer rows than the other columns, because the files have changed"
+                )
             parts.append(self._rest.slice(0, lacking))
         self._rest = self._rest.slice(parts[-1].num_rows)
         return pa.concat_tables(parts)
@@ -203,17 +211,18 @@ def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
     """Return the bounds of each row's prediction interval, or for each class True if it is in the row's set."""
     method = getattr(model, "predict_set" if is_classifier(model) else "predict_interval", None)
     if not 0 < coverage < 1:
-        raise CommandError(f"--coverage must be above 0 and below 1, got {coverage:g}")
+        raise CommandError(f"--coverage must be above 0 and below 1; got {coverage:g}")
     if method is None:
         raise CommandError(
-            f"--coverage: {type(model).__name__} has no intervals; train with --model conformal, or a forest"
+            f"--coverage needs a model with intervals; got {type(model).__name__}. Train with --model "
+            "conformal or a forest."
         )
     try:
         found = method(X, coverage)
     except (ValueError, AttributeError) as error:
         raise CommandError(f"--coverage: {first_line(error)}") from error
     if isinstance(found, list) or found.ndim != 2:
-        raise CommandError(f"--coverage is for models of one output; {type(model).__name__} has several")
+        raise CommandError(f"--coverage needs a model with one output; {type(model).__name__} has several")
     if is_classifier(model):
         return {f"set has {label}": found[:, k] for k, label in enumerate(model.classes_)}
     return {f"{end} of {coverage:g}": found[:, k] for k, end in enumerate(("lower", "upper"))}

@@ -40,8 +40,8 @@ from fastens.table.source import TableSource
 from fastens.table.sources import Batches
 
 DEFAULT_OUTPUT = "model.fastens"
-DESCRIPTION = """Train a model on a table and report its scores on rows held out from training.
-Without a table it trains on a real one that comes with scikit-learn."""
+DESCRIPTION = """Train a model on a table, and report its scores on held-out rows.
+Without a table, the command uses an example table of scikit-learn."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,16 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add_task_options(parser, takes_several=True)
     add_text(parser)
     add_test_fraction(parser)
-    where = f"where to save the model (default: {DEFAULT_OUTPUT}; without a TABLE nowhere)"
+    where = f"file to save the model to (default: {DEFAULT_OUTPUT}; without a TABLE, the model is not saved)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
     add_overwrite(parser)
-    text = "of boosting: save the model there every 10 rounds, and go on from it where the file is there already"
+    text = "file to save a boosting model to every 10 rounds; if it exists, training resumes from it"
     parser.add_argument("--checkpoint", metavar="FILE", help=text)
-    text = "the most that training may take, such as 8GB: what does not fit goes to files"
+    text = "memory limit for training, such as 8GB; data beyond it is stored in files"
     parser.add_argument("--max-memory", metavar="SIZE", help=text)
-    text = "the folder of these files (default: that of temporary files)"
+    text = "folder for these files (default: the temporary folder)"
     parser.add_argument("--spill-dir", metavar="FOLDER", help=text)
-    text = "train on a Dask cluster, by its address (tcp://HOST:PORT) or of N processes here (local:N)"
+    text = "train on a Dask cluster: the address of its scheduler (tcp://HOST:PORT), or local:N for N local processes"
     parser.add_argument("--dask", metavar="CLUSTER", help=text)
     add_quality(parser)
     add_parameters(parser)
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if options.spill_dir is not None and options.max_memory is None:
-        raise CommandError("--spill-dir is read with --max-memory, which says how much may be in memory")
+        raise CommandError("--spill-dir must be used with --max-memory, which limits the memory")
     check_different({"--output": output, "--checkpoint": options.checkpoint})
     if output is not None:
         check_output(output, "a model", _files_of(options), options.overwrite)
@@ -172,7 +172,7 @@ def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.
             table = DaskTable(tables, client=client, on_progress=hear)
             fit(model, table, y, sample_weight=weight, **given)
         seconds = time.perf_counter() - start
-        sent = [f", the first of which sent {now.n_bytes / 1e6:,.1f} MB" for now in heard]
+        sent = [f", and the first worker sent {now.n_bytes / 1e6:,.1f} MB" for now in heard]
         report.facts([("cluster", f"{len(client.nthreads())} workers" + "".join(sent))])
     return evaluated(model, task, seconds)
 
@@ -189,7 +189,9 @@ def evaluated(model: Any, task: Task, seconds: float) -> Trained:
     if classes is not None and not (is_known := np.isin(rows.y, classes)).all():
         names = sorted({str(label) for label in rows.y[~is_known]})
         n_unknown = np.count_nonzero(~is_known)
-        notes.append(f"Not scored: {n_unknown:,} held-out rows of classes without training rows: {listed(names)}.")
+        notes.append(
+            f"Not scored: {n_unknown:,} held-out rows, because their classes have no training rows: {listed(names)}."
+        )
         rows = rows.take(is_known)
     truth = Truth(rows.y, rows.weight, classes, getattr(model, "loss", None))
     scores, of_constant = score(predicted_values(model, rows.X), truth), score_constant(constant, truth)
@@ -203,9 +205,11 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
         yield {}
         return
     if not hasattr(model, "callbacks"):
-        raise CommandError(f"--checkpoint is for --model boosting; {type(model).__name__} is trained in one go")
+        raise CommandError(
+            f"--checkpoint must be used with --model boosting; {type(model).__name__} has no checkpoints"
+        )
     if model._stopping.folds is not None:
-        raise CommandError("--checkpoint is for a single model; --quality best trains the mean of several")
+        raise CommandError("--checkpoint must be used with a single model; --quality best trains an average of several")
     model.callbacks = [Checkpoint(path)]
     yield {"resume": path} if os.path.exists(path) else {}
     model.callbacks = None
@@ -227,11 +231,11 @@ def _describe(model: Any, task: Task, report: Report) -> None:
     if hasattr(model, "losses_"):
         name = "log loss" if task.is_classification else "squared error"
         members = sorted(zip(model.losses_, model.weights_, model.named_estimators_, strict=True))
-        report.title(f"Leaderboard ({name} out of fold, share of the ensemble)")
+        report.title(f"Leaderboard (out-of-fold {name}, weight in the ensemble)")
         report.facts([(member, f"{loss:.5g}, {share:.0%}") for loss, share, member in members])
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
-        report.facts([("", ""), ("out of bag", f"{name} {shown(name, model.oob_score_)}")])
+        report.facts([("", ""), ("out-of-bag", f"{name} {shown(name, model.oob_score_)}")])
     report.importances(gains(model, task))
     if hasattr(model, "most_informative_terms"):
         report.informative_terms(model.most_informative_terms())

@@ -24,9 +24,10 @@ from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
 
 FAMILIES = ", ".join(fastens.TuningConfig().families)
 N_SHOWN = 12
-DESCRIPTION = """Try models at random until the time is over: boosting, forests and extra trees from published spaces,
-all cross-validated on the same folds, boosting with early stopping. The best is fitted on all rows, scored on rows held
-out from the search, and saved. Ctrl-C ends the search and keeps what is there; the same command goes on from it."""
+DESCRIPTION = """Search for the best model within a time limit. The command samples boosting, forests and extra trees
+from published search spaces and cross-validates all models on the same folds, boosting with early stopping. The best
+model is refitted on all rows, scored on held-out rows and saved. Ctrl-C stops the search and keeps its results; run the
+same command again to resume it."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -36,18 +37,43 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add_task_options(parser)
     add_test_fraction(parser)
     add = parser.add_argument
-    add("--time-limit", type=float, default=600.0, metavar="SECONDS", help="time for everything (default: 600)")
     add(
-        "--trials", type=int, metavar="N", help="most models, those of the checkpoint file included (default: no limit)"
+        "--time-limit",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="time limit in seconds for the whole command (default: 600)",
     )
-    add("--models", default=FAMILIES.replace(" ", ""), metavar="NAMES", help=f"some of {FAMILIES} (default: all)")
-    add("--eval-metric", default="loss", metavar="NAME", help="loss (default) or a scorer of scikit-learn, as roc_auc")
-    add("--folds", type=int, default=5, metavar="N", help="folds of the cross-validation (default: 5)")
-    add("--n-jobs", type=int, metavar="N", help="threads (default: all)")
-    add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help="where to save the model (default: %(default)s)")
-    text = "file of the models tried, to go on from (default: beside the model, NAME-search.jsonl)"
+    add(
+        "--trials",
+        type=int,
+        metavar="N",
+        help="maximum number of models, including those of the checkpoint file (default: no limit)",
+    )
+    add(
+        "--models",
+        default=FAMILIES.replace(" ", ""),
+        metavar="NAMES",
+        help=f"model families to search, separated by commas: some of {FAMILIES} (default: all)",
+    )
+    add(
+        "--eval-metric",
+        default="loss",
+        metavar="NAME",
+        help="loss (default) or a scorer of scikit-learn, such as roc_auc",
+    )
+    add("--folds", type=int, default=5, metavar="N", help="number of cross-validation folds (default: 5)")
+    add("--n-jobs", type=int, metavar="N", help="number of threads (default: all)")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default=DEFAULT_OUTPUT,
+        help="file to save the model to (default: %(default)s)",
+    )
+    text = "file with the models tried, from which a search resumes (default: NAME-search.jsonl next to the model)"
     add("--checkpoint", metavar="FILE", help=text)
-    text = "CSV or Parquet file of all models (default: beside the model, NAME-leaderboard.csv)"
+    text = "CSV or Parquet file with all models (default: NAME-leaderboard.csv next to the model)"
     add("--leaderboard", metavar="FILE", help=text)
     add_overwrite(parser)
     parser.set_defaults(run=run)
@@ -85,7 +111,7 @@ def run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace, leaderboard: str, checkpoint: str) -> None:
     """Raise CommandError if the options are invalid or an output cannot be written."""
     if not 0 < options.time_limit < float("inf"):
-        raise CommandError(f"--time-limit must be above 0 and finite, got {options.time_limit:g}")
+        raise CommandError(f"--time-limit must be positive and finite; got {options.time_limit:g}")
     output_format(leaderboard)
     check_different({"--output": options.output, "--leaderboard": leaderboard, "--checkpoint": checkpoint})
     inputs = [options.table]
@@ -163,7 +189,14 @@ def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
 def _print_leaderboard(report: Report, found: fastens.TuningResult, metric: str) -> None:
     """Print the best models with their parameters."""
     if not found.leaderboard:
-        report.notes(["No model was done in time. This is boosting with its defaults, of as many rounds as could be."])
+        report.notes(
+            [
+                (
+                    "No model finished in time. The model is boosting with its defaults, with as many "
+                    "rounds as the time allowed."
+                )
+            ]
+        )
         return
     n_folds = len(found.leaderboard[0].losses)
     report.title(f"Leaderboard ({n_folds} folds, {_measure(metric)}, mean ± standard error)")
@@ -212,9 +245,16 @@ def _leaderboard(found: fastens.TuningResult, metric: str) -> pa.Table:
 def _outcome(found: fastens.TuningResult, options: argparse.Namespace, checkpoint: str) -> list[tuple[str, str]]:
     """Return the number of models tried, why the search ended and how to continue it."""
     n_done = len(found.leaderboard)
-    ends = {"time": "the time was over", "trials": "as many as asked for", "interrupt": "interrupted"}
+    ends = {
+        "time": "the time limit was reached",
+        "trials": "the maximum number of trials was reached",
+        "interrupt": "interrupted",
+    }
     tried = f"{len(found.trials):,} models in {found.seconds:.1f} s: {ends[found.stopped_by]}"
     given_up = len(found.trials) - n_done
     if given_up:
-        tried += f"; {given_up:,} of them given up as worse than most"
-    return [("searched", tried), ("go on", f"the same command again: {checkpoint} keeps the models tried")]
+        tried += f"; {given_up:,} of them stopped early because they were worse than most"
+    return [
+        ("searched", tried),
+        ("go on", (f"to resume, run the same command again: {checkpoint} keeps the models tried")),
+    ]

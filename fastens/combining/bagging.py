@@ -157,7 +157,7 @@ class BaseBagging(BaseOneEstimator):
         """
         self._check_parameters()
         if self.oob_score and not self.bootstrap:
-            raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+            raise ValueError("oob_score must be False without bootstrap, because every bag has all rows; got True.")
         kept = self._members if self.warm_start and self.__sklearn_is_fitted__() else []
         before = self._bags if kept else None
         if kept:
@@ -217,12 +217,14 @@ class BaseBagging(BaseOneEstimator):
         forest = self._forest
         if self._kind_of_forest() is not (None if forest is None else type(forest)):
             raise ValueError(
-                "estimator must be as in the last fit with warm_start=True, our tree of one splitter or another model; "
-                "bootstrap, bootstrap_features, max_samples and sampling too must let trees grow together as they did."
+                "estimator must be of the same kind as in the last fit with warm_start=True (a tree of "
+                "fastens with the same splitter, or another model), and bootstrap, bootstrap_features, "
+                "max_samples and sampling must not change how the trees are grown. Use warm_start=False to "
+                "fit anew."
             )
         if forest is None and (method := self._members[0].method) != self._response_method:
             raise ValueError(
-                f"estimator and voting must let members {method}, as in the last fit with warm_start=True."
+                f"estimator and voting must be such that members use {method}, as in the last fit with warm_start=True."
             )
         if forest is None and self._bags is not None:
             check_same_drawing(self.bootstrap, self._bags.draws if isinstance(self._bags.draws, Bootstrap) else None)
@@ -316,7 +318,9 @@ class BaseBagging(BaseOneEstimator):
         )
         rows = np.flatnonzero(counts)
         if not as_weights:
-            rows = repeated(rows, counts[rows], f"{type(spec.estimator).__name__} is given rows, not weights")
+            rows = repeated(
+                rows, counts[rows], f"{type(spec.estimator).__name__} does not support weights, so rows are copied"
+            )
         bag = data.take(rows)
         if isinstance(bags.draws, Subsample) and not bags.draws.are_weights:
             return bag  # drawn with equal probabilities, so weights are unchanged
@@ -360,7 +364,10 @@ class BaseBagging(BaseOneEstimator):
         if (forest := self._forest) is not None:
             return forest.in_bag(member)
         if self._bags is None or self._bags.draws is None:
-            raise ValueError("in_bag needs bags that fit has drawn: all rows are in each, or the model is from a file.")
+            raise ValueError(
+                "in_bag needs bags that fit has drawn; here every bag has all rows, or the model "
+                "was loaded from a file."
+            )
         if not self._drawn_alike:
             raise ValueError(NOT_ALIKE)
         return self._bags.counts(member, member + 1)[0].astype(np.int64)
@@ -371,7 +378,7 @@ class BaseBagging(BaseOneEstimator):
     def _oob_values(self) -> Array:
         self._check_fitted()
         if not hasattr(self, "_oob_mean"):
-            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+            raise AttributeError("oob_score must be True in fit for out-of-bag predictions")
         return self._oob_mean
 
     # Predict --------------------------------------------------
@@ -414,7 +421,9 @@ class BaseBagging(BaseOneEstimator):
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         if self._members[0].method == "predict" and self._members[0].classes is not None:
-            raise ValueError("voting must be 'soft' for bags of several trees to be explained; votes are no sums.")
+            raise ValueError(
+                "voting must be 'soft' to explain a bag of several trees, because hard votes are not sums of trees."
+            )
         return [part for member in self._members for part in member.parts(1 / len(self._members))], 0.0
 
     @property
@@ -445,7 +454,9 @@ class BaseBagging(BaseOneEstimator):
         if (forest := self._forest) is not None:
             return forest.estimators_samples_
         if self._bags is None:
-            raise AttributeError("estimators_samples_ needs bags that fit has drawn; the model is from a file.")
+            raise AttributeError(
+                "estimators_samples_ needs bags that fit has drawn; this model was loaded from a file."
+            )
         if not self._drawn_alike:
             raise AttributeError(NOT_ALIKE)
         return rows_in_bags(self._bags, len(self), self._rows)
@@ -494,7 +505,7 @@ class BaseBagging(BaseOneEstimator):
             bags, n_trees = forest._bags(), len(forest.estimators_)
             found = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
             if found.shape != (n_trees,) or not ((found >= 1) & (found <= bags.n_features)).all():
-                raise ValueError("the numbers of columns do not fit the trees")
+                raise ValueError("the numbers of columns do not match the trees")
             self._n_columns_of_trees = found
 
 
@@ -637,7 +648,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         """
         options = self._passed_on("decision_function", metadata)
         if any(isinstance(member.models[0], OneClassClassifier) for member in self._members):
-            raise ValueError("decision_function must not be used where a bag has one class; predict_proba can be.")
+            raise ValueError("decision_function needs at least two classes in every bag. Use predict_proba instead.")
         found = self._mean(X, "decision_function", options)
         return found[:, 0] if found.shape[1] == 1 else found
 
@@ -695,8 +706,8 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if self.warm_start and hasattr(self, "_members") and n_targets != self._n_targets:
             raise ValueError(
-                f"y must have as many targets as in the last fit with warm_start=True, {self._n_targets}; "
-                f"got {n_targets}."
+                "y must have the same number of targets as in the last fit with warm_start=True, "
+                f"{self._n_targets}; got {n_targets}."
             )
         self._n_targets = n_targets
         return super()._learn_target(y)
@@ -717,7 +728,10 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         if self._n_targets > 1:
-            raise ValueError(f"bags must predict one target to be explained, not {self._n_targets}; explain members.")
+            raise ValueError(
+                "y must have had one target in fit to explain the model; it had "
+                f"{self._n_targets}. Explain the members instead."
+            )
         return super()._explained_parts(rows)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:

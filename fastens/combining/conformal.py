@@ -125,7 +125,7 @@ def _are_levels(value: Any) -> bool:
     return len(value) > 1 and all(low < high for low, high in pairwise(value))
 
 
-QUANTILES = Rule("two or more ascending numbers between 0 and 1", _are_levels)
+QUANTILES = Rule("at least two ascending numbers between 0 and 1", _are_levels)
 
 
 @with_parameters
@@ -197,12 +197,12 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         super()._check_parameters()
         if self.method == "cqr" and not isinstance(self._template(), GradientBoostingRegressor):
             raise ValueError(
-                "method must be 'auto' or 'constant' where the estimator is not a GradientBoostingRegressor, which can "
-                f"predict several quantiles; got {self.method!r} with {self.estimator!r}."
+                "method must be 'auto' or 'constant' unless the estimator is a GradientBoostingRegressor, "
+                f"which can predict several quantiles; got {self.method!r} with {self.estimator!r}."
             )
         if self.method == "cqr" and self._is_prefit and levels_of(self.estimator) is None:
             raise ValueError(
-                "method must be 'auto' or 'constant' with cv='prefit' where the estimator does not predict several "
+                "method must be 'auto' or 'constant' with cv='prefit' unless the estimator predicts several "
                 f"quantiles; got {self.method!r}."
             )
 

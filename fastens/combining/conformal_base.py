@@ -194,8 +194,8 @@ class BaseConformal(BaseOneEstimator):
         held_out = np.concatenate([test for _, test in folds])
         if _is_drawn_anew(self.cv) or len(np.unique(held_out)) < len(held_out):
             raise ValueError(
-                f"cv must hold no row out more than once; got {self.cv!r}. Use a number of folds, or KFold, which hold "
-                "each row out once."
+                f"cv must not hold out a row more than once; got {self.cv!r}. Use a number of folds or KFold, "
+                "which hold out each row once."
             )
         if len(folds) > 1 and all(train.max(initial=-1) < test.min(initial=data.n_rows) for train, test in folds):
             raise ValueError(
@@ -211,8 +211,8 @@ class BaseConformal(BaseOneEstimator):
         n_held_out = math.ceil(self.calibration_fraction * data.n_rows)
         if n_held_out == data.n_rows:
             raise ValueError(
-                f"calibration_fraction must leave rows to train on; got {self.calibration_fraction} with "
-                f"n_samples = {data.n_rows}."
+                f"calibration_fraction must leave at least one training row; got {self.calibration_fraction} "
+                f"with n_samples = {data.n_rows}."
             )
         numbers = as_numbers(data.X)
         hashes = content_hashes(numbers, data.y)
@@ -374,7 +374,7 @@ class BaseConformal(BaseOneEstimator):
             for target in range(n_targets)
         ]
         if not self._parts or n_folds != self._n_predictions():
-            raise ValueError("the parts that it is calibrated by and the models do not fit together")
+            raise ValueError("the number of calibrations does not match the number of models")
         if any((part.group is None) != (self._conditions.labels is None) for own in self._parts for part in own):
             raise ValueError("the groups of the parts that it is calibrated by are malformed")
         adapted = arrays.get(_ADAPTED, np.empty((0, n_targets + 1)))

@@ -81,7 +81,9 @@ def predicted_places(what: str, response: Any, labels: Labels, n_rows: int) -> N
     """Return the index in `labels` of each predicted label, (n_rows, n_targets)."""
     found = np.asarray(response)
     if found.shape != (n_rows, len(labels)):
-        raise MemberError(f"{what} must give a label for each of {len(labels)} targets; got the shape {found.shape}.")
+        raise MemberError(
+            f"{what} must predict one label for each of {len(labels)} targets; got the shape {found.shape}."
+        )
     columns = zip(found.T, labels, strict=True)
     return np.column_stack([label_places(what, column, own, n_rows) for column, own in columns])
 
@@ -91,7 +93,9 @@ def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Option
     found = model.predict_proba(X, **(options or {}))
     if isinstance(found, list):
         if len(found) != len(labels):
-            raise MemberError(f"{what} must give probabilities for {len(labels)} targets; got them for {len(found)}.")
+            raise MemberError(
+                f"{what} must predict probabilities for {len(labels)} targets; got probabilities for {len(found)}."
+            )
         return [
             in_order(numbers_of(what, part), places_of_classes(what, np.asarray(known), own), len(own), 0.0)
             for part, known, own in zip(found, model.classes_, labels, strict=True)
@@ -122,7 +126,7 @@ def _of_two_classes(what: str, response: Any, labels: Labels, n_rows: int) -> Ar
     found = numbers_of(what, response)
     if found.shape != (n_rows, len(labels)) or any(len(own) != 2 for own in labels):
         sizes = [len(own) for own in labels]
-        raise MemberError(f"{what} must give values for targets of {sizes} classes; got the shape {found.shape}.")
+        raise MemberError(f"{what} must predict values for targets of {sizes} classes; got the shape {found.shape}.")
     return found
 
 
@@ -196,16 +200,16 @@ def _explained(part: Part, rows: Rows) -> Any:
     is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
     if not hasattr(model, "explain") or not is_known:
         raise ValueError(
-            f"member {part.name!r} must be a model of trees of this package to be explained; got {model!r}. "
-            "fastens.from_model reads trees of other libraries."
+            f"member {part.name!r} must be a tree model of fastens to be explained; got {model!r}. Import "
+            "models of other libraries with fastens.from_model."
         )
     try:
         if not isinstance(model, TreeModel) or model._predicts_raw:
             return model.explain(rows.X, rows.background, interactions=rows.pairs)
         if rows.background is None:
             raise ValueError(
-                "background must be a table of rows, as the raw predictions are behind a link and what is combined "
-                "is not; got None."
+                "background must be a table of rows, because the members are averaged after their link "
+                "function; got None."
             )
         return model.explain(rows.X, rows.background, output="probability", interactions=rows.pairs)
     except ValueError as error:
@@ -381,7 +385,10 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     if isinstance(cv, str) and cv == CONTENT:
         folds = content_folds(data)
         if not folds:
-            raise ValueError("X must hold two different rows, or rows of two groups, for folds; all are the same.")
+            raise ValueError(
+                "X must hold at least two different rows, or rows of two groups, to be split "
+                "into folds; all rows are the same."
+            )
         return folds
     if isinstance(cv, PredefinedSplit):
         cv = list(cv.split())
@@ -393,15 +400,13 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
             warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
         folds = [split_of_rows("cv", fold, data.n_rows) for fold in _split(cv, data)]
     if not any(len(test) for _, test in folds):
-        used_up = " An iterator gives its folds to one fit alone; a list of them does to each." * isinstance(
-            cv, Iterator
-        )
-        raise ValueError(f"cv must give folds with test rows; got none.{used_up}")
+        used_up = " An iterator is exhausted after one fit; pass a list of folds instead." * isinstance(cv, Iterator)
+        raise ValueError(f"cv must yield folds with test rows; got none.{used_up}")
     for train, test in folds:
         is_training = np.zeros(data.n_rows, dtype=bool)
         is_training[train] = True
         if is_training[test].any():
-            raise ValueError("cv must give folds whose training and test rows differ; a row is in both.")
+            raise ValueError("cv must yield folds with disjoint training and test rows; at least one row is in both.")
     return folds
 
 
@@ -447,8 +452,12 @@ def _split(cv: Any, data: MemberData) -> list[Any]:
         has_classes = is_classification and target.ndim == 1
         advice, largest = "", int(np.bincount(target).max()) if has_classes else data.n_rows
         if has_classes and isinstance(cv, int | np.integer) and cv > largest:
-            fewer = f"Give a cv of at most {largest}, the rows of the largest class" if largest > 1 else "Merge classes"
-            advice = f" {fewer}, or use KFold({cv}), which does not look at classes."
+            fewer = (
+                f"Set cv to at most {largest}, the number of rows of the most frequent class"
+                if largest > 1
+                else "Merge classes"
+            )
+            advice = f" {fewer}, or use KFold({cv}), which ignores the classes."
         raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error
 
 
@@ -617,8 +626,8 @@ def _advice(part: MemberData) -> str:
     if not absent:
         return ""
     return (
-        f" The rows it was trained on have none of the class {absent[0]!r}: use stratified folds, with two rows of "
-        "every class at least, or merge rare classes."
+        f" Its training rows lack the class {absent[0]!r}. Use stratified folds with at least two rows of "
+        "every class, or merge rare classes."
     )
 
 
@@ -630,7 +639,7 @@ def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
     if n_folds < 2 and len(part.classes) > 1:
         return fit_member(spec, part, X)
     if spec.method == "decision_function" and len(part.classes) > 1:
-        raise ValueError("a decision function takes two classes, and these rows are of one.")
+        raise ValueError("decision_function needs rows of two classes; the training rows have a single class.")
     return OneClassClassifier().fit(X, part.labels_for(spec.estimator))
 
 
@@ -665,7 +674,9 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
 
 def _weight_name(spec: MemberSpec) -> str:
     if (found := weight_name(spec.estimator)) is None:
-        raise ValueError(f"sample_weight must be None with member {spec.name!r}: its fit takes no sample_weight.")
+        raise ValueError(
+            f"sample_weight must be None with member {spec.name!r}, because its fit does not accept sample_weight."
+        )
     return found
 
 

@@ -245,8 +245,9 @@ class BaseMembers(BaseFastens):
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         """Return the weighted models whose predictions add up to the ensemble's, and a constant."""
         raise ValueError(
-            f"predictions must be weighted sums of the members' to be explained; those of {type(self).__name__} are "
-            "not. Explain members, or use sklearn.inspection.permutation_importance."
+            "predictions must be weighted sums of the members' predictions to be explained; predictions of "
+            f"{type(self).__name__} are not. Explain the members, or use "
+            "sklearn.inspection.permutation_importance."
         )
 
     # Members as parameters --------------------------------------------------
@@ -306,7 +307,7 @@ class BaseMembers(BaseFastens):
         known = self._names_given(names)
         unknown = [name for name in (self.columns or {}) if name not in known]
         if unknown:
-            raise ValueError(f"columns must be given for members; got {unknown[0]!r}, and the members are {known}.")
+            raise ValueError(f"columns must name members; got {unknown[0]!r}, and the members are {known}.")
         seeds = self._seed_source()
         of_classes = is_classifier(self)  # reads the tags of all members
         return [
@@ -325,7 +326,7 @@ class BaseMembers(BaseFastens):
         names = self._encoder.names
         given = (self.columns or {}).get(name)
         if given is not None and depth > 0:
-            raise ValueError(f"columns must be given for members of the first level; got them for {name!r}.")
+            raise ValueError(f"columns must name members of the first level; got {name!r}.")
         columns = None if given is None else column_positions("columns", given, names, self.n_features_in_)
         if columns == []:
             raise ValueError("columns must hold at least one column; got none.")
@@ -370,7 +371,7 @@ class BaseMembers(BaseFastens):
         if self._is_prefit:
             check_prefit(pair for members in self._levels() for pair in members)
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
-            raise ValueError("X_val and y_val must be given together.")
+            raise ValueError("X_val and y_val must be passed together.")
         X = as_given(X, type(self).__name__)
         check_places(X)
         n_rows = X.shape[0]
@@ -398,7 +399,7 @@ class BaseMembers(BaseFastens):
             X, y = self._encoder.matched(X, type(self).__name__).native, unmasked(y, "y_val")
             check_same_rows(X.shape[0], len(self._encode_target(self._read_target(y))))
         except ValueError as error:
-            raise ValueError(f"X_val and y_val must be rows and targets like those of X and y: {error}") from error
+            raise ValueError(f"X_val and y_val must have the same form as X and y: {error}") from error
         return X, y
 
     def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
@@ -494,11 +495,13 @@ def _check_names(names: list[str], parameters: dict[str, Any]) -> None:
         raise ValueError("estimators must hold at least one estimator that is not dropped; got none.")
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"estimators must have names of their own; got {name!r} more than once.")
+            raise ValueError(f"estimators must have unique names; got {name!r} more than once.")
         if "__" in name:
             raise ValueError(f"estimators must have names without '__'; got {name!r}.")
         if name in parameters:
-            raise ValueError(f"estimators must have names that are no parameters; got {name!r}.")
+            raise ValueError(
+                f"estimators must have names that differ from the parameters of the ensemble; got {name!r}."
+            )
 
 
 def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:

@@ -53,7 +53,7 @@ MEMBERS = Rule(
     lambda value: isinstance(value, list | tuple) and all(_is_named(item) for item in value),
 )
 LEVELS = Rule(
-    "a list of lists of (name, estimator) pairs",
+    "a list of levels, each a list of (name, estimator) pairs",
     lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(MEMBERS.holds(item) for item in value),
 )
 # Rules for every ensemble, for ensembles of named members, and for ensembles whose members may use a subset of columns.
@@ -63,7 +63,7 @@ COMMON_RULES = {
     "n_jobs": ANYTHING,
 }
 NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
-RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict of columns by the names of members") | NONE}
+RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict that maps names of members to columns") | NONE}
 # For estimators that do not accept cv="prefit".
 CV = (
     Rule(
@@ -213,7 +213,7 @@ def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[
         return None
     found = unmasked(groups, "groups")
     if found.shape != (n_rows,):
-        raise ValueError(f"groups must have one for each of the {n_rows} rows; got shape {found.shape}.")
+        raise ValueError(f"groups must have one label for each of the {n_rows} rows; got shape {found.shape}.")
     return found[rows]
 
 
@@ -425,7 +425,7 @@ def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> 
     for label in found.tolist():
         if label not in known:
             places = np.array_equal(labels, np.arange(len(labels)))
-            hint = ", the places of the classes in classes_, which it is fitted to" if places else ""
+            hint = ", the indices of the classes in classes_, which the member is fitted to" if places else ""
             raise MemberError(f"{what} must predict labels among {labels.tolist()}{hint}; got {label!r}.")
 
 
@@ -470,8 +470,8 @@ def class_response(
         found, columns = np.hstack([-found, found]), sorted(columns)
     if found.shape != (n_rows, len(columns)):
         raise MemberError(
-            f"{what} must give a column for each of its {len(columns)} classes; its {method} has the shape "
-            f"{found.shape} for {n_rows} rows."
+            f"{what} must return a column for each of its {len(columns)} classes; its {method} returned the "
+            f"shape {found.shape} for {n_rows} rows."
         )
     if not is_all_ours(model):
         _check_values(what, found, method)
@@ -491,7 +491,7 @@ def in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> 
 def known_labels(what: str, model: Any) -> NDArray[Any]:
     """Return the labels that a fitted classifier has columns for."""
     if not hasattr(model, "classes_"):
-        raise MemberError(f"{what} must have classes_, the labels of its columns; {type(model).__name__} has none.")
+        raise MemberError(f"{what} must have classes_, the labels of its columns; {type(model).__name__} does not.")
     return np.asarray(model.classes_)
 
 
@@ -509,7 +509,7 @@ def number_response(
 
 def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> None:
     if found.shape not in ((n_rows,), (n_rows, 1)):
-        raise MemberError(f"{what} must give {needed}; got the shape {found.shape} for {n_rows} rows.")
+        raise MemberError(f"{what} must return {needed}; got the shape {found.shape} for {n_rows} rows.")
 
 
 def numbers_of(what: str, response: Any) -> Array:
@@ -517,22 +517,22 @@ def numbers_of(what: str, response: Any) -> Array:
     try:
         return np.asarray(response, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise MemberError(f"{what} must give numbers: {error}") from error
+        raise MemberError(f"{what} must return numbers: {error}") from error
 
 
 def _check_values(what: str, found: Array, method: str) -> None:
     """Raise MemberError for numbers that are not finite, and for invalid probabilities."""
     finite = np.isfinite(found)
     if not finite.all():
-        raise MemberError(f"{what} must give finite numbers; got {found[~finite][0]} from its {method}.")
+        raise MemberError(f"{what} must return finite numbers; got {found[~finite][0]} from its {method}.")
     if method != "predict_proba" or not found.size:
         return
     if found.min() < -_SUM_TOLERANCE:
-        raise MemberError(f"{what} must give probabilities of at least 0; got {found.min()}.")
+        raise MemberError(f"{what} must return non-negative probabilities; got {found.min()}.")
     sums = found.sum(axis=1)
     worst = np.abs(sums - 1).argmax()
     if abs(sums[worst] - 1) > _SUM_TOLERANCE:
-        raise MemberError(f"{what} must give probabilities that sum to 1; got {found[worst].tolist()}.")
+        raise MemberError(f"{what} must return probabilities that sum to 1; got {found[worst].tolist()}.")
 
 
 # Labels of several members --------------------------------------------------
@@ -556,7 +556,7 @@ def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
     for other, labels in parts[1:]:
         known, found = first.tolist(), labels.tolist()
         if isinstance(found[0], str) != isinstance(known[0], str):
-            raise ValueError(f"{other} must know classes of the type of those of {what}, {known}; got {found[0]!r}.")
+            raise ValueError(f"{other} must have classes of the same type as {what}, {known}; got {found[0]!r}.")
     return np.unique(np.concatenate([labels for _, labels in parts]))
 
 

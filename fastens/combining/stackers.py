@@ -85,10 +85,10 @@ class _Columns(BaseFastens):
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         of_columns = (self.is_probability_, self.center_, self.scale_)
         if any(np.shape(found) != (self.n_features_in_,) for found in of_columns) or self.is_probability_.dtype != bool:
-            raise ValueError("the scales and the columns do not fit together")
+            raise ValueError("the column scales and the columns do not match")
         outputs, shapes = self._outputs(), (np.shape(self.coef_), np.shape(self.intercept_))
         if shapes != ((*outputs, self.n_features_in_), outputs or (1,)):
-            raise ValueError("the coefficients, the columns and the outputs do not fit together")
+            raise ValueError("the coefficients, the columns and the outputs do not match")
 
 
 class LogisticStacker(BaseClassifier, _Columns):

@@ -274,7 +274,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         if self.levels is None:
             return super()._levels()
         if self.estimators is not None:
-            raise ValueError("estimators must be None where levels are given.")
+            raise ValueError("estimators must be None if levels are passed.")
         return [[(name, member) for name, member in level if not is_dropped(member)] for level in self.levels]
 
     # Fit --------------------------------------------------
@@ -292,7 +292,12 @@ class BaseStacking(TransformerMixin, BaseLevels):
             self._fit_levels(specs, progress, rows)
         except BaseException as error:
             if isinstance(error, MemberError):
-                error.args = (f"{error} Kept for a fit of the same rows with warm_start=True: {progress.describe()}.",)
+                error.args = (
+                    (
+                        f"{error} The fits that were done are kept for another fit on the same rows with "
+                        f"warm_start=True: {progress.describe()}."
+                    ),
+                )
             self._finished = progress.finished()
             keep_partial(self, error, "_finished")
             raise
@@ -554,7 +559,9 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         """Return the members, weighted by the slopes of the final estimator, which must be linear."""
         members, *deeper = self._fitted_levels
         if deeper or self._as_fitted().passthrough:
-            raise ValueError("a stack must have one level, and no passthrough, to be explained; explain members.")
+            raise ValueError(
+                "the stack must have one level and passthrough=False to be explained. Explain the members instead."
+            )
         table = self._final_table(rows.X)
         predicted = number_response("final_estimator", self.final_estimator_, table)[:, 0]
         for slopes, constant in _lines(self.final_estimator_, table):
@@ -563,8 +570,8 @@ class StackingRegressor(BaseRegressor, BaseStacking):
                 break
         else:
             raise ValueError(
-                f"final_estimator must be linear for a stack to be explained; {self.final_estimator_!r} is not. "
-                "Explain members."
+                f"final_estimator must be linear for the stack to be explained; got {self.final_estimator_!r}. "
+                "Explain the members instead."
             )
         pairs = zip(members, slopes.tolist(), strict=True)
         return [part for member, slope in pairs for part in member.parts(slope)], constant

@@ -236,7 +236,7 @@ class BaseWeightedMembers(BaseMembers):
         for name in self._of_members:
             found = getattr(self, name)
             if np.shape(found)[:1] != (len(self._members),) or np.isnan(found).any():
-                raise ValueError(f"{name} does not fit the members")
+                raise ValueError(f"{name} does not match the members")
 
 
 @with_parameters
@@ -271,7 +271,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         """
         self._check_fitted()
         if self._losses is None:
-            raise AttributeError("there are losses of members only where fit learned the weights")
+            raise AttributeError("weights must be learned in fit for the losses of the members")
         return self._losses
 
     def _check_parameters(self) -> None:
@@ -284,7 +284,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                     f"weights={SELECTION!r}."
                 )
         if self.time_limit is not None and self.refit:
-            raise ValueError("time_limit must be None with refit=True, which fits members again; set refit=False.")
+            raise ValueError("time_limit must be None with refit=True, which fits the members again. Set refit=False.")
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         (specs,) = self._specs()
@@ -355,7 +355,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         if weights.shape not in allowed:
             raise ValueError(f"weights must have the shape {' or '.join(map(str, allowed))}; got {weights.shape}.")
         if not np.isfinite(weights).all() or weights.min() < 0 or not (weights.sum(axis=0) > 0).all():
-            raise ValueError(f"weights must be finite, not negative and not all zero; got {weights.tolist()}.")
+            raise ValueError(f"weights must be finite, non-negative and not all zero; got {weights.tolist()}.")
         return weights
 
     def _weights_in_order(self, names: list[str]) -> list[Any]:
@@ -364,7 +364,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         if isinstance(self.weights, Mapping):
             unknown = [name for name in self.weights if name not in all_names]
             if unknown:
-                raise ValueError(f"weights must be given for members; got {unknown[0]!r}, the members are {all_names}.")
+                raise ValueError(f"weights must name members; got {unknown[0]!r}, the members are {all_names}.")
             return [self.weights.get(name, 1.0) for name in names]
         given = list(self.weights)
         if len(given) == len(all_names) != len(names):
@@ -382,7 +382,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         super()._restore_fitted(arrays)
         self._losses = arrays.get(_LOSSES)
         if self._losses is not None and self._losses.shape != (len(self._members),):
-            raise ValueError("the losses do not fit the members")
+            raise ValueError("the losses do not match the members")
 
     # Predict --------------------------------------------------
 
@@ -532,12 +532,12 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         if (voting := self._as_fitted().voting) != SOFT:
-            raise ValueError(f"voting must be 'soft' for votes to be explained; got {voting!r}.")
+            raise ValueError(f"voting must be 'soft' for the predictions to be explained; got {voting!r}.")
         if self.weights_.ndim > 1 or np.ptp(self._factors_of_classes) > 0:
             raise ValueError(
-                "weights and class_weights must be the same for all classes to be explained: others make "
-                f"probabilities no sums; got weights_ of shape {self.weights_.shape}, factors "
-                f"{self._factors_of_classes.tolist()}."
+                "weights and class_weights must be the same for all classes for the predictions to be "
+                "explained, because other probabilities are not sums of the members' probabilities; got "
+                f"weights_ of shape {self.weights_.shape}, factors {self._factors_of_classes.tolist()}."
             )
         return super()._explained_parts(rows)
 
@@ -572,7 +572,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         self._check_fitted()
         fitted = self._as_fitted()
         if fitted.voting == SOFT and not fitted.flatten_transform:
-            raise ValueError("flatten_transform must be True for names of the columns of soft voting; got False.")
+            raise ValueError("flatten_transform must be True for get_feature_names_out with soft voting; got False.")
         return self._names_out(len(self.classes_) if fitted.voting == SOFT else 1, input_features)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
@@ -684,12 +684,14 @@ def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
     if isinstance(given, Mapping):
         unknown = [label for label in given if label not in classes.tolist()]
         if unknown:
-            raise ValueError(f"class_weights must name classes of y; got {unknown[0]!r}, they are {classes.tolist()}.")
+            raise ValueError(
+                f"class_weights must name classes of y; got {unknown[0]!r}, and the classes are {classes.tolist()}."
+            )
         given = [given.get(label, 1.0) for label in classes.tolist()]
     factors = list(given) if np.iterable(given) and not isinstance(given, str) else []
     if len(factors) != len(classes) or not all(map(_FACTOR.holds, factors)) or not any(factors):
         raise ValueError(
-            f"class_weights must be {len(classes)} finite numbers, not negative and not all zero; got {given!r}."
+            f"class_weights must be {len(classes)} finite, non-negative numbers that are not all zero; got {given!r}."
         )
     return np.array(factors, dtype=np.float64)
 

@@ -248,7 +248,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         """
         rows = np.arange(len(y))
         if self.weight_type != IMPORTANCE and are_copies(weight):
-            rows = repeated(rows, weight, "weights change from copy to copy")
+            rows = repeated(rows, weight, "weights change after each copy")
             weight = np.ones_like(weight)
         self._heaviest = max(self._heaviest, float(weight.max(initial=0.0)))
         for start in range(0, len(rows), _ROWS_AT_ONCE):
@@ -318,7 +318,7 @@ def _one_by_one(data: MemberData) -> MemberData:
     if not are_copies(weight):
         return data.take(np.flatnonzero(weight))
     return replace(
-        data.take(repeated(np.arange(data.n_rows), weight, "members learn copy by copy")), sample_weight=None
+        data.take(repeated(np.arange(data.n_rows), weight, "members learn one copy at a time")), sample_weight=None
     )
 
 
@@ -336,8 +336,8 @@ def _taught(member: FittedMember, model: Any, data: MemberData, **options: Any) 
     if data.sample_weight is not None:
         if "sample_weight" not in signature(model.partial_fit).parameters:
             raise ValueError(
-                f"sample_weight must be whole numbers with member {member.name!r}: its partial_fit takes no "
-                "sample_weight, and is given copies of rows."
+                f"sample_weight must hold integers with member {member.name!r}: its partial_fit does not "
+                "accept sample_weight, so rows are copied."
             )
         options["sample_weight"] = data.sample_weight
     model.partial_fit(take_columns(data.X, member.columns), data.labels_for(model), **options)

@@ -71,7 +71,7 @@ class ConformalScores:
         """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
         values, upto = arrays[f"{prefix}values"], arrays[f"{prefix}upto"]
         if values.ndim != 1 or upto.shape != (len(values) + 1,) or not (np.diff(upto) > 0).all():
-            raise ValueError("the scores to calibrate by are malformed")
+            raise ValueError("the calibration scores are malformed")
         return cls(values, upto)
 
 
@@ -197,9 +197,9 @@ class HeldOut:
         fields = found._fields()
         is_sound = {"values", "weight"} <= fields.keys() and found.values.ndim == 2 and found.values.shape[1] > 0
         if not is_sound or any(each.shape[:1] != found.weight.shape for each in fields.values()):
-            raise ValueError("the scores to calibrate by are malformed")
+            raise ValueError("the calibration scores are malformed")
         if not (found.weight >= 0).all():
-            raise ValueError("the weights of the scores to calibrate by are malformed")
+            raise ValueError("the weights of the calibration scores are malformed")
         return found
 
 
@@ -304,7 +304,7 @@ class Conditions:
             return cls()
         labels, column, has_ratios = json.loads(arrays[f"{prefix}conditions"].tobytes())
         if not isinstance(labels, list | None) or not isinstance(column, str | None) or type(has_ratios) is not bool:
-            raise ValueError("the groups to calibrate by are malformed")
+            raise ValueError("the calibration groups are malformed")
         return cls(labels, column, has_ratios)
 
 

@@ -127,7 +127,7 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
     model._check_parameters()
     model._check_all_read()
     if given.get("eval_set") is not None:
-        raise ValueError("eval_set must be None in distributed fits. Use X_val and y_val.")
+        raise ValueError("eval_set must be None in distributed fits. Pass X_val and y_val instead.")
     for name, table in (("X", X), ("X_val", given.get("X_val"))):
         columns = getattr(getattr(table, "table", table), "columns", None)
         if columns is None or callable(columns):
@@ -172,7 +172,7 @@ class _Leader:
                     if self._checkpoint is not None and self._checkpoint is not task.checkpoint:
                         task, left = replace(task, checkpoint=self._checkpoint), _MAX_ATTEMPTS
                     if left <= 0:
-                        raise ClusterLostError(f"the fit was begun again without getting further: {error}") from error
+                        raise ClusterLostError(f"the fit was restarted but made no progress: {error}") from error
         except (ClusterLostError, KeyboardInterrupt) as error:
             self._go_back(error)
             raise
@@ -189,8 +189,8 @@ class _Leader:
             found = load_model(path, {kind.__name__: kind}.get, kind.__name__)
         _take(self._model, fitted_state(found))
         error.add_note(
-            f"The model has the {self._model.n_estimators_} rounds of the last checkpoint: save it, and fit with "
-            "resume=PATH to go on from there."
+            f"The model has the {self._model.n_estimators_} rounds of the last checkpoint. Save it, and fit "
+            "with resume=PATH to continue from there."
         )
 
     @contextmanager

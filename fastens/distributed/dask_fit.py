@@ -47,13 +47,13 @@ def _client_of(table: DaskTable) -> Client:
             client = default_client()
         except ValueError as error:
             raise ValueError(
-                "X is a Dask collection, and there is no cluster: make a distributed.Client first, or give one as "
-                "fastens.distributed.DaskTable(X, client=...)."
+                "X is a Dask collection, but there is no Dask client. Create a distributed.Client first, or "
+                "pass one as fastens.distributed.DaskTable(X, client=...)."
             ) from error
     else:
         client = table.client
     if client.asynchronous:
-        raise ValueError("client must not be asynchronous: fit waits for the cluster.")
+        raise ValueError("client must not be asynchronous, because fit blocks until the cluster is done.")
     return client
 
 
@@ -198,7 +198,7 @@ class _DaskWorkerGroup(WorkerGroup):
         known = self._cluster.known()
         gone = [address for address in self.addresses if address not in known]
         if gone:
-            raise RankLostError(f"workers have left: {', '.join(gone)}")
+            raise RankLostError(f"workers have left the cluster: {', '.join(gone)}")
         calls = [(address, self.key) for address in self.addresses]
         found = self._cluster.on_each(remote.renew_session, calls, self._cluster.table.patience / 2)
         for address, answer in zip(self.addresses, found, strict=True):
@@ -229,7 +229,7 @@ class _DaskWorkerGroup(WorkerGroup):
             try:
                 found: dict[str, Any] = first.result(timeout=self._cluster.table.patience)
             except OSError as error:
-                raise RankLostError(f"{self.addresses[0]} does not hand over the model: {error!r}") from error
+                raise RankLostError(f"{self.addresses[0]} did not return the model: {error!r}") from error
             return found
         ended = [future for future in self.futures if future.status in ("error", "cancelled", "lost")]
         errors = [_error_of(future) for future in ended]
@@ -270,7 +270,7 @@ def _error_of(future: Future) -> BaseException:
         found = error
     except asyncio.CancelledError as error:
         found = error
-    return TasksCancelledError(f"Dask reports the tasks of the fit as {future.status}: {found}")
+    return TasksCancelledError(f"Dask reports that the tasks of the fit are {future.status}: {found}")
 
 
 async def _addresses(client: Client) -> list[str]:

@@ -126,7 +126,9 @@ def _divided_as(table: Any, values: Any, name: str) -> Any:
         has_lengths = lengths is not None and hasattr(values, "rechunk") and not np.isnan(values.chunks[0]).any()
         return values.rechunk({0: lengths}) if has_lengths and values.shape[0] == sum(lengths) else values
     if lengths is None or len(values) != sum(lengths):
-        raise ValueError(f"{name} must be a Dask collection with the partitions of X; got {type(values).__name__}.")
+        raise ValueError(
+            f"{name} must be a Dask collection with the same partitions as X; got {type(values).__name__}."
+        )
     ends = np.cumsum(lengths).tolist()
     array = np.asarray(values)
     return [_delayed(array[first:last]) for first, last in pairwise([0, *ends])]

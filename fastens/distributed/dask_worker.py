@@ -137,7 +137,7 @@ def _can_be_taken_over(comm: Any) -> bool:
 def _taken_over(comm: Any) -> socket.socket:
     """Detach a connection's socket from the event loop; raise CommClosedError if it still has data to send."""
     if comm.closed() or comm.stream.writing():
-        raise CommClosedError(f"{comm} is not at rest")
+        raise CommClosedError(f"{comm} is still in use")
     found: socket.socket = comm.stream.socket.dup()
     comm.abort()
     return found
@@ -177,7 +177,7 @@ async def open_session(seat: Seat, task: FitTask, dask_worker: Any) -> None:
     """Start accepting messages and partitions, and end earlier attempts at the same fit."""
     sessions = _sessions(dask_worker)
     for key in [key for key in sessions if key[0] == seat.key[0]]:
-        sessions.pop(key).close("the fit has begun anew")
+        sessions.pop(key).close("the fit was restarted")
     sessions[seat.key] = WorkerSession(dask_worker, seat, task)
 
 

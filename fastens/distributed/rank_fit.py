@@ -206,8 +206,8 @@ def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
         first, expected = found[0][:2]
         if columns != expected:
             raise ValueError(
-                f"{table} must have the same columns in all its parts; got {expected} in partition {first} and "
-                f"{columns} in partition {number}."
+                f"{table} must have the same columns in all partitions; got {expected} in partition {first} "
+                f"and {columns} in partition {number}."
             )
         for place, kind in enumerate(kinds):
             first, expected = (number, kind) if kind is None else known.setdefault(place, (number, kind))
@@ -226,7 +226,7 @@ def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:
     if _DATES in kinds:
         raise ValueError(f"{text} {remedy}")
     if comm.rank == 0:
-        warn(f"{text} All its values are read as categories. {remedy}")
+        warn(f"{text} All its values are treated as categories. {remedy}")
 
 
 def _number(part: Any) -> str:
@@ -442,12 +442,12 @@ def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool]
     """
     for name in ("group", "group_val"):
         if given.get(name) is not None:
-            raise ValueError(f"{name} must be None where X is {kinds}: give the query of each row as qid.")
+            raise ValueError(f"{name} must be None if X is {kinds}. Pass the query of each row as qid.")
     for name, table in (("X", X), ("X_val", given.get("X_val"))):
         if table is None:
             continue
         if not is_spread(table):
-            raise ValueError(f"{name} must be {kinds} where X is one; got {type(table).__name__}.")
+            raise ValueError(f"{name} must be {kinds} if X is one; got {type(table).__name__}.")
         values: dict[str, Any] = {other: given.get(other) for other in BY_ROW[name]}
         by_row = {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
         yield name, table, {other: value for other, value in by_row.items() if not are_names(value, table)}
@@ -464,8 +464,8 @@ def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[
     for name, parts in columns.items():
         if len(parts) != n_parts:
             raise ValueError(
-                f"{name} must have the {n_parts} partitions of {table}; it has {len(parts)}. Name a column of {table}, "
-                "or take both from one dataframe without turning them into arrays."
+                f"{name} must have {n_parts} partitions, like {table}; got {len(parts)}. Pass the name of a "
+                f"column of {table}, or take both from one dataframe without converting them to arrays."
             )
     return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
 

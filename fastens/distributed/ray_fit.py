@@ -132,7 +132,7 @@ def _ready(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, s
     """Return the actors that have started, with their nodes."""
     calls = {_call(actor, "node"): actor for actor in actors}
     started, _ = ray.wait(list(calls), num_returns=len(calls), timeout=patience)
-    found, why = {}, f"none has got {n_cpus:g} CPUs within {patience:g} seconds"
+    found, why = {}, f"no actor got {n_cpus:g} CPUs within {patience:g} seconds"
     for call in started:
         try:
             found[calls[call]] = _get(call)

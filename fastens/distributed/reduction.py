@@ -299,7 +299,7 @@ class Mailbox:
         if self._closed is not None:
             raise RankLostError(self._closed)
         if time.monotonic() > self._expires:
-            raise RankLostError(f"whoever started the fit has not been heard of for {self._patience:g} seconds")
+            raise RankLostError(f"the process that started the fit has not responded for {self._patience:g} seconds")
 
 
 # Seconds between checks of whether to stop waiting.
@@ -358,7 +358,7 @@ class Sockets:
         connection = self._incoming[rank]
         *found, is_array, n_bytes = _HEAD.unpack(self._read(connection, _HEAD.size))
         if tuple(found) != tag:
-            raise RankLostError(f"rank {rank} has sent message {tuple(found)} in the place of {tag}")
+            raise RankLostError(f"rank {rank} sent message {tuple(found)}; expected {tag}")
         body = self._read(connection, n_bytes)
         return np.frombuffer(body, np.uint8) if is_array else pickle.loads(body)
 

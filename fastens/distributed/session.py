@@ -113,8 +113,8 @@ class Session(Watcher):
         for name, count in counts.items():
             if count != n_rows:
                 raise ValueError(
-                    f"{name} must have as many rows as {table} in each partition; in partition {number} it has "
-                    f"{count} for {n_rows}."
+                    f"{name} must have the same number of rows as {table} in each partition; got {count} and "
+                    f"{n_rows} rows in partition {number}."
                 )
         self._tables[table][number] = contents
         return int(n_rows)

@@ -352,7 +352,7 @@ class _Member(Comm):
 
     def allgather(self, value: Any) -> list[Any]:
         """Raise NotImplementedError, because only numbers are reduced together."""
-        raise NotImplementedError("functions side by side have sums and maxima in common, and nothing else")
+        raise NotImplementedError("functions that run side by side can exchange only sums and maxima")
 
 
 _NOT_COUNTED = {"n_threads", "owner"}

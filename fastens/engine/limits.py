@@ -29,7 +29,7 @@ def check_shape(X: Any, comm: Comm = LOCAL) -> None:
     ValueError: X must have at most 2,147,483,647 rows; got 2,147,483,648. Train on a sample of them.
     """
     check_count("X", "rows", sum_ints(comm, X.shape[0])[0], advice="Train on a sample of them.")
-    check_count("X", "columns", X.shape[1], advice="Choose some of them, or hash them to fewer.")
+    check_count("X", "columns", X.shape[1], advice="Select some of them, or hash them to fewer columns.")
 
 
 def check_count(name: str, what: str, n: int, most: int = MAX_INT32, *, advice: str) -> None:

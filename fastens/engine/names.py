@@ -96,7 +96,7 @@ def plain_names(labels: Iterable[Any]) -> list[Any]:
 
 def same_names(name: Any) -> ValueError:
     """Return the error for duplicate column names."""
-    return ValueError(f"X must have columns of different names; more than one is called {name!r}.")
+    return ValueError(f"X must have unique column names; got {name!r} more than once.")
 
 
 def are_texts(names: Sequence[Any] | None) -> bool:

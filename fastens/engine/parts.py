@@ -65,8 +65,8 @@ class RowSource:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Raise ValueError: other libraries would read the whole table into memory."""
         raise ValueError(
-            "X must be a table in memory for models of other libraries; got one that is read in parts. Give the table "
-            "itself, not a TableSource of it."
+            "X must be a table in memory for models of other libraries; got one that is read in batches. Pass "
+            "the table itself instead of a TableSource."
         )
 
     def _like(self, source: Any) -> None:
@@ -115,7 +115,7 @@ class SelectedRows(RowSource):
 
     def __init__(self, source: RowSource, rows: NDArray[np.intp]) -> None:
         if len(rows) and (np.diff(rows) < 0).any():
-            raise ValueError("rows of a table that is read in parts must be taken in ascending order.")
+            raise ValueError("rows of a table that is read in batches must be selected in ascending order.")
         self._source, self._rows = source, rows
         self.shape, self.dtype = (len(rows), source.shape[1]), source.dtype
         self._like(source)
@@ -249,11 +249,11 @@ def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
     start = 0
     for part in X.parts() if isinstance(X, RowSource) else _dense_parts(X.tocsr()):
         if start + part.shape[0] > X.shape[0]:
-            raise ValueError(f"X must give the same rows at every pass; it gave more than {X.shape[0]}.")
+            raise ValueError(f"X must yield the same rows in every pass; it yielded more than {X.shape[0]}.")
         yield start, part
         start += part.shape[0]
     if start != X.shape[0]:
-        raise ValueError(f"X must give the same rows at every pass; it gave {start} of {X.shape[0]}.")
+        raise ValueError(f"X must yield the same rows in every pass; it yielded {start} of {X.shape[0]}.")
 
 
 def origin(X: Any) -> Any:

@@ -123,7 +123,7 @@ def write(view: ModelView, *, name: str = "model") -> str:
         The prefix of the names of all functions, tables and constants.
     """
     if not _IDENTIFIER.fullmatch(name):
-        raise ValueError(f"name must be an identifier of C; got {name!r}.")
+        raise ValueError(f"name must be a C identifier; got {name!r}.")
     view.refuse_characters(r"[\0\ud800-\udfff]", names=False)  # column names occur only in a comment
     n_predicted = sum(map(_n_predicted, view.targets))
     of_classes = view.targets[0].classes is not None

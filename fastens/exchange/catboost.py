@@ -107,7 +107,7 @@ def _classes(kind: str, info: dict[str, Any], n_outputs: int) -> Objective:
     if kind == "CrossEntropy" and not info.get("class_names"):
         return Objective(REGRESSOR, {"loss": "cross_entropy"})
     if not isinstance(names, list) or len(names) != n_classes or len(set(map(str, names))) != n_classes:
-        raise refuse(f"class_names must be {n_classes} different names; got {str(names)[:60]}")
+        raise refuse(f"class_names must have {n_classes} different names; got {str(names)[:60]}")
     loss = "one_vs_rest" if kind == "MultiClassOneVsAll" else "log_loss"
     return Objective(CLASSIFIER, {"loss": loss}, classes=np.array(names))
 
@@ -117,8 +117,8 @@ _DEEPEST = 16
 _Test = tuple[int, float, bool, Any]
 _TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
 _ADVICE = (
-    "the model has features made of the target's statistics (split_type 'OnlineCtr'), which cannot be read; train with "
-    "one_hot_max_size at least the number of categories, or encode the categories before CatBoost"
+    "the model uses target statistics (split_type 'OnlineCtr'), which cannot be read. Train with "
+    "one_hot_max_size of at least the number of categories, or encode the categories before CatBoost."
 )
 
 
@@ -166,7 +166,7 @@ class _Features:
     def __init__(self, info: dict[str, Any]) -> None:
         numbers, categories = (info.get(f"{kind}_features") or [] for kind in ("float", "categorical"))
         if info.get("text_features") or info.get("embedding_features"):
-            raise refuse("the model has features of texts or embeddings, which cannot be read")
+            raise refuse("the model has text or embedding features, which cannot be read")
         self.column: dict[tuple[str, int], int] = {}
         self.missing_left: dict[int, bool] = {}
         for kind, given in (("float", numbers), ("cat", categories)):
@@ -217,7 +217,7 @@ class _Features:
     def _column(self, kind: str, split: dict[str, Any]) -> int:
         key = kind, part(split, f"{kind}_feature_index", int)
         if key not in self.column:
-            raise refuse(f"{kind}_feature_index={key[1]} is none of the features of the model")
+            raise refuse(f"{kind}_feature_index={key[1]} is not a feature of the model")
         return self.column[key]
 
 
@@ -248,7 +248,7 @@ def _symmetric(tree: Any, features: _Features, width: int) -> FlatTrees:
     splits = part(tree, "splits", list) if tree.get("splits") is not None else []
     depth = len(splits)
     if depth > _DEEPEST:
-        raise refuse(f"a tree has {depth} levels; CatBoost's have {_DEEPEST} at most")
+        raise refuse(f"a tree has {depth} levels; CatBoost allows at most {_DEEPEST}")
     n_leaves = 1 << depth
     value = array_of(tree.get("leaf_values"), "leaf_values", float, n_leaves * width).reshape(n_leaves, width)
     weight = tree.get("leaf_weights")

@@ -70,11 +70,13 @@ def refusals(model: Any, format: str) -> Iterator[None]:  # noqa: A002
     """Convert CannotHoldError to a ValueError that names the model and the format."""
     name = type(model).__name__
     if not hasattr(model, "_ensemble"):
-        raise ValueError(f"{name} must be an ensemble of its own trees for export; this one has other members.")
+        raise ValueError(f"{name} must be made of its own trees for export; this one has other members.")
     try:
         yield
     except CannotHoldError as error:
-        raise ValueError(f"format={format!r} cannot hold {error}, which this {name} has.") from None
+        raise ValueError(
+            f"format={format!r} cannot represent {error}, which this {name} has. Use another format."
+        ) from None
 
 
 class CannotHoldError(Exception):
@@ -145,7 +147,7 @@ def _link(loss: Any) -> tuple[str, float]:
         return _link(loss._base)
     if isinstance(loss, CustomLoss):
         if hasattr(loss._source, "predict"):
-            raise CannotHoldError("a loss of the user's own with a method `predict`")
+            raise CannotHoldError("a custom loss with a method predict")
         of_classes = "sigmoid" if loss.n_outputs == 1 else "softmax"
         return (of_classes if isinstance(loss, CustomClassLoss) else "identity"), 1.0
     if isinstance(loss, ExponentialLoss):
@@ -318,7 +320,7 @@ class ModelView:
         """
         if len(self.targets) == 1:
             return self.targets[0]
-        raise CannotHoldError("several targets with classes, or levels, of their own")
+        raise CannotHoldError("several targets that each have classes or quantile levels")
 
 
 def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
@@ -334,12 +336,12 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
     model = model._as_fitted()
     trees: TreeEnsemble = model._predicting_trees()
     if 1 in np.atleast_1d(getattr(model, "n_classes_", 2)):
-        raise CannotHoldError("a target of one class")
+        raise CannotHoldError("a target with a single class")
     if not trees.has_constant_leaves and not is_lightgbm:
-        raise CannotHoldError("leaves with linear models")
+        raise CannotHoldError("linear leaves")
     columns = _columns(model, trees)
     if any(column.convention == ZERO_IS_MISSING for column in columns) and not is_lightgbm:
-        raise CannotHoldError("zeros that count as missing")
+        raise CannotHoldError("zeros that are treated as missing")
     if (number := getattr(model._encoder, "missing_number", None)) is not None:
         raise CannotHoldError(f"{number:g} as a missing value")
     targets, factor = targets_of(model)
@@ -362,8 +364,8 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
     for index, categories in enumerate(encoder.categories):
         name, convention = names[index], conventions.get(index)
         if convention == HASHED and any(isinstance(own, int) for own in categories):
-            by_name = "CatBoost's save_model(..., pool=...) names them"
-            raise CannotHoldError(f"categories known by their hashes alone (column {name!r}; {by_name})")
+            by_name = "save_model(..., pool=...) of CatBoost stores their names"
+            raise CannotHoldError(f"categories known only by their hashes (column {name!r}; {by_name})")
         codes = trees.binning.category_codes[index] if categories is None else None
         positions = categories if codes is None else list(range(len(codes)))
         columns.append(Column(name, positions, codes is not None, convention=convention))
@@ -422,7 +424,7 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
     """Return the linear models of leaves; raise CannotHoldError if they do not extrapolate."""
     linear = trees.linear
     if np.isfinite(linear.lower).any() or np.isfinite(linear.upper).any():
-        raise CannotHoldError("leaves with linear models that end with the values of their rows")
+        raise CannotHoldError("linear leaves that clip to the range of their training rows")
     constants, features = factor * linear.intercepts(trees.value[:, 0]), _column_of(model)[linear.features]
     found = {}
     for node in np.unique(linear.nodes).tolist():

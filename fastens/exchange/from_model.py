@@ -108,7 +108,7 @@ def from_model(
     """
     where = ""
     if not isinstance(categories, Mapping | None):
-        raise TypeError(f"categories must be a dict of lists by column; got {categories!r}.")
+        raise TypeError(f"categories must be a dict that maps columns to lists of categories; got {categories!r}.")
     if isinstance(missing, bool) or not isinstance(missing, numbers.Real | None):
         raise TypeError(f"missing must be a number or None; got {missing!r}.")
     try:
@@ -152,7 +152,7 @@ def _is_content(text: str) -> bool:
 def _read_content(content: bytes) -> ForeignModel:
     """Read the content of a file, whose format is detected by its first bytes."""
     if content.startswith(MAGIC):
-        raise ModelFileError("the file is one of fastens itself; read it with fastens.load")
+        raise ModelFileError("the file is a fastens model. Read it with fastens.load.")
     start = content[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith((b"tree\n", b"tree\r\n")):
         try:
@@ -165,9 +165,9 @@ def _read_content(content: bytes) -> ForeignModel:
     if start.startswith(b"{"):
         return _read_json(_reader("xgboost.parse_json")(content))
     if start.startswith(b"CBM1"):
-        raise ModelFileError("the file is of CatBoost's binary format; save it with format='json'")
+        raise ModelFileError("the file has CatBoost's binary format. Save the model with format='json'.")
     if start.startswith(b"binf"):
-        raise ModelFileError("the file is of XGBoost's old binary format; load it with XGBoost and save it as JSON")
+        raise ModelFileError("the file has XGBoost's old binary format. Load it with XGBoost and save it as JSON.")
     # An ONNX file begins with its IR version, a varint in field 1.
     if content[:1] == b"\x08":
         return _reader("onnx_reader.read_onnx")(content)
@@ -180,14 +180,14 @@ def _read_json(content: Any) -> ForeignModel:
         return _reader("xgboost.read_xgboost")(content)
     if isinstance(content, dict) and "features_info" in content:
         return _reader("catboost.read_catboost")(content)
-    raise ModelFileError(f"the file must be {_EXPECTED}; it is JSON of another kind")
+    raise ModelFileError(f"the file must be {_EXPECTED}; it is another kind of JSON")
 
 
 def _read_object(model: Any) -> ForeignModel:
     """Read a fitted object, whose library is detected by the modules of its classes."""
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     if "fastens" in packages:
-        raise ModelFileError(f"the {type(model).__name__} is one of fastens already")
+        raise ModelFileError(f"the {type(model).__name__} is already a fastens model. Use it directly.")
     if "lightgbm" in packages:
         return _reader("lightgbm.read_booster")(model)
     if "xgboost" in packages:
@@ -224,7 +224,7 @@ def _set_noted(model: ForeignModel) -> None:
     for key, values in named.items():
         column = int(key) if key.isdecimal() else -1
         if not 0 <= column < len(columns):
-            raise refuse(f"the note of fastens has categories of the column {key[:20]!r}, which is not there")
+            raise refuse(f"the fastens metadata has categories for a column {key[:20]!r} that the model does not have")
         if columns[column].is_coded:
             _name_codes(model, column, values)
         elif columns[column].categories is None:
@@ -258,7 +258,7 @@ def _set_task(objective: Objective, note: dict[str, Any]) -> None:
     if note["estimator"] not in (RANKER, SURVIVAL) or note["links"] != ["identity"] or objective.n_targets != 1:
         return
     if objective.estimator not in (REGRESSOR, RANKER):
-        raise refuse(f"the note of fastens tells of a {note['estimator']}, and the file of a {objective.estimator}")
+        raise refuse(f"the fastens metadata describes a {note['estimator']}, but the file a {objective.estimator}")
     objective.estimator, objective.parameters = note["estimator"], {}
     if objective.estimator == SURVIVAL:
         _set_times(objective, part(note, "survival", dict))
@@ -269,15 +269,15 @@ def _set_times(objective: Objective, note: dict[str, Any]) -> None:
     if "distribution" in note:
         kind, scale = part(note, "distribution", str), number(part(note, "scale", float), "the scale")
         if kind not in DISTRIBUTIONS or not scale > 0:
-            raise refuse("the note of fastens must have the distribution of errors and their scale")
+            raise refuse("the fastens metadata must have the distribution of errors and their scale")
         objective.parameters = {"loss": AFTLoss(distribution=kind, scale=scale)}
         return
     times = array_of(part(note, "times", list), "times", float)
     hazard = array_of(part(note, "hazard", list), "hazard", float, len(times))
     if not (np.isfinite(times).all() and np.isfinite(hazard).all() and (np.diff(times) > 0).all()):
-        raise refuse("the note of fastens must have the times of events in order, and the hazard at each")
+        raise refuse("the fastens metadata must have ascending event times, and the hazard at each")
     if (np.diff(hazard, prepend=0.0) < 0).any():
-        raise refuse("the hazard of the note of fastens must not fall")
+        raise refuse("the hazard in the fastens metadata must not decrease")
     objective.fitted |= {"event_times_": times, "cumulative_hazard_": hazard}
 
 
@@ -301,7 +301,7 @@ def _name_codes(model: ForeignModel, column: int, values: list[Any]) -> None:
     own, trees, is_category = model.columns[column], model.trees, model.columns.missing_is_category
     n, has_others = len(own.categories or ()), own.has_others
     if n > len(values):
-        raise refuse(f"the note of fastens has {len(values)} categories of column {column}, and the trees {n}")
+        raise refuse(f"the fastens metadata has {len(values)} categories for column {column}, but the trees {n}")
     own.categories, own.is_coded, own.has_others = values, False, False
     for node in [node for node in trees.sets if trees.feature[node] == column]:
         codes, missing_left = trees.sets[node], bool(trees.missing_left[node])
@@ -356,7 +356,7 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
     if not ensemble.has_constant_leaves:
         parameters["linear_leaves"] = LinearLeaves()
     if (np.diff(np.ravel(parameters.get("quantile", 0.5))) <= 0).any():
-        raise refuse(f"several levels must ascend; got {parameters['quantile']}")
+        raise refuse(f"several quantile levels must be ascending; got {parameters['quantile']}")
     kind = _KINDS[objective.estimator]
     learned: dict[str, Any] = {"_n_targets": objective.n_targets}
     if ensemble.n_trees < ensemble.trees_per_round:
@@ -370,7 +370,7 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
     try:
         model._check_parameters()
     except ValueError as error:
-        raise refuse(f"no {kind.__name__} has the model's parameters: {error}") from error
+        raise refuse(f"{kind.__name__} does not allow the model's parameters: {error}") from error
     _set_table(model, found)
     vars(model).update(learned | objective.fitted)
     model._ensemble = ensemble
@@ -401,10 +401,10 @@ def without_fit(kind: type, n_rounds: int) -> dict[str, Any]:
 def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
     if ensemble.n_outputs != n_outputs:
         raise refuse(
-            f"the trees have {ensemble.n_outputs} raw predictions, and the objective and the classes {n_outputs}"
+            f"the trees have {ensemble.n_outputs} raw predictions, but the objective and the classes imply {n_outputs}"
         )
     if ensemble.n_trees % ensemble.trees_per_round:
-        raise refuse(f"{ensemble.n_trees} trees are not whole rounds of {ensemble.trees_per_round}")
+        raise refuse(f"{ensemble.n_trees} trees do not divide into rounds of {ensemble.trees_per_round}")
 
 
 def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Sequence[Any]]) -> None:
@@ -414,7 +414,9 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
     for key, values in given.items():
         column = names.index(key) if key in names else int(key) if isinstance(key, np.integer) else key
         if type(column) is not int or not 0 <= column < len(columns) or not columns[column].is_coded:
-            raise ValueError(f"categories must be of columns that the model splits by codes, {codes}; got {key!r}.")
+            raise ValueError(
+                f"categories must name columns that the model splits by category codes, {codes}; got {key!r}."
+            )
         own = columns[column]
         n, has_others = len(own.categories or ()), own.has_others
         try:
@@ -443,10 +445,10 @@ def _encoder_of_table(
     try:
         own = kinds[: len(kinds) - len(table["date_parts"])]
         if any(kind is not None for kind in kinds[len(own) :]):
-            raise ValueError("the parts of dates are categories")
+            raise ValueError("the parts of dates must not be categories")
         return InputEncoder.from_state({**table, "categories": own, "missing_is_category": missing_is_category})
     except (KeyError, TypeError, ValueError) as error:
-        raise refuse(f"the note of fastens must describe the columns of the table; {error}") from error
+        raise refuse(f"the fastens metadata must describe the columns of the table; {error}") from error
 
 
 def _set_table(model: Any, found: ForeignModel) -> None:
@@ -454,7 +456,7 @@ def _set_table(model: Any, found: ForeignModel) -> None:
     columns, classes = found.columns, found.objective.classes
     names = columns.names
     if names is not None and len(names) != len(columns):
-        raise refuse(f"the model names {len(names)} columns and has {len(columns)}")
+        raise refuse(f"the model has {len(columns)} columns, but names of {len(names)}")
     if names is not None and len(set(names)) != len(names):
         names = None
     kinds = [None if column.is_coded else column.categories for column in columns]

@@ -77,7 +77,7 @@ def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_ro
         return Objective(RANKER, {"loss": "xendcg" if name == "rank_xendcg" else name}), 1.0
     if name in ("", "custom", "none"):
         return Objective(REGRESSOR, {"loss": "squared_error"}, n_outputs=per_round), 1.0
-    raise refuse(f"the objective {text[:60]!r} is none that LightGBM has")
+    raise refuse(f"LightGBM does not have the objective {text[:60]!r}")
 
 
 def _number(text: str) -> float:
@@ -122,7 +122,7 @@ def read_lightgbm(text: str) -> ForeignModel:
         raise refuse(f"feature_names and feature_infos must have {n_features} entries; got {len(names)}, {len(infos)}")
     per_round = _whole(header, "num_tree_per_iteration", "num_class")
     if per_round < 1 or len(blocks) % per_round:
-        raise refuse(f"{len(blocks)} trees are not whole rounds of {per_round}")
+        raise refuse(f"{len(blocks)} trees do not divide into rounds of {per_round}")
     columns = Columns(n_features, None if all(map(_DEFAULT_NAME.fullmatch, names)) else names, code_rule=TOWARD_ZERO)
     texts = _Trees(blocks)
     trees = texts.trees(per_round)
@@ -179,7 +179,7 @@ def _fields(block: str) -> dict[str, str]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise refuse(f"{next(key for key in keys if keys.count(key) > 1)!r} must be there once; it is there twice")
+        raise refuse(f"{next(key for key in keys if keys.count(key) > 1)!r} must occur once; it occurs twice")
     return fields
 
 
@@ -207,7 +207,7 @@ def _check_sizes(header: Mapping[str, str], blocks: list[str]) -> None:
     if len(sizes) != len(lengths) or any(
         size != str(length) and not _CONSTANT.search(block) for size, length, block in pairs
     ):
-        raise refuse(f"tree_sizes tells of {len(sizes)} trees that are not the {len(lengths)} of the text")
+        raise refuse(f"tree_sizes describes {len(sizes)} trees that do not match the {len(lengths)} trees of the text")
 
 
 class _Trees:
@@ -227,7 +227,7 @@ class _Trees:
         self.n_sets = [_whole(fields, "num_cat") for fields in self._fields]
         for number, (block, leaves, sets) in enumerate(zip(blocks, n_leaves, self.n_sets, strict=True)):
             if not 1 <= leaves <= len(block) or sets > len(block):
-                raise refuse(f"tree {number} must have as many leaves and sets as it says")
+                raise refuse(f"tree {number} must have the declared numbers of leaves and category sets")
         if not blocks:
             raise refuse("the model has no trees")
         self.n_leaves = np.array(n_leaves)
@@ -275,7 +275,7 @@ class _Trees:
             splits, leaves = (np.repeat(sizes, self.n_splits) for sizes in (self.n_splits, self.n_leaves))
             if ((number >= splits) | (~number >= leaves)).any():
                 tree = np.repeat(np.arange(len(n_splits)), self.n_splits)[(number >= splits) | (~number >= leaves)][0]
-                raise refuse(f"{name}_child of tree {tree} names nodes that are not there")
+                raise refuse(f"{name}_child of tree {tree} refers to nodes that do not exist")
             child[self.splits] = first + np.where(number < 0, splits + ~number, number)
         counts = np.zeros(n_nodes, dtype=np.int64)
         counts[self.splits] = self.numbers("internal_count", np.int64, n_splits)
@@ -283,7 +283,7 @@ class _Trees:
         sums = counts[arrays["left"][self.splits]] + counts[arrays["right"][self.splits]]
         if (counts[self.splits] != sums).any():
             tree = np.repeat(np.arange(len(n_splits)), self.n_splits)[counts[self.splits] != sums][0]
-            raise refuse(f"internal_count and leaf_count of tree {tree} do not fit together")
+            raise refuse(f"internal_count and leaf_count of tree {tree} do not match")
         for name, field, kind in (
             ("feature", "split_feature", np.int64),
             ("threshold", "threshold", float),
@@ -383,12 +383,12 @@ def _set_missing(trees: FlatTrees, decision: NDArray[np.int64], columns: Columns
     trees.missing_left = np.where(kind == _NONE, threshold >= 0, default) & numeric
     features = trees.feature[numeric]
     if ((features < 0) | (features >= len(columns))).any():
-        raise refuse(f"a split is on a column that is none of the {len(columns)}")
+        raise refuse(f"a split uses a column beyond the {len(columns)} of the model")
     has_kind = np.zeros((4, len(columns)), dtype=bool)
     has_kind[kind[numeric], features] = True
     mixed = np.flatnonzero(has_kind[_ZERO] & (has_kind[_NONE] | has_kind[_NAN])).tolist()
     if mixed or has_kind[3].any():
-        raise refuse(f"zeros of a column must be missing in all its splits, or in none; columns {mixed} mix both")
+        raise refuse(f"zeros of a column must be missing in all its splits or in none; columns {mixed} mix both")
     for column in np.flatnonzero(has_kind[_ZERO]).tolist():
         columns[column].convention = ZERO_IS_MISSING
 
@@ -415,7 +415,7 @@ def _set_categories(trees: FlatTrees, columns: Columns, infos: list[str], named:
     for node, positions in trees.sets.items():
         column = int(trees.feature[node])
         if not 0 <= column < len(columns):
-            raise refuse(f"a split is on a column that is none of the {len(columns)}")
+            raise refuse(f"a split uses a column beyond the {len(columns)} of the model")
         largest[column] = max(largest.get(column, 0), int(positions.max(initial=0)))
     if not named:
         for column, code in largest.items():
@@ -436,8 +436,8 @@ def _set_categories(trees: FlatTrees, columns: Columns, infos: list[str], named:
     ]
     if len(fitting) != 1:
         raise refuse(
-            f"pandas_categorical has the categories of {len(named)} columns, and it is not known which of them are "
-            f"those of the {len(needed)} columns that the trees split by categories; train on categories without order"
+            f"pandas_categorical has the categories of {len(named)} columns, and it is ambiguous which of them "
+            f"are the {len(needed)} columns that the trees split by categories. Train on unordered categories."
         )
     for i, column in zip(fitting[0], sorted(needed), strict=True):
         columns[column].categories, columns[column].convention = named[i], ARRAY_CODES
@@ -503,10 +503,10 @@ def _name(name: str, place: int) -> str:
 def _objective(target: Target, n_outputs: int) -> dict[str, str]:
     """Return the objective, which determines the link; averaged class probabilities need none."""
     if target.link in ("one vs rest", "sorted", "anomaly"):
-        raise CannotHoldError(f"predictions by the link {target.link!r}")
+        raise CannotHoldError(f"predictions with the link {target.link!r}")
     # With several trees per round, LightGBM applies these links only to the first.
     if n_outputs > 1 and target.link in ("sigmoid", "exp"):
-        raise CannotHoldError(f"several predictions by the link {target.link!r}")
+        raise CannotHoldError(f"several outputs with the link {target.link!r}")
     if target.link == "sigmoid":
         return {"objective": "cross_entropy" if target.classes is None else "binary sigmoid:1"}
     if target.link == "softmax":
@@ -582,7 +582,7 @@ def _splits(tree: FlatTrees, inner: list[int], columns: list[Column]) -> tuple[l
             continue
         if missing_left:
             name = columns[tree.feature[node]].name
-            raise CannotHoldError(f"missing values of {name!r} on another side than categories never seen")
+            raise CannotHoldError(f"missing values of {name!r} that go to another branch than unseen categories")
         thresholds.append(len(ends) - 1)
         kinds.append(_CATEGORICAL | _MISSING_IS_NAN)
         words += set_of(members).tolist()

@@ -28,7 +28,7 @@ _OF_LOSS = ("loss", "quantile")
 _LEARNED = {
     "classes": "classes_",
     "number of targets": "_n_targets",
-    "form of class shares": "_has_all_shares",
+    "form of class probabilities": "_has_all_shares",
     "rows for each tree": "max_samples_",
     "offset_": "offset_",
 }
@@ -96,7 +96,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     found = [model._as_fitted() for model in found]
     first = found[0]
     if hasattr(first, "cumulative_hazard_"):
-        raise ValueError("loss must not be 'cox': each model has a baseline hazard of its own.")
+        raise ValueError("loss must not be 'cox', because each model has its own baseline hazard.")
     for number, model in enumerate(found[1:], 1):
         _check_alike(first, model, f"models[{number}]")
     shares = _shares(weights, len(found), boosted=isinstance(first, BoostedTrees))
@@ -114,12 +114,13 @@ def _check_kinds(models: list[Any]) -> None:
     for number, model in enumerate(models):
         if not isinstance(model, BoostedTrees | BaseForest | IsolationForest):
             raise TypeError(
-                f"models[{number}] must be gradient boosting or a forest of fastens; got {type(model).__name__}."
+                f"models[{number}] must be a gradient boosting model or a forest of fastens; got "
+                f"{type(model).__name__}."
             )
         if type(model) is not type(models[0]):
             raise TypeError(
-                f"models[{number}] must be of the class of models[0], {type(models[0]).__name__}; "
-                f"got {type(model).__name__}."
+                f"models[{number}] must be of the same class as models[0], {type(models[0]).__name__}; got "
+                f"{type(model).__name__}."
             )
 
 
@@ -146,8 +147,8 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     if differing := [what for what in rules if rules[what] != others[what]]:
         what = differing[0]
         raise ValueError(
-            f"{name} must have the same {what} as models[0], {getattr(first, what)!r}, which the merged model obeys; "
-            f"got {getattr(model, what)!r}. Fit all models with the same {what}."
+            f"{name} must have the same {what} as models[0], {getattr(first, what)!r}, because the merged "
+            f"model keeps it; got {getattr(model, what)!r}. Fit all models with the same {what}."
         )
     _check_encodings(first, model, name)
 
@@ -158,18 +159,18 @@ def _check_encodings(first: Any, model: Any, name: str) -> None:
     is_same = own.keys() == other.keys() and all(np.array_equal(own[key], other[key], equal_nan=True) for key in own)
     if not is_same or (own and first._encoder.categories != model._encoder.categories):
         raise ValueError(
-            f"{name} must have the target statistics of models[0] for its categories, which are of the rows of fit; "
-            "models with categories=Categories(encoding='partition') have none."
+            f"{name} must have the same target statistics as models[0], which come from the training rows. Fit "
+            "the models with categories=Categories(encoding='partition'), which has none."
         )
     if HASHED in getattr(first._encoder, "conventions", {}).values() and (
         first._encoder.categories != model._encoder.categories
     ):
-        raise ValueError(f"{name} must have the categories of models[0], of which only hashes are known.")
+        raise ValueError(f"{name} must have the same categories as models[0], because only their hashes are known.")
     same_kinds = first._ensemble.binning.is_categorical == model._ensemble.binning.is_categorical
     if not same_kinds.all():
         raise ValueError(
-            f"{name} must split columns as models[0] does, by thresholds or by sets of codes; column "
-            f"{int(first._column_of[np.flatnonzero(~same_kinds)[0]])} differs."
+            f"{name} must split each column the same way as models[0], by thresholds or by category sets; "
+            f"column {int(first._column_of[np.flatnonzero(~same_kinds)[0]])} differs."
         )
 
 
@@ -182,11 +183,12 @@ def _shares(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArr
     if weights is None:
         return np.full(n_models, 1 / n_models)
     if not boosted:
-        raise ValueError(f"weights must be None for forests, in which each tree counts the same; got {weights!r}.")
+        raise ValueError(f"weights must be None for forests, because each tree has the same weight; got {weights!r}.")
     found = numbers_in(weights, "weights")
     if found.shape != (n_models,) or not np.isfinite(found).all() or (found < 0).any() or not found.any():
         raise ValueError(
-            f"weights must be {n_models} finite numbers of at least 0, one for each model, not all 0; got {weights!r}."
+            f"weights must be {n_models} finite, non-negative numbers that are not all zero, one for each "
+            f"model; got {weights!r}."
         )
     return found / found.sum()
 

@@ -78,7 +78,7 @@ class Message:
         try:
             return [content.decode("utf-8") for content in self.bytes(number)]
         except UnicodeDecodeError as error:
-            raise refuse("a text must be in UTF-8; the file is damaged") from error
+            raise refuse("a string must be UTF-8; the file is damaged") from error
 
     def text(self, number: int) -> str:
         """Return the last string of a field, or "" if the field is absent."""
@@ -107,7 +107,7 @@ class Message:
         content = b"".join(self.bytes(number))
         size = np.dtype(kind).itemsize
         if len(content) % size:
-            raise refuse("a field of floats must have whole ones; the file is damaged")
+            raise refuse("a field of floats must not end within a float; the file is damaged")
         return np.frombuffer(content, dtype=kind).astype(np.dtype(kind).newbyteorder("="))
 
 
@@ -136,12 +136,12 @@ def tensor(message: Message) -> NDArray[Any]:
     if kind == _STRING:
         return np.array(message.texts(6))
     if kind not in _DTYPES:
-        raise refuse(f"a tensor of the type {kind} cannot be read")
+        raise refuse(f"a tensor of type {kind} cannot be read")
     raw = b"".join(message.bytes(9))
     dtype = np.dtype(_DTYPES[kind])
     if raw:
         if len(raw) % dtype.itemsize:
-            raise refuse("a tensor must have whole numbers of bytes; the file is damaged")
+            raise refuse("a tensor must have a whole number of elements; the file is damaged")
         return np.frombuffer(raw, dtype=dtype)
     if kind in _FLOATS_OF:
         number, wide = _FLOATS_OF[kind]
@@ -168,11 +168,11 @@ class Node:
         fields: dict[int, tuple[Any, int]] = {2: (message.integer, 3), 3: (message.text, 4), 6: (message.floats, 7)}
         fields |= {7: (message.integers, 8), 8: (message.texts, 9)}
         if kind not in fields:
-            raise refuse(f"the attribute {name[:40]!r} of the type {kind} cannot be read")
+            raise refuse(f"the attribute {name[:40]!r} of type {kind} cannot be read")
         read, position = fields[kind]
         value = read(position)
         if isinstance(default, int | str) and not isinstance(value, type(default)):
-            raise refuse(f"the attribute {name[:40]!r} must be of another type")
+            raise refuse(f"the attribute {name[:40]!r} has the wrong type")
         return value
 
     def array(self, name: str, kind: Any, size: int | None = None) -> NDArray[Any]:
@@ -247,7 +247,7 @@ class Graph:
                 raise refuse(f"the operator {node.operator[:40]!r} before the trees cannot be read")
             name = node.inputs[0]
         if name not in self._inputs:
-            raise refuse("the trees of an ONNX model must read its input")
+            raise refuse("the trees of an ONNX model must use its input")
         return None, (self._inputs[name][0] if kind is None else kind) == _FLOAT
 
     def _source(self, name: str, by_output: dict[str, Node]) -> str:
@@ -255,7 +255,7 @@ class Graph:
         while name in by_output and by_output[name].operator in ("Cast", "Identity", "Reshape"):
             name = by_output[name].inputs[0]
         if name not in self._inputs or self._inputs[name][1] not in (0, 1):
-            raise refuse("the columns that an ONNX model joins must be its inputs")
+            raise refuse("the columns that an ONNX model concatenates must be its inputs")
         return name
 
     def tables_joined(self, trees: Node) -> list[NDArray[Any]]:
@@ -365,7 +365,7 @@ def read_onnx(content: bytes) -> ForeignModel:
     divisors = [_divisor(graph, after) for after in graph.following(node)]
     n_divided, n_trees, n_outputs = round(max(divisors, default=0.0)), len(trees.roots), tests.n_outputs
     if n_divided and (divisors.count(float(n_divided)) != 1 or np.any(base) or n_divided * n_outputs != n_trees):
-        raise refuse("sums of trees may be divided by the number of trees, and by nothing else")
+        raise refuse("sums of trees must be divided by the number of trees, if at all")
     outputs = _outputs(node, (n_outputs, n_trees, n_divided), base, link, labels)
     if outputs.is_classifier and outputs.link == "identity" and n_outputs == 1 and not outputs.averages:
         # A sum that is a probability of the second class is the mean of values scaled by the number of trees.
@@ -386,7 +386,7 @@ def _noted(graph: Graph, node: Node, tests: _Tests, note: dict[str, Any]) -> For
     sets = _sets(graph, node, note, sizes)
     feature = tests.feature
     if (feature >= n_features + len(sets)).any():
-        raise refuse("a split is on a column that is not there")
+        raise refuse("a split uses a column that does not exist")
     for index in np.flatnonzero(feature >= n_features).tolist():
         feature[index], tests.members[index] = sets[feature[index] - n_features]
         tests.mode[index] = _MEMBER
@@ -417,7 +417,7 @@ def _noted_outputs(note: dict[str, Any]) -> _Outputs:
     """Return how sums of trees become predictions, for a file whose note describes it completely."""
     links, widths = set(note["links"]), note["widths"]
     if (len(links) != 1 and not links <= {"sigmoid", "softmax"}) or not links <= _NOTED_LINKS.keys():
-        raise refuse(f"the links {sorted(map(str, links))} of the note of fastens cannot be read")
+        raise refuse(f"the links {sorted(map(str, links))} of the fastens metadata cannot be read")
     link = next(iter(links))
     has_classes = "classes" in note and link != "shares"
     return _Outputs(
@@ -433,15 +433,15 @@ def _noted_outputs(note: dict[str, Any]) -> _Outputs:
 def _sets(graph: Graph, node: Node, note: dict[str, Any], sizes: dict[int, int]) -> list[tuple[int, Ints]]:
     """Return the column and the members of each set, which version 3 encodes as extra columns of 0 and 1."""
     own = part({"columns_of_sets": []} | note, "columns_of_sets", list)
-    columns, tables = [whole_number(column, "a column of sets") for column in own], graph.tables_joined(node)
+    columns, tables = [whole_number(column, "a column of category sets") for column in own], graph.tables_joined(node)
     if len(columns) != len(tables) or not sizes.keys() >= set(columns):
-        raise refuse("the note of fastens and the tables of sets do not fit together")
+        raise refuse("the fastens metadata and the tables of category sets do not match")
     sets = []
     for column, table in zip(columns, tables, strict=True):
         # The rows are the categories, followed by missing and unseen values. Members of a set have the entry 0.
         n_rows = sizes[column] + 2
         if len(table) % n_rows:
-            raise refuse(f"a table of sets must have {n_rows} rows; the file is damaged")
+            raise refuse(f"a table of category sets must have {n_rows} rows; the file is damaged")
         sets += [(column, np.flatnonzero(members[:-1] == 0)) for members in table.reshape(n_rows, -1).T]
     return sets
 
@@ -487,7 +487,7 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
         if after.operator == "Add":
             constants = [graph.constants[name] for name in after.inputs if name in graph.constants]
             if len(constants) != 1 or link != "identity":
-                raise refuse("what is added to the trees' sums must be a constant")
+                raise refuse("only a constant may be added to the sums of the trees")
             added = added + np.asarray(constants[0], dtype=np.float64).ravel()
         elif _is_by_one(graph, after) or (_divisor(graph, after) > 0 and link == "identity"):
             continue
@@ -526,7 +526,7 @@ def _n_features(tests: _Tests, names: list[str] | None, declared: int) -> int:
     largest = int(tests.feature.max(initial=0)) + 1
     n_features = len(names) if names is not None else declared or largest
     if largest > n_features:
-        raise refuse(f"a split is on column {largest - 1}, and the model has {n_features}")
+        raise refuse(f"a split uses column {largest - 1}, but the model has {n_features} columns")
     return n_features
 
 
@@ -539,7 +539,7 @@ def _sum_of_trees(trees: FlatTrees, columns: Columns, outputs: _Outputs) -> Fore
     n_outputs, baseline, link = outputs.n_outputs, outputs.baseline, outputs.link
     trees = trees.by_round(n_outputs)
     if len(baseline) not in (1, n_outputs) or not np.isfinite(baseline).all():
-        raise refuse(f"there must be {n_outputs} finite base scores; got {baseline.tolist()[:8]}")
+        raise refuse(f"the model must have {n_outputs} finite base scores; got {baseline.tolist()[:8]}")
     baseline = np.array(np.broadcast_to(baseline, n_outputs))
     is_by_output = outputs.n_averaged in (0, len(trees.roots) / n_outputs)
     if outputs.averages and is_by_output and not baseline.any() and trees.value.shape[1] < n_outputs:
@@ -559,7 +559,7 @@ def _sum_of_trees(trees: FlatTrees, columns: Columns, outputs: _Outputs) -> Fore
         objective.parameters = {"loss": "one_vs_rest" if link == "one vs rest" else "log_loss"}
         if link == "identity" and (per_target > 1 or is_forest):
             if not is_forest and not has_vectors and n_outputs > 1:
-                raise refuse("trees that add to one class each must have a link from scores to probabilities")
+                raise refuse("trees that each add to a single class must have a link from scores to probabilities")
             objective.estimator, objective.parameters = "RandomForestClassifier", {}
             objective.fitted = {"_has_all_shares": per_target > 1}
             factor = 1.0 if outputs.averages else float(len(trees.roots))
@@ -585,7 +585,7 @@ def _n_samples_of(depth: float) -> int:
 def _classes(outputs: _Outputs, n_classes: int) -> Any:
     classes = np.arange(n_classes) if outputs.classes is None else np.asarray(outputs.classes)
     if len(classes) != n_classes or len(set(classes.tolist())) != n_classes:
-        raise refuse(f"there must be {n_classes} different labels; got {classes.tolist()[:8]}")
+        raise refuse(f"the model must have {n_classes} different labels; got {classes.tolist()[:8]}")
     return classes if outputs.n_targets == 1 else [classes] * outputs.n_targets
 
 
@@ -687,10 +687,10 @@ def _newer(node: Node) -> _Tests:
         raise refuse("nodes_modes must be from 0 to 6")
     children, is_leaf = np.stack([true, false], axis=1), np.stack([true_leaf, false_leaf], axis=1) != 0
     if ((children < 0) | (children >= np.where(is_leaf, len(weight), n))).any():
-        raise refuse("nodes_truenodeids and nodes_falsenodeids must name nodes and leaves that are there")
+        raise refuse("nodes_truenodeids and nodes_falsenodeids must refer to existing nodes and leaves")
     roots = node.integers("tree_roots")
     if not ((roots >= 0) & (roots < n)).all():
-        raise refuse("tree_roots must name nodes")
+        raise refuse("tree_roots must refer to existing nodes")
     # Both branches of a node may lead to the same leaf, which becomes two leaves here.
     ends, n_ends = children[is_leaf], int(is_leaf.sum())
     children[is_leaf] = n + np.arange(n_ends)
@@ -712,7 +712,7 @@ def _memberships(node: Node, mode: Ints) -> dict[int, Floats]:
     values = node.array("membership_values", float)
     ends = np.flatnonzero(np.isnan(values))
     if len(ends) < len(nodes):
-        raise refuse("membership_values must have a set, closed by NaN, for each node with the mode MEMBER")
+        raise refuse("membership_values must have a set, terminated by NaN, for each node with the mode MEMBER")
     starts = np.append(0, ends[:-1] + 1)
     return {index: values[a:b] for index, a, b in zip(nodes.tolist(), starts.tolist(), ends.tolist(), strict=False)}
 
@@ -732,14 +732,14 @@ def _older(node: Node) -> _Tests:
     of_tree, of_node, output = (node.integers(f"{kind}_{name}") for name in ("treeids", "nodeids", "ids"))
     weight = node.array(f"{kind}_weights", float)
     if not len(of_tree) == len(of_node) == len(output) == len(weight):
-        raise refuse(f"{kind}_ids, {kind}_nodeids, {kind}_treeids and {kind}_weights must be of the same length")
+        raise refuse(f"{kind}_ids, {kind}_nodeids, {kind}_treeids and {kind}_weights must have the same length")
     n_outputs = _n_outputs_of(node, output)
     mode = np.array([-1 if name == "LEAF" else _MODES.index(name) for name in modes])
     inner = np.flatnonzero(mode >= 0)
     order = np.append(inner, np.flatnonzero(mode < 0))
     place = {key: k for k, key in enumerate(zip(tree_of[order].tolist(), id_of[order].tolist(), strict=True))}
     if len(place) != n or (output < 0).any() or (output >= n_outputs).any():
-        raise refuse("nodes must have numbers of their own, and leaves outputs that are there")
+        raise refuse("nodes must have unique ids, and leaves must have existing outputs")
     ways = (zip(tree_of[inner].tolist(), way[inner].tolist(), strict=True) for way in (true, false))
     branches = np.array([[place[key] for key in way] for way in ways], dtype=np.int64).T.reshape(-1, 2)
     leaves = [place[key] for key in zip(of_tree.tolist(), of_node.tolist(), strict=True)]
@@ -767,5 +767,5 @@ def _n_outputs_of(node: Node, output: Ints) -> int:
 def _codes(values: NDArray[Any]) -> Ints:
     codes: Ints = values[(values >= 0) & (values == np.floor(values)) & (values < 2**31)].astype(np.int64)
     if len(codes) != len(values):
-        raise refuse("sets, and tests for equality, must be of category codes: whole numbers that are not negative")
+        raise refuse("sets and equality tests must use category codes, which are non-negative integers")
     return codes

@@ -85,7 +85,7 @@ class Graph:
         helper = self._onnx.helper
         for own in self._inputs:
             if not own.name:
-                raise CannotHoldError("a column without a name (inputs='tensor' takes columns of numbers)")
+                raise CannotHoldError("a column without a name (use inputs='tensor' for numerical columns)")
             if own.name in self.results:
                 raise CannotHoldError(f"a column with the name of the output {own.name!r}")
         ends = [helper.make_node("Identity", [result], [own]) for own, result in self.results.items()]
@@ -235,7 +235,7 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
     graph = Graph(ml_opset)
     has_strings = any(column.has_strings for column in view.columns)
     if inputs == "tensor" and has_strings:
-        raise CannotHoldError("categories that are strings in one tensor (inputs='columns' takes them)")
+        raise CannotHoldError("string categories in a single tensor (use inputs='columns')")
     if has_strings or inputs == "columns":
         values: str | list[str] = [
             graph.input(column.name, np.str_ if column.has_strings else np.float64, 1) for column in view.columns
@@ -298,14 +298,14 @@ class _Inputs:
 
     def _of_strings(self, index: int, categories: list[str]) -> str:
         if not all(isinstance(own, str) for own in categories):
-            raise CannotHoldError(f"categories of {self._columns[index].name!r} that are both texts and numbers")
+            raise CannotHoldError(f"categories of {self._columns[index].name!r} that mix strings and numbers")
         keys = [*categories, *([] if "" in categories else [""])]
         return self._graph.label_encoder(self._values(index), keys_strings=keys)
 
     def _of_numbers(self, index: int, categories: list[float]) -> str:
         graph, values, known = self._graph, self._values(index), np.array([*categories, np.nan], dtype=np.float64)
         if len(np.unique(known[:-1].astype(np.float32))) < len(categories):
-            raise CannotHoldError(f"categories that single precision cannot tell apart ({self._columns[index].name!r})")
+            raise CannotHoldError(f"categories that are equal in single precision ({self._columns[index].name!r})")
         keys = known[:-1].astype(np.float32).tolist()
         found = graph.label_encoder(graph.add("Cast", values, to=np.float32), keys_floats=keys)
         # A value that equals a category only in single precision is unseen.

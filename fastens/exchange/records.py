@@ -83,7 +83,7 @@ class Columns(list[Column]):
         self, n_features: int, names: list[str] | None = None, *, code_rule: int = 0, absent_is_missing: bool = False
     ) -> None:
         if n_features > _MAX_FEATURES:
-            raise refuse(f"the model has {n_features} columns, and {_MAX_FEATURES} can be read")
+            raise refuse(f"the model has {n_features} columns; at most {_MAX_FEATURES} can be read")
         super().__init__(Column() for _ in range(n_features))
         self.names, self.code_rule, self.absent_is_missing = names, code_rule, absent_is_missing
         self.repeated: list[int] = []
@@ -163,9 +163,9 @@ def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArr
 def part(holder: Any, name: str, kind: type | tuple[type, ...]) -> Any:
     """Return an entry of a record; raise ModelFileError if it is absent or has another type."""
     if not isinstance(holder, dict) or name not in holder:
-        raise refuse(f"{name!r} must be there; the file is not of this kind, or damaged")
+        raise refuse(f"{name!r} must be present; the file is of another kind or damaged")
     if not isinstance(holder[name], kind):
-        raise refuse(f"{name!r} must be another kind of value; got {str(holder[name])[:40]!r}")
+        raise refuse(f"{name!r} has the wrong type; got {str(holder[name])[:40]!r}")
     return holder[name]
 
 
@@ -193,7 +193,7 @@ def names_of(value: Any, n_features: int) -> list[str] | None:
     if not value:
         return None
     if not isinstance(value, list) or len(value) != n_features or not all(isinstance(name, str) for name in value):
-        raise refuse(f"the names of the columns must be {n_features} texts")
+        raise refuse(f"the column names must be {n_features} strings")
     return value
 
 
@@ -204,20 +204,20 @@ def note_in(text: Any) -> dict[str, Any] | None:
     try:
         note = json.loads(text, strict=False)  # XGBoost does not escape control characters
     except (ValueError, TypeError, RecursionError) as error:
-        raise refuse("the note of fastens in the file must be JSON; it is damaged") from error
+        raise refuse("the fastens metadata in the file must be JSON; it is damaged") from error
     for name in ("links", "widths", "parameters", "levels"):
         part(note, name, list)
     part(note, "estimator", str)
     names = part(note, "names", (list, type(None)))
     if names is not None and not all(isinstance(name, str) for name in names):
-        raise refuse("the note of fastens must have names that are texts")
+        raise refuse("the fastens metadata must have names that are strings")
     if not all(type(width) is int and 0 < width < 2**16 for width in note["widths"]):
-        raise refuse("the note of fastens must have the number of raw predictions of each target")
+        raise refuse("the fastens metadata must have the number of raw predictions of each target")
     for own in [*(note.get("classes") or []), *part({"categories": {}} | note, "categories", dict).values()]:
         if not isinstance(own, list) or not all(isinstance(value, PLAIN) for value in own):
-            raise refuse("the note of fastens must have lists of labels and categories")
+            raise refuse("the fastens metadata must have lists of labels and categories")
         if len(set(own)) != len(own):
-            raise refuse("the note of fastens must have labels and categories once each")
+            raise refuse("the fastens metadata must list each label and category once")
     return note
 
 

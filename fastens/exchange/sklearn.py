@@ -46,7 +46,7 @@ def read_sklearn(model: Any) -> ForeignModel:
     is_histogram = hasattr(model, "_predictors") or kind.startswith("HistGradientBoosting")
     reader = _histogram_boosting if is_histogram else _READERS.get(kind)
     if reader is None:
-        raise refuse(f"scikit-learn's {kind} is none of those that can be read: {', '.join(_READERS)}")
+        raise refuse(f"scikit-learn's {kind} cannot be read; these classes can: {', '.join(_READERS)}")
     if not hasattr(model, "_predictors" if is_histogram else "n_features_in_"):
         raise refuse(f"the {kind} must be fitted")
     found = reader(model)
@@ -99,7 +99,7 @@ def _members(model: Any) -> list[tuple[Any, Any]]:
     trees = list(model.estimators_)
     for tree in trees:
         if not hasattr(tree, "tree_"):
-            raise refuse(f"its members must be scikit-learn's trees; got {type(tree).__name__}")
+            raise refuse(f"its members must be trees of scikit-learn; got {type(tree).__name__}")
     return list(zip(trees, [None] * len(trees) if features is None else features, strict=True))
 
 
@@ -132,9 +132,9 @@ def _boosting(model: Any) -> ForeignModel:
     """Read gradient boosting: leaf values times the learning rate, added to a constant."""
     initial = model.init_
     if not isinstance(initial, str) and not type(initial).__name__.startswith("Dummy"):
-        raise refuse(f"init must be None or 'zero', or a constant; got {type(initial).__name__}")
+        raise refuse(f"init must be None, 'zero' or a constant; got {type(initial).__name__}")
     if getattr(initial, "strategy", None) == "stratified":
-        raise refuse("init must not draw classes for each row; got DummyClassifier(strategy='stratified')")
+        raise refuse("init must not predict random classes; got DummyClassifier(strategy='stratified')")
     n_outputs = model.estimators_.shape[1]
     baseline = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
     rate = model.learning_rate
@@ -278,7 +278,7 @@ def write(view: ModelView) -> Any:
     if write_trees is _forest and not view.is_mean and view.targets[0].link != "shares":
         return _written_boosting(view)
     if any(column.categories is not None for column in view.columns):
-        raise CannotHoldError("columns of categories in trees and forests")
+        raise CannotHoldError("categorical columns in trees and forests")
     return write_trees(view)
 
 
@@ -289,7 +289,7 @@ def _written_boosting(view: ModelView) -> Any:
         raise CannotHoldError(f"more than {_MAX_CATEGORIES} categories in {many[0]!r}")
     if target.classes is not None:
         if target.link not in ("sigmoid", "softmax"):
-            raise CannotHoldError(f"probabilities by the link {target.link!r}")
+            raise CannotHoldError(f"probabilities with the link {target.link!r}")
         model = HistGradientBoostingClassifier(max_iter=1, early_stopping=False)
     else:
         if view.n_outputs > 1 or target.link not in _LOSSES:
@@ -298,8 +298,9 @@ def _written_boosting(view: ModelView) -> Any:
     X, is_categorical = _example(view, 2 * view.n_outputs)
     if any(is_categorical):
         warn(
-            "format='sklearn' holds categories for predictions only: shap.TreeExplainer ignores them in scikit-learn's "
-            "trees and gives other values. For shap, export with format='lightgbm', which is exact."
+            "format='sklearn' supports categories only for predictions: shap.TreeExplainer ignores them in "
+            "scikit-learn's trees and returns wrong values. For shap, export with format='lightgbm', which is "
+            "exact."
         )
     model.set_params(categorical_features=is_categorical if any(is_categorical) else None)
     labels = np.ones(1) if target.classes is None else target.classes
@@ -337,7 +338,7 @@ def _predictor(tree: FlatTrees, columns: list[Column], order: list[tuple[int, ND
         column = int(tree.feature[node])
         if tree.missing_left[node]:
             name = columns[column].name
-            raise CannotHoldError(f"missing values of {name!r} on another side than categories never seen")
+            raise CannotHoldError(f"missing values of {name!r} that go to another branch than unseen categories")
         found = order[column][1][members]
         sets[number] = set_of(found, 32 * _N_WORDS)
         nodes["is_categorical"][node], nodes["bitset_idx"][node] = 1, number
@@ -360,7 +361,7 @@ def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError("format='sklearn' needs pandas for columns with names: pip install pandas") from error
+        raise ImportError("format='sklearn' needs pandas for named columns: pip install pandas") from error
     return pd.DataFrame({column.name: own for column, own in zip(columns, found, strict=True)}), is_categorical
 
 
@@ -368,7 +369,7 @@ def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
     if column.categories is None:
         return rows.astype(np.float64)
     if column.has_strings and not all(isinstance(own, str) for own in column.categories):
-        raise CannotHoldError(f"categories of {column.name!r} that are both texts and numbers")
+        raise CannotHoldError(f"categories of {column.name!r} that mix strings and numbers")
     return np.array([column.categories[row % len(column.categories)] for row in rows])
 
 

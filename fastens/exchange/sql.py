@@ -34,7 +34,7 @@ def write(view: ModelView, *, table: str = "data") -> str:
     names = {name.lower() for name in results}
     for column in view.columns:
         if column.name.lower() in names:
-            raise CannotHoldError(f"a column named {column.name!r}, as one of its results is")
+            raise CannotHoldError(f"a column with the name of a result, {column.name!r}")
     raw = [
         f"{_sum([_tree(tree, view.columns) for tree in trees], view.divisor)} AS {_raw(k)}"
         for k, trees in enumerate(view.by_output())
@@ -126,7 +126,7 @@ def _predictions(target: Target, suffix: str) -> list[str]:
         scores = f"-EXP({names[0]} * {_number(-math.log(2) / length)}) - {_number(offset)}"
         return [f'{scores} AS "prediction{suffix}"']
     if target.link not in _NUMBERS:
-        raise CannotHoldError(f"predictions by the link {target.link!r}")
+        raise CannotHoldError(f"predictions with the link {target.link!r}")
     found = [_NUMBERS[target.link].format(name) for name in names]
     if len(names) == 1:
         return [f'{found[0]} AS "prediction{suffix}"']

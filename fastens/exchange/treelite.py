@@ -62,7 +62,7 @@ def _kind(target: Target, n_outputs: int) -> tuple[int, str]:
         return _REGRESSOR, "identity"
     kind = (target.link, min(n_outputs, 2))
     if kind not in _POSTPROCESSORS:
-        raise CannotHoldError(f"predictions by the link {target.link!r}")
+        raise CannotHoldError(f"predictions with the link {target.link!r}")
     task, postprocessor = _POSTPROCESSORS[kind]
     return (_REGRESSOR if target.classes is None else task), postprocessor
 

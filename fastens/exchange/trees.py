@@ -207,7 +207,7 @@ def join_trees(parts: Sequence[FlatTrees], output: Any) -> FlatTrees:
     joined: dict[str, Any] = {name: np.concatenate([getattr(own, name) for own in parts]) for name in _ARRAYS}
     for name in ("left", "right"):
         if (joined[name] >= np.repeat(sizes, sizes)).any():
-            raise refuse("a tree's children do not lie inside the tree")
+            raise refuse("a tree has children outside of the tree")
         joined[name] = np.where(joined[name] < 0, -1, joined[name] + np.repeat(roots, sizes))
     for name in ("sets", "lines"):
         pairs = zip(parts, roots.tolist(), strict=True)
@@ -280,14 +280,14 @@ def set_codes(trees: FlatTrees, columns: Columns, *, is_left: bool) -> None:
     for node, codes in trees.sets.items():
         column = int(trees.feature[node])
         if not 0 <= column < len(columns):
-            raise refuse(f"a split is on a column that is none of the {len(columns)}")
+            raise refuse(f"a split uses a column beyond the {len(columns)} of the model")
         largest[column] = max(largest.get(column, 0), int(codes.max(initial=0)))
         own = columns[column]
         own.has_others |= bool(trees.missing_left[node]) == is_left and own.categories is None
     for column, code in largest.items():
         own = columns[column]
         if code > _MAX_CODE or (own.categories is not None and code >= len(own.categories)):
-            raise refuse(f"column {column} is split by the category code {code}, beyond its categories")
+            raise refuse(f"column {column} is split by the category code {code}, which exceeds its categories")
         if own.categories is None:
             own.categories, own.is_coded = list(range(code + 1)), True
     if not is_left:
@@ -320,7 +320,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     source, inner = order.source, order.left_child > 0
     feature = np.where(inner, trees.feature[source], -1)
     if ((feature[inner] < 0) | (feature[inner] >= len(columns))).any():
-        raise refuse(f"a split is on a column that is none of the {len(columns)}")
+        raise refuse(f"a split uses a column beyond the {len(columns)} of the model")
     has_set = np.zeros(len(trees.left), dtype=bool)
     has_set[list(trees.sets)] = True
     has_set = has_set[source] & inner
@@ -357,7 +357,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     try:
         check_structure(ensemble)
     except ValueError as error:
-        raise refuse(f"the trees do not fit together: {error}") from error
+        raise refuse(f"the trees do not match: {error}") from error
     return _with_lines(ensemble, trees, source) if trees.lines else ensemble
 
 
@@ -397,7 +397,7 @@ class _Order:
         n_nodes = len(trees.left)
         left, right = trees.left, trees.right
         if ((left < 0) != (right < 0)).any() or max(left.max(initial=-1), right.max(initial=-1)) >= n_nodes:
-            raise refuse("a node has one child, or one that is not there")
+            raise refuse("a node has only one child, or one that does not exist")
         n_trees = len(trees.roots)
         sizes = np.ones(n_trees, dtype=np.int64)
         tree, nodes = np.arange(n_trees), trees.roots.astype(np.int64)
@@ -416,7 +416,7 @@ class _Order:
             sizes = sizes + 2 * counts
             n_seen += 2 * len(inner_tree)
             if n_seen > n_nodes:
-                raise refuse("a node is below itself, or the child of two")
+                raise refuse("a node is its own descendant, or has two parents")
             place = (children[is_inner, None] + np.arange(2)).ravel()
             nodes = np.stack([left[parents], right[parents]], axis=1).ravel()
             tree = np.repeat(inner_tree, 2)
@@ -431,7 +431,7 @@ class _Order:
             is_inner = children > 0
             self._by_level.append(((root + place)[is_inner], (root + children)[is_inner]))
         if np.bincount(self.source, minlength=1).max() > 1:
-            raise refuse("a node is the child of two")
+            raise refuse("a node has two parents")
 
     def sums(self, given: NDArray[Any]) -> Floats:
         """Sum leaf weights up to the root: leaves without rows get a tiny weight, and 1 if no leaf has rows."""
@@ -457,9 +457,9 @@ def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> Bools:
     """Return True for each categorical column, after a check against the splits."""
     is_categorical = np.array([column.categories is not None for column in columns], dtype=bool)
     if not is_categorical[in_sets].all():
-        raise refuse("a split by categories is on a column of numbers")
+        raise refuse("a split by categories uses a numerical column")
     if is_categorical[in_thresholds].any():
-        raise refuse("a split by a threshold is on a column of categories")
+        raise refuse("a split by a threshold uses a categorical column")
     return is_categorical
 
 
@@ -499,7 +499,7 @@ def _binning(thresholds: list[Floats], columns: Columns, is_categorical: Bools) 
         own = columns[column]
         n = len(own.categories or ()) + (columns.missing_is_category and not own.is_coded)
         if n > MAX_CODES - 2:
-            raise refuse(f"column {column} has {n} categories, and fastens holds {MAX_CODES - 2}")
+            raise refuse(f"column {column} has {n} categories; fastens supports at most {MAX_CODES - 2}")
         codes[column] = np.arange(1, n + 1, dtype=np.uint16)
         if own.is_coded:
             lookup[column] = n + 1 if own.has_others else 0, columns.code_rule
@@ -541,11 +541,11 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
             intercepts[place] = line.constant
         starts[place + 1] = len(features)
     if any(not 0 <= f < ensemble.binning.n_features or ensemble.binning.is_categorical[f] for f in features):
-        raise refuse("a linear model is of a column that is no number")
+        raise refuse("a linear leaf uses a column that is not numerical")
     if any(len(set(line.features)) < len(line.features) for line in trees.lines.values()):
-        raise refuse("a linear model has a column twice")
+        raise refuse("a linear leaf uses a column twice")
     if not np.isfinite(slopes).all() or not np.isfinite(at_means).all():
-        raise refuse("a coefficient of a linear model is not a finite number")
+        raise refuse("a coefficient of a linear leaf is not a finite number")
     everywhere = np.full(len(features), np.inf)
     linear = LinearLeaves(
         starts, np.array(features, np.int32), np.array(slopes, float), -everywhere, everywhere, np.array(at_means)

@@ -88,10 +88,12 @@ def _survival(name: str, objective: dict[str, Any]) -> Objective:
         options = objective.get("aft_loss_param", {})
         kind = options.get("aft_loss_distribution", "normal")
         if kind not in ("normal", "logistic", "extreme"):
-            raise refuse(f"the distribution of survival:aft must be one that XGBoost has; got {str(kind)[:40]!r}")
+            raise refuse(f"aft_loss_distribution must be one that XGBoost supports; got {str(kind)[:40]!r}")
         scale = number(options.get("aft_loss_distribution_scale", "1"), "aft_loss_distribution_scale")
         return Objective(SURVIVAL, {"loss": AFTLoss(distribution=kind, scale=scale)})
-    raise refuse(f"the objective {name[:60]!r} is none that XGBoost has, or does not fit the number of classes")
+    raise refuse(
+        f"XGBoost does not have the objective {name[:60]!r}, or the objective does not match the number of classes"
+    )
 
 
 def _tweedie(objective: dict[str, Any]) -> Any:
@@ -133,7 +135,7 @@ def read_ubjson(content: bytes) -> Any:
     reader = _Reader(content)
     found = reader.value(reader.mark(), 0)
     if reader.at != len(content):
-        raise refuse("UBJSON must end with its value; the file goes on")
+        raise refuse("UBJSON must end after its value; the file continues")
     return found
 
 
@@ -171,7 +173,7 @@ class _Reader:
             return self.members(level)
         if mark == "[":
             return self.items(level)
-        raise refuse(f"UBJSON must not have a value of the kind {mark!r}; the file is damaged")
+        raise refuse(f"UBJSON must not have a value of type {mark!r}; the file is damaged")
 
     def numbers(self, mark: str, n: int) -> np.ndarray:
         kind = np.dtype(_NUMBER_TYPES[mark])
@@ -187,7 +189,7 @@ class _Reader:
         try:
             return self.take(self.size()).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise refuse("a UBJSON text must be in UTF-8; the file is damaged") from error
+            raise refuse("a UBJSON string must be UTF-8; the file is damaged") from error
 
     def members(self, level: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -195,7 +197,7 @@ class _Reader:
         while left != 0 and not (left < 0 and self.skip("}")):
             name = self.text()
             if name in found:
-                raise refuse(f"{name!r} is there twice")
+                raise refuse(f"{name!r} occurs twice")
             found[name] = self.value(self.mark(), level + 1)
             left -= 1
         return found
@@ -204,7 +206,7 @@ class _Reader:
         if self.skip("$"):
             mark = self.mark()
             if mark not in _NUMBER_TYPES or not self.skip("#"):
-                raise refuse("a typed UBJSON array must be of numbers, and have a size; the file is damaged")
+                raise refuse("a typed UBJSON array must have a size and hold numbers; the file is damaged")
             return self.numbers(mark, self.size())
         left = self.size() if self.skip("#") else -1
         found = []
@@ -349,7 +351,7 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDAr
     names = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
     of_node, start, size, codes = (array_of(tree.get(name), name, np.int64) for name in names)
     if not len(of_node) == len(start) == len(size):
-        raise refuse("categories_nodes, categories_segments and categories_sizes must be of the same length")
+        raise refuse("categories_nodes, categories_segments and categories_sizes must have the same length")
     if (start < 0).any() or (size < 0).any() or (start + size > len(codes)).any() or (codes < 0).any():
         raise refuse("categories_segments and categories_sizes must lie within categories")
     found = {node: codes[a : a + n] for node, a, n in zip(of_node.tolist(), start.tolist(), size.tolist(), strict=True)}
@@ -378,7 +380,7 @@ def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
     """Return the categories of the training dataframe by column, if the model stores them."""
     encoded = (cats or {}).get("enc") or []
     if not isinstance(encoded, list) or len(encoded) not in (0, n_features):
-        raise refuse(f"the categories must be those of {n_features} columns")
+        raise refuse(f"the file must list the categories of {n_features} columns")
     found: dict[int, list[Any]] = {}
     for column, own in enumerate(encoded):
         values = own.get("values")
@@ -425,7 +427,7 @@ def parse_json(content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise refuse(f"the file must be JSON in full; it is truncated or damaged: {error}") from error
+        raise refuse(f"the file must be complete JSON; it is truncated or damaged: {error}") from error
 
 
 # Export --------------------------------------------------------------------
@@ -448,7 +450,7 @@ def write(view: ModelView) -> str:
     """Return the JSON text of a Booster. Categories become their positions in the model's categories."""
     target = view.only_target
     if target.link not in _OBJECTIVES:
-        raise CannotHoldError(f"predictions by the link {target.link!r}")
+        raise CannotHoldError(f"predictions with the link {target.link!r}")
     view.refuse_characters(r"[\ud800-\udfff]", values=False)  # values are only in the note, escaped
     rounds = view.rounds()
     trees = [_written_tree(tree, number, view) for number, (_, tree) in enumerate(rounds)]

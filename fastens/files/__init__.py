@@ -87,14 +87,16 @@ def read_table(  # noqa: PLR0913
     except ModuleNotFoundError as error:
         raise ImportError("fastens.read_table needs pyarrow: pip install 'fastens[cli]'") from error
     if column_types is not None and not isinstance(column_types, Mapping):
-        raise TypeError(f"column_types must be a dict of types by column; got {column_types!r}.")
+        raise TypeError(f"column_types must be a dict that maps columns to types; got {column_types!r}.")
     known = schema if isinstance(schema, TableSchema) else TableSchema.from_dict(schema or {})
     lines: dict[str, Any] = {"skip_lines": skip_lines, "header_rows": header_rows, "skip_footer": skip_footer}
     known = replace(known, **{name: value for name, value in lines.items() if value is not None})
     found = read(path, known, column_types or {}, sheet)
     names = found.table.column_names
     if lacking := [name for name in column_types or {} if name not in names]:
-        raise TableFileError(f"column_types must name columns of {path}; got {lacking[0]!r}, it has {listed(names)}")
+        raise TableFileError(
+            f"column_types must name columns of {path}; got {lacking[0]!r}, and the columns are {listed(names)}"
+        )
     for note in found.notes:
         warn(note)
     return (found.table, found.schema) if return_schema else found.table

@@ -17,8 +17,8 @@ from fastens.files.layout import is_number
 from fastens.files.numbers import leading_zeros
 from fastens.files.schema import TableFileError, TableSchema, listed
 
-REPEATED = "Lines that repeat the header are left out."
-SURPLUS = "Some lines have more separators than the header; the empty cells at their end are left out."
+REPEATED = "Lines that repeat the header are skipped."
+SURPLUS = "Some lines have more separators than the header; the empty cells at their end are skipped."
 # Bytes that are searched for leading zeros at a time.
 _SCANNED = 1 << 16
 
@@ -119,8 +119,8 @@ def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
     if schema.encoding is not None or dialect.encoding.startswith("utf"):
         return []
     return [
-        f"The file is not UTF-8 and is read as {dialect.encoding}; if letters look wrong: --encoding NAME (such as "
-        "cp1250, gb18030 or shift_jis), or `encoding` of the schema."
+        f"The file is not UTF-8 and is read as {dialect.encoding}. If letters look wrong, set --encoding NAME "
+        "(such as cp1250, gb18030 or shift_jis) or `encoding` of the schema."
     ]
 
 
@@ -232,9 +232,9 @@ def _zeros_in(signs: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
 def ragged_error(rows: Sequence[Any]) -> TableFileError:
     """Return the error for rows with more or fewer values than columns."""
     first, *others = rows
-    more = f"; so has not line {listed([row.number for row in others], 8)}" if others else ""
+    more = f"; the same holds for line {listed([row.number for row in others], 8)}" if others else ""
     return TableFileError(
-        f"every line must have {first.expected_columns} values, as the header; line {first.number} has "
+        f"every line must have {first.expected_columns} values, like the header; line {first.number} has "
         f"{first.actual_columns}: {first.text[:80]!r}{more}"
     )
 

@@ -327,8 +327,8 @@ class CsvStream:
         else:
             row -= dialect.n_header_lines
             raise TableFileError(
-                f"column {name!r}, row {row}: {value!r} is not {_RULES.get(type_, type_)}, as the first values are. "
-                f"If the column holds texts, say so: --column {shlex.quote(name)}:text, or "
+                f"column {name!r}, row {row}: {value!r} is not {_RULES.get(type_, type_)}, unlike the first "
+                f"values. If the column holds text, use --column {shlex.quote(name)}:text, or "
                 f"schema={{'columns': {{{name!r}: 'text'}}}}"
             ) from error
 

@@ -82,8 +82,8 @@ class DateFormat:
     @property
     def remarks(self) -> str:
         """Remarks for the user about how the dates are read."""
-        said = f"; its years are {self.first_year} to {self.first_year + 99}" if self.first_year else ""
-        return said + ("; moments are in UTC" if self.text.endswith("%z") else "")
+        said = f"; two-digit years are {self.first_year} to {self.first_year + 99}" if self.first_year else ""
+        return said + ("; times are converted to UTC" if self.text.endswith("%z") else "")
 
     @property
     def has_days(self) -> bool:

@@ -86,7 +86,7 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
     clean = [name.strip() or _place(position) for position, name in enumerate(names)]
     found = numbered(clean)
     repeated = [unique for unique, name in zip(found, clean, strict=True) if unique != name]
-    note = f"Columns of a name that was there already are called: {listed(repeated)}."
+    note = f"Duplicate column names are renamed: {listed(repeated)}."
     return found, [note] if repeated else []
 
 
@@ -114,7 +114,9 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     text = codecs.getincrementaldecoder(encoding)(errors).decode(head, final=is_whole)
     lines = re.split("\r\n|\r|\n", text)[schema.skip_lines or 0 :]
     if not lines:
-        raise TableFileError(f"skip_lines must leave lines of the head of the file; got {schema.skip_lines}")
+        raise TableFileError(
+            f"skip_lines must be less than the number of lines at the start of the file; got {schema.skip_lines}"
+        )
     separators = SEPARATORS if schema.separator is None else schema.separator
     n_before = 0
     if said := _SEPARATOR_LINE.fullmatch(lines[0]):
@@ -140,7 +142,7 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
         schema.header_rows is None and not found.notes and _is_row(names, _filled(rows), schema)
     ):
         names, n_header_lines, header = [_place(i) for i in range(len(names))], 0, ""
-        notes = [f"The first line is read as a row, not as names; the columns are called {listed(names, 3)}."]
+        notes = [f"The first line is read as data, not as a header; the columns are named {listed(names, 3)}."]
         notes = [] if schema.header_rows == 0 else notes
     n_header_lines += (schema.skip_lines or 0) + n_before
     dialect = Dialect(
@@ -170,9 +172,9 @@ def _with_foot(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes:
     cut = lines[len(lines) - n :]
     said = [line.strip()[:60] for line in cut if line.strip()]
     if said and schema.skip_footer is None:
-        several = f"{len(said)} lines below the rows are" if len(said) > 1 else "The line below the rows is"
-        option = "to keep them: --skip-footer 0, or `skip_footer` of read_table"
-        notes = [*notes, f"{several} left out, {listed(said, 2)}; {option}."]
+        several = f"{len(said)} lines below the table are" if len(said) > 1 else "The line below the table is"
+        option = "to keep them, use --skip-footer 0 or `skip_footer` of read_table"
+        notes = [*notes, f"{several} skipped, {listed(said, 2)}; {option}."]
     encoding = re.sub("utf-(16|32)$", r"utf-\1-le", dialect.encoding.removesuffix("-sig"))
     return replace(dialect, notes=notes, end=n_bytes - len("".join(cut).encode(encoding, "replace")) if cut else None)
 

@@ -285,12 +285,12 @@ def fsspec_for(path: str) -> Any:
     try:
         import fsspec
     except ModuleNotFoundError as error:
-        raise _needs("fsspec", f"addresses such as {path}", "save it as a file") from error
+        raise _needs("fsspec", f"URLs such as {path}", "save it as a file") from error
     return fsspec
 
 
 def _needs(library: str, what: str, otherwise: str) -> TableFileError:
-    return TableFileError(f"reading {what} needs {library}: pip install 'fastens[files]', or {otherwise}")
+    return TableFileError(f"reading {what} needs {library}: run pip install 'fastens[files]', or {otherwise}")
 
 
 def opener(path: str) -> Callable[[], Any]:
@@ -381,7 +381,7 @@ def _check_views(column: pa.ChunkedArray) -> None:
         is_known = (text >= 0) & (text < len(texts)) & (place >= 0)
         held = sizes[np.where(is_known, text, len(texts))]
         if (length < 0).any() or (is_far & ~(is_known & (place + length <= held))).any():
-            raise ValueError("a text lies outside of the file")
+            raise ValueError("a string lies outside of the file")
 
 
 def _members(archive: zipfile.ZipFile) -> list[str]:
@@ -431,7 +431,7 @@ def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[l
             names = [one.name for one in book.sheets_metadata if str(one.typ).endswith("WorkSheet")]
             rows = book.get_sheet_by_name(_chosen(path, "sheet", names, sheet, is_named)).to_python()
     except PasswordError as error:
-        raise TableFileError(f"{path} is encrypted: save it without a password") from error
+        raise TableFileError(f"{path} is encrypted. Save it without a password") from error
     except CalamineError as error:
         raise TableFileError(f"cannot read {path} as {EXCEL}: {error}") from error
     # An empty row becomes an empty line, which is skipped, rather than a row of missing values.
@@ -495,5 +495,5 @@ def _chosen(path: str, what: str, names: list[str], given: str | None, is_named:
     if given is not None and given not in names:
         raise TableFileError(f"{path} has no {what} {given!r}; it has {listed(names)}")
     if given is None and len(names) != 1:
-        raise TableFileError(f"{path} has {len(names)} {what}s, of which one must be named: {listed(names)}")
+        raise TableFileError(f"{path} has {len(names)} {what}s. Select one of {listed(names)}")
     return names[0] if given is None else given

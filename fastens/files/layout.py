@@ -64,10 +64,10 @@ def head_of(
     notes = []
     if at:
         left_out = " ".join(cell for cell in rows[filled[0]] if cell.strip())[:60]
-        lines = f"The line above the header is left out, {left_out!r}"
+        lines = f"The line above the header is skipped, {left_out!r}"
         if at > 1:
-            lines = f"{at} lines above the header are left out, from {left_out!r}"
-        notes.append(f"{lines}; to keep them: --skip-lines 0, or `skip_lines` of read_table.")
+            lines = f"{at} lines above the header are skipped, starting with {left_out!r}"
+        notes.append(f"{lines}; to keep them, use --skip-lines 0 or `skip_lines` of read_table.")
     body = [rows[i] for i in filled[at:]]
     n_lines = _n_header_lines(body, missing) if header_rows is None else max(header_rows, 1)
     header = body[:n_lines]
@@ -75,8 +75,8 @@ def head_of(
     if n_lines > 1 and header_rows is None:
         shown = listed([cell.strip() for cell in header[1] if cell.strip()], 3)
         notes.append(
-            f"The header has {n_lines} lines, the second of which is {shown}; to read it as a row: --header-rows 1, or "
-            "`header_rows` of read_table."
+            f"The header has {n_lines} lines, and the second is {shown}; to read it as data, use --header-rows "
+            "1 or `header_rows` of read_table."
         )
     if n_lines > 1 and (header_rows is not None or _is_merged(header)):
         names = _merged(header)

@@ -125,8 +125,8 @@ class NumberFormat:
     def remarks(self) -> str:
         """Remarks for the user about how the numbers are read."""
         said = [f"in {self.unit.split()[1]}"] if self.unit in COMPOUNDS else []
-        said += ["magnitudes such as k, M, bn or 万 are multiplied"] if self.scaled else []
-        said += ["signs of bounds such as > and + are left out"] if self.bounded else []
+        said += ["suffixes such as k, M, bn or 万 are multiplied out"] if self.scaled else []
+        said += ["signs such as > and + are ignored"] if self.bounded else []
         return "".join(f"; {text}" for text in said)
 
     def fits(self, cells: pa.StringArray) -> pa.BooleanArray:

@@ -74,7 +74,7 @@ def read(
     if sheet is not None:
         if {EXCEL, SQLITE}.isdisjoint(formats):
             said = f"must be None for {formats[0]}; got {sheet!r}"
-            raise TableFileError(f"sheet is for workbooks and databases, and {said}")
+            raise TableFileError(f"sheet is only for workbooks and databases, and {said}")
         schema = replace(schema, sheet=sheet)
     words = words_of(typed)
     parts = [_read_file(file, schema, as_text, words, sheet is not None) for file in files]
@@ -125,8 +125,12 @@ class Typing:
         if date_format(first) is not None:
             return self._maybe_dates(name, values)
         if units := mixed_units(first):
-            option = f"--column {shlex.quote(name)}:number reads the most frequent, or change the cells"
-            self.notes.append(f"{name!r} is text, as its numbers have several units: {listed(units, 4)}; {option}.")
+            option = (
+                f"--column {shlex.quote(name)}:number reads the most frequent unit, or convert the cells to one unit"
+            )
+            self.notes.append(
+                f"{name!r} is read as text, because its numbers have several units: {listed(units, 4)}; {option}."
+            )
         return values, Column(TEXT)
 
     def _maybe_numbers(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
@@ -135,8 +139,8 @@ class Typing:
         is_plain = replace(style, decimal=".", thousands="") == NumberFormat()
         if share >= NEARLY and is_plain and leading_zeros(distinct):
             if not self.is_typed:
-                option = f"as numbers: --column {shlex.quote(name)}:number"
-                self.notes.append(f"{name!r} is read as text because of leading zeros; {option}.")
+                option = f"to read numbers, use --column {shlex.quote(name)}:number"
+                self.notes.append(f"{name!r} is read as text, because its values have leading zeros; {option}.")
             return values, Column(TEXT)
         if share == 1 and self.is_typed and style == NumberFormat():
             return values, Column(TEXT)  # the file format has number types, so these digits are text on purpose
@@ -146,7 +150,9 @@ class Typing:
             return _numbers(values, style), _column_of(style)
         odd = distinct.filter(pc.invert(style.fits(distinct)))
         if share >= NEARLY:
-            self.notes.append(f"{name!r} is text, for {_where(values, odd)}. {_advice(name, odd, NUMBER)}")
+            self.notes.append(
+                f"{name!r} is read as text, because of {_where(values, odd)}. {_advice(name, odd, NUMBER)}"
+            )
         return values, Column(TEXT)
 
     def _maybe_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
@@ -157,9 +163,9 @@ class Typing:
         style, is_ambiguous, share = found
         if share < 1:
             odd = distinct.filter(pc.is_null(style.parse(distinct)))
-            self.notes.append(f"{name!r} is text, for {_where(values, odd)}. {_advice(name, odd, DATE)}")
+            self.notes.append(f"{name!r} is read as text, because of {_where(values, odd)}. {_advice(name, odd, DATE)}")
             return values, Column(TEXT)
-        doubt = "; it could be another order of day and month" if is_ambiguous else ""
+        doubt = "; the order of day and month is ambiguous" if is_ambiguous else ""
         what = "dates" if style.has_days else "times"
         self.notes.append(f"{name!r} is read as {what}, written as {style.text}{style.remarks}{doubt}.")
         return _dates(values, style), Column(DATE, format=style.text, first_year=style.first_year)
@@ -211,7 +217,7 @@ class Typing:
         """Return the values with the odd ones set to missing, and add a note that names them."""
         if not len(odd):
             return values
-        self.notes.append(f"{name!r} is read as {what}; missing is {_where(values, odd)}.")
+        self.notes.append(f"{name!r} is read as {what}; {_where(values, odd)} is read as missing.")
         return pc.if_else(pc.is_in(values, odd), None, values)
 
 
@@ -372,7 +378,7 @@ def _cast(values: pa.ChunkedArray, type_: pa.DataType, name: str, column: Column
     try:
         return values.cast(type_)
     except pa.ArrowException as error:
-        raise TableFileError(f"column {name!r} must hold what the schema has, {column.type}: {error}") from error
+        raise TableFileError(f"column {name!r} must have the type of the schema, {column.type}: {error}") from error
 
 
 def _refuse(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, first: int) -> None:
@@ -404,7 +410,7 @@ def _grouped(notes: list[str]) -> list[str]:
 def _where(values: pa.ChunkedArray, odd: pa.Array) -> str:
     """Return the first odd values as text, each with its first row, counted from 1 below the header."""
     shown = [f"{value.as_py()!r} in row {pc.index(values, value).as_py() + 1}" for value in odd[:3]]
-    more = f" and {len(odd) - 3} more values" if len(odd) > 3 else ""
+    more = f" and {len(odd) - 3} other values" if len(odd) > 3 else ""
     return ", ".join(shown) + more
 
 
@@ -412,9 +418,9 @@ def _advice(name: str, odd: pa.Array, type_: str) -> str:
     codes = [text for text in odd.to_pylist() if text.strip().lower() in USUAL_CODES]
     if codes and len(codes) == len(odd):
         options = " ".join("--missing=" + shlex.quote(code) for code in codes)
-        return f"To take that for missing: {options}, or {codes} as `missing` of the schema."
+        return f"To treat that as missing, use {options}, or {codes} as `missing` of the schema."
     option = f"--column {shlex.quote(name)}:{type_}, or `column_types`"
-    return f"To read {type_}s, and take all else for missing: {option}."
+    return f"To read {type_}s and treat everything else as missing, use {option}."
 
 
 def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Sequence[str], has_sheet: bool) -> Any:

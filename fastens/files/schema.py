@@ -93,7 +93,7 @@ class Column:
             raise TableFileError(f"a column's decimal and thousands must differ; both are {self.decimal!r}")
         for name in ("symbol", "format", "unit"):
             if not isinstance(getattr(self, name), str):
-                raise TableFileError(f"a column's {name} must be a text; got {getattr(self, name)!r}")
+                raise TableFileError(f"a column's {name} must be a string; got {getattr(self, name)!r}")
         for name in ("lenient", "scaled", "bounded"):
             if not isinstance(getattr(self, name), bool):
                 raise TableFileError(f"a column's {name} must be True or False; got {getattr(self, name)!r}")
@@ -145,11 +145,14 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         rules = {
-            "columns": (_are_columns(self.columns), "a dict of Column by name"),
-            "separator": (_is_separator(self.separator), "None or one ASCII sign, no quote and no end of a line"),
-            "encoding": (_is_encoding(self.encoding), "None or one that Python knows"),
-            "missing": (_are_texts(self.missing), "a list of texts"),
-            "sheet": (isinstance(self.sheet, str | None), "None or the name of one"),
+            "columns": (_are_columns(self.columns), "a dict that maps names to Column"),
+            "separator": (
+                _is_separator(self.separator),
+                ("None or one ASCII character other than a quote or a line break"),
+            ),
+            "encoding": (_is_encoding(self.encoding), "None or an encoding that Python supports"),
+            "missing": (_are_texts(self.missing), "a list of strings"),
+            "sheet": (isinstance(self.sheet, str | None), "None or the name of a sheet"),
         }
         for name in ("skip_lines", "header_rows", "skip_footer"):
             n = getattr(self, name)
@@ -179,11 +182,13 @@ class TableSchema:
             raise TableFileError(f"a schema must be a TableSchema or a dict; got {values!r}")
         known = {*READING_OPTIONS, "columns"}
         if unknown := sorted(set(values) - known):
-            raise TableFileError(f"a schema has {', '.join(sorted(known))}; got {unknown[0]!r}")
+            raise TableFileError(f"a schema must have only {', '.join(sorted(known))}; got {unknown[0]!r}")
         columns = {}
         described_columns = values.get("columns", {})
         if not isinstance(described_columns, Mapping):
-            raise TableFileError(f"a schema's columns must be a dict by name; got {described_columns!r}")
+            raise TableFileError(
+                f"a schema's columns must be a dict that maps names to columns; got {described_columns!r}"
+            )
         for name, described in described_columns.items():
             if not isinstance(described, str | Mapping):
                 raise TableFileError(f"column {name!r} of a schema must be a type or a dict; got {described!r}")

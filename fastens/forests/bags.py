@@ -47,8 +47,8 @@ def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
     """Raise ValueError if a warm start would have to drop trees or members; warn if it does not add any."""
     if n_estimators < n_kept:
         raise ValueError(
-            f"n_estimators must be at least the {n_kept} {kind} that there are, with warm_start=True; "
-            f"got {n_estimators}."
+            f"n_estimators must be at least {n_kept}, the number of {kind} of the last fit, with "
+            f"warm_start=True; got {n_estimators}."
         )
     if n_estimators == n_kept:
         warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
@@ -67,8 +67,8 @@ def check_no_bags_needed(model: Any) -> None:
     for name in ("oob_score", "keep_leaves"):
         if given := getattr(model, name, False):
             raise ValueError(
-                f"{name} must be False with warm_start=True unless rows are drawn as in all fits before: the rows, "
-                f"their weights, bootstrap, class_weight and max_samples must be the same; got {given!r}."
+                f"{name} must be False with warm_start=True unless rows are drawn as in all earlier fits, with "
+                f"the same rows, weights, bootstrap, class_weight and max_samples; got {given!r}."
             )
 
 
@@ -165,7 +165,7 @@ def _n_draws(max_samples: Any, total: float) -> float:
     is_count = isinstance(max_samples, int | np.integer)
     n_draws = float(max_samples) if is_count else max(1.0, float(_share_of(total, max_samples)))
     if n_draws > MAX_COPIES:
-        raise ValueError(f"max_samples must stand for at most 2**53 draws; got {max_samples}.")
+        raise ValueError(f"max_samples must lead to at most 2**53 draws; got {max_samples}.")
     return n_draws
 
 
@@ -258,7 +258,7 @@ class Samples(Sequence[TreeSample]):
         return float(n_rows if weight is None else weight.sum())
 
 
-NOT_ALIKE = "The bags are not known: a warm start went on with other rows, or drew them in another way."
+NOT_ALIKE = "The bags are not available, because a warm start used other rows or other sampling parameters."
 
 
 def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
@@ -266,7 +266,7 @@ def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDA
     check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
     if bags.draws is None:
         return [rows.astype(np.int32) for _ in range(n_members)]
-    why = "estimators_samples_ holds a row as often as it was drawn"
+    why = "estimators_samples_ lists a row as often as it was drawn"
     counts = (bags.counts(member, member + 1)[0] for member in range(n_members))
     return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]
 

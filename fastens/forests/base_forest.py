@@ -255,7 +255,7 @@ class BaseForest(TreeParameters, TreeModel):
         """
         self._check_fitted()
         if self._bootstrap is None:
-            raise ValueError("bootstrap must not be False: there are bags of drawn rows only with it.")
+            raise ValueError("bootstrap must be True in fit for bags of drawn rows; it was False.")
         if self._kept_rows is not None and not len(self._kept_rows):
             raise ValueError(NOT_ALIKE)
         tree = check_position("tree", tree, len(self))
@@ -303,7 +303,9 @@ class BaseForest(TreeParameters, TreeModel):
         """Indices of the training rows in the bag of each tree, repeated as often as they were drawn."""
         self._check_fitted()
         if self._kept_rows is not None and not len(self._kept_rows):
-            raise AttributeError("estimators_samples_ is known only of trees that this model's fit grew, on one table")
+            raise AttributeError(
+                "estimators_samples_ is available only if fit of this model grew all trees on one table"
+            )
         n_rows = int(self._ensemble.n_samples[0]) if self._bootstrap is None else len(self._bootstrap.order)
         rows = np.arange(n_rows) if self._kept_rows is None else self._kept_rows
         return rows_in_bags(self._bags(), len(self), rows)
@@ -395,7 +397,9 @@ class BaseForest(TreeParameters, TreeModel):
         """
         self._check_fitted()
         if self._bootstrap is None:
-            raise ValueError("bootstrap must not be False: the variance follows from which rows were drawn.")
+            raise ValueError(
+                "bootstrap must be True in fit, because the variance is estimated from the drawn rows; it was False."
+            )
         leaves, bags = self._leaves(X), (self.in_bag(tree) for tree in range(self._ensemble.n_trees))
         found = jackknife_variances(self._ensemble, leaves, bags, float(self._bootstrap.draws[-1]))
         return found[:, 0] if found.shape[1] == 1 else found
@@ -426,7 +430,7 @@ class BaseForest(TreeParameters, TreeModel):
         """Return the out-of-bag results; raise AttributeError if the model was fitted without `oob_score=True`."""
         self._check_fitted()
         if self._out_of_bag is None:
-            raise AttributeError("there are out-of-bag predictions only where fit had oob_score=True")
+            raise AttributeError("oob_score must be True in fit for out-of-bag predictions")
         return self._out_of_bag
 
     @property
@@ -492,14 +496,16 @@ class BaseForest(TreeParameters, TreeModel):
         """
         self._check_fitted()
         if self._averaging is None:
-            raise ValueError("averaging must not be None in fit: the trees are not averaged over their prunings.")
+            raise ValueError(
+                "averaging must be set in fit, because only then are trees averaged over their prunings; it was None."
+            )
         self._averaging.reweight(self, prior)
         return self
 
     def _posteriors(self) -> Iterator[Prunings]:
         self._check_fitted()
         if self._averaging is None:
-            raise AttributeError("there is a posterior of prunings only where averaging was not None in fit")
+            raise AttributeError("averaging must be set in fit for a posterior of prunings; it was None")
         return self._averaging.posteriors(self._as_fitted())
 
     @property

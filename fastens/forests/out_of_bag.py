@@ -190,7 +190,7 @@ class TreeErrors:
         """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
         floor, errors = float(arrays[f"{prefix}floor"]), HeldOut.from_arrays(f"{prefix}errors.", arrays)
         if errors.values.shape[1] != len(LEVELS) or not floor > 0:
-            raise ValueError("the errors out of bag are malformed")
+            raise ValueError("the out-of-bag errors are malformed")
         scaled = ConformalScores.from_arrays(f"{prefix}scaled.", arrays)
         return cls(TargetQuantiles(floor, scaled, f"{prefix}one_spread" in arrays), errors)
 
@@ -218,10 +218,10 @@ _PREFIX = "out_of_bag."
 _OF_CLASSES, _OF_NUMBERS = "uncertainty.scores.", "uncertainty.errors."
 # Rows per thread, which take tens of microseconds to traverse a tree.
 _GRAIN = 500
-IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction; more trees would leave each out of some."
+IN_ALL_BAGS = "Some rows are in all bags and have no out-of-bag prediction. Use more trees."
 NEVER_OUT = (
-    "All rows are in all bags, and oob_score_ is NaN: there are many draws for each row. With "
-    "weight_type='importance' there are as many draws as rows, and a smaller max_samples draws less."
+    "All rows are in all bags, so oob_score_ is NaN: the draws per row are too many. Set "
+    "weight_type='importance', which draws as many rows as the table has, or lower max_samples."
 )
 
 
@@ -269,7 +269,7 @@ class OutOfBag:
             return None
         mean, score, scores, errors = (arrays[_PREFIX + name] for name in ("mean", "score", "scores", "errors"))
         if mean.ndim != 2 or mean.shape[1] != n_outputs:
-            raise ValueError("the out-of-bag predictions and the trees do not fit together")
+            raise ValueError("the out-of-bag predictions and the trees do not match")
         kinds: dict[str, Any] = {_OF_NUMBERS: TreeErrors, _OF_CLASSES: ConformalScores}
         found = [prefix for prefix in kinds if any(name.startswith(prefix) for name in arrays)]
         conformity = kinds[found[0]].from_arrays(found[0], arrays) if found else None
@@ -279,8 +279,9 @@ class OutOfBag:
         """Return the errors that calibrate intervals or sets; raise ValueError if all rows are in all bags."""
         if self.conformity is None:
             raise ValueError(
-                "max_samples must leave rows out of bags, to measure how far predictions are off; all rows are in all "
-                "bags. Set max_samples, or weight_type='importance' for as many draws as rows."
+                "max_samples must leave rows out of bags to measure prediction errors; all rows are in all "
+                "bags. Lower max_samples, or set weight_type='importance', which draws as many rows as the "
+                "table has."
             )
         return self.conformity
 
@@ -327,16 +328,17 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
     """Return the increase of each tree's out-of-bag error when a feature is permuted, given the rows of `fit`."""
     forest._check_fitted()
     if forest._bootstrap is None:
-        raise ValueError("bootstrap must not be False: without it no row is out of a bag.")
+        raise ValueError("bootstrap must be True in fit for out-of-bag rows; it was False.")
     given = forest._check_validation(X, y, sample_weight)
     data = forest._learn_same_statistics(given, forest._seed)
     if len(data.y) != len(forest._bootstrap.order):
         raise ValueError(
-            f"X must hold the rows of fit, {len(forest._bootstrap.order)} with a weight above 0; got {len(data.y)}."
+            f"X must hold the rows of fit, which had {len(forest._bootstrap.order)} rows with a positive "
+            f"weight; got {len(data.y)}."
         )
     trees, n_threads = forest._ensemble, resolve_n_jobs(forest.n_jobs)
     if not forest._bootstrap.is_order_of(content_hashes(given.X, given.y, n_threads)):
-        raise ValueError("X and y must hold the rows of fit, in their order; got others, or another order.")
+        raise ValueError("X and y must hold the rows of fit in the same order; got other rows or another order.")
     losses = PermutedLosses(trees, data.X, forest._column_of, n_threads)
     with ThreadPool(n_threads) as pool:
         grown = list(pool.map(lambda t: _permuted_losses(forest, t, losses, data), range(trees.n_trees)))

@@ -26,7 +26,7 @@ from fastens.warn import warn
 
 _PART = real(0, 1, open_low=True)
 SHARE = Rule(
-    "a share above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
+    "a fraction above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
 )
 # How bags of classification draw rows.
 _OF_CLASS = whole(1) | real(0, open_low=True)
@@ -107,7 +107,11 @@ def criterion_of(model: Any) -> str:
     """Return the split criterion; warn about the deprecated name "friedman_mse"."""
     if model.criterion != _FRIEDMAN:
         return model.criterion
-    warn("criterion='friedman_mse' is 'squared_error', which takes its place in scikit-learn too.", FutureWarning)
+    warn(
+        "criterion='friedman_mse' is the same as 'squared_error', which replaces it in scikit-learn too. Use "
+        "'squared_error'.",
+        FutureWarning,
+    )
     return "squared_error"
 
 
@@ -130,14 +134,14 @@ def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
     if max_samples is not None:
         raise ValueError(f"max_samples must be None without bootstrap; got {max_samples!r}.")
     if oob_score:
-        raise ValueError("oob_score must be False without bootstrap, which leaves no row out of a bag; got True.")
+        raise ValueError("oob_score must be False without bootstrap, because every tree sees all rows; got True.")
 
 
 def check_same_drawing(bootstrap: Any, of_last_fit: Any) -> None:
     """Raise ValueError if a warm start would mix trees grown with and without bootstrap sampling."""
     if bool(bootstrap) != (of_last_fit is not None):
         raise ValueError(
-            f"bootstrap must be as in the last fit, {not bootstrap}, with warm_start=True; got {bootstrap}."
+            f"bootstrap must be the same as in the last fit, {not bootstrap}, with warm_start=True; got {bootstrap}."
         )
 
 

@@ -64,7 +64,9 @@ class Averaging:
         for name in cls.of_others:
             value, default = getattr(options, name), getattr(_DEFAULTS, name)
             if value != default:
-                raise ValueError(f"averaging.{name} must be {default!r}: it is not read here; got {value!r}.")
+                raise ValueError(
+                    f"averaging.{name} must be {default!r}, because this model does not use it; got {value!r}."
+                )
 
     @classmethod
     def check(cls, forest: Any) -> None:
@@ -75,16 +77,16 @@ class Averaging:
         cls.check_read(options)
         if getattr(forest, "monotonic_cst", None) is not None:
             raise ValueError(
-                "averaging must be None with monotonic_cst: averages over prunings need not keep to it; "
-                f"got {forest.averaging!r}."
+                "averaging must be None with monotonic_cst, because averages over prunings can violate the "
+                f"constraints; got {forest.averaging!r}."
             )
         if forest.criterion == "absolute_error":
             raise ValueError(
-                "averaging must be None with criterion='absolute_error', which is no likelihood; "
-                f"got {forest.averaging!r}."
+                "averaging must be None with criterion='absolute_error', which is not a likelihood; got "
+                f"{forest.averaging!r}."
             )
         if options.evidence == OUT_OF_BAG and (forest.oob_score or not forest.bootstrap):
-            wrong = "with oob_score, whose rows it would use up" if forest.oob_score else "without bootstrap"
+            wrong = "with oob_score, which needs the same rows" if forest.oob_score else "without bootstrap"
             raise ValueError(f"averaging.evidence must be 'train' {wrong}; got 'oob'.")
 
     @classmethod
@@ -92,15 +94,17 @@ class Averaging:
         """Raise ValueError for options that a warm start must not change."""
         if earlier is None or not forest._is_averaged:
             if earlier is not None or forest._is_averaged:
-                rule = "None" if earlier is None else "given"
+                rule = "None" if earlier is None else "set"
                 raise ValueError(
-                    f"averaging must be {rule} with warm_start, as for the first trees; got {forest.averaging!r}."
+                    f"averaging must be {rule} with warm_start, as it was for the first trees; got "
+                    f"{forest.averaging!r}."
                 )
             return
         evidence = OUT_OF_BAG if len(earlier.leaf_statistics) > 1 else "train"
         if (given := forest._options("averaging").evidence) != evidence:
             raise ValueError(
-                f"averaging.evidence must be {evidence!r} with warm_start, as for the first trees; got {given!r}."
+                f"averaging.evidence must be {evidence!r} with warm_start, as it was for the first trees; got "
+                f"{given!r}."
             )
         earlier._check_same_likelihood(forest)
 
@@ -130,8 +134,7 @@ class Averaging:
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         if uses_rest and matrix.comm.size > 1:
             raise ValueError(
-                "averaging.evidence must be 'train' where rows are on several ranks; "
-                f"got 'oob', and {matrix.comm.size} ranks."
+                f"averaging.evidence must be 'train' in distributed fits; got 'oob' with {matrix.comm.size} ranks."
             )
         return TreeAverager(prior, TreeRows(matrix, prior.leaves.statistics(data.y)) if uses_rest else None)
 
@@ -168,7 +171,9 @@ class Averaging:
     def replaced(self, forest: Any, prior: Mapping[str, Any]) -> PosteriorAverage:
         """Return a forest's options with some values changed; raise ValueError if they are invalid."""
         if "evidence" in prior:
-            raise ValueError(f"reweight must not change evidence, which needs the rows; got {prior['evidence']!r}.")
+            raise ValueError(
+                f"reweight must not change evidence, which needs the training rows; got {prior['evidence']!r}."
+            )
         options: PosteriorAverage = forest._options("averaging").replaced(prior)
         options.check("averaging")
         self.check_read(options)
@@ -210,7 +215,7 @@ class Averaging:
         new = cls.__new__(cls)
         new.n_thresholds = arrays[_PREFIX + "n_thresholds"]
         if not _are_numbers(new.n_thresholds, forest._ensemble.binning.n_features):
-            raise ValueError("the numbers of thresholds and the columns do not fit together")
+            raise ValueError("the numbers of thresholds and the columns do not match")
         names = [name for name in (f"{_PREFIX}leaves.{i}" for i in range(2)) if name in arrays]
         new.leaf_statistics = [arrays[name] for name in names]
         new._restore(forest, arrays)
@@ -218,7 +223,7 @@ class Averaging:
         n_rows = len(new.leaf_prior(forest).statistics(np.zeros((1, forest._n_targets))))
         sound = all(part.shape == (n_rows, n_leaves) and np.isfinite(part).all() for part in new.leaf_statistics)
         if not new.leaf_statistics or not sound:
-            raise ValueError("the leaves' statistics and the trees do not fit together")
+            raise ValueError("the leaves' statistics and the trees do not match")
         if any((cls.weights_among(part) < 0).any() for part in new.leaf_statistics):
             raise ValueError("the leaves' statistics are malformed")
         return new
@@ -251,8 +256,8 @@ class ClassAveraging(Averaging):
         """Return the factor that makes the total weight equal the number of draws if bags are weighted by class."""
         if not np.isfinite(tree.weight[0]):  # trees hold weights as float32
             raise ValueError(
-                "sample_weight times class_weight must sum to at most 3.4e38 in a tree that is averaged over its "
-                f"prunings; got {tree.weight[0]}. Divide the weights, or pass averaging=None."
+                "sample_weight times class_weight must sum to at most 3.4e38 with averaging; got "
+                f"{tree.weight[0]}. Scale the weights down, or pass averaging=None."
             )
         reweighted = forest._bootstrap is not None and forest.class_weight is not None and forest._weighs_bags()
         return float(forest._bootstrap.draws[-1] / tree.weight[0]) if reweighted else 1.0
@@ -284,8 +289,8 @@ class NumberAveraging(Averaging):
         if (forest.criterion == POISSON) != self.is_of_counts:
             rule = "be" if self.is_of_counts else "not be"
             raise ValueError(
-                f"criterion must {rule} 'poisson' with averaging and warm_start, as for the first trees; "
-                f"got {forest.criterion!r}."
+                f"criterion must {rule} 'poisson' with averaging and warm_start, as it was for the first "
+                f"trees; got {forest.criterion!r}."
             )
 
     def leaf_prior(self, forest: Any) -> NumberPrior | RatePrior:
@@ -304,7 +309,7 @@ class NumberAveraging(Averaging):
         self.location, self.variance = arrays[_PREFIX + "location"], arrays[_PREFIX + "variance"]
         n_targets = forest._n_targets
         if not (_are_numbers(np.abs(self.location), n_targets) and _are_numbers(self.variance, n_targets)):
-            raise ValueError("the location and the variance do not fit the targets")
+            raise ValueError("the location and the variance do not match the targets")
         self.is_of_counts = bool(arrays[_PREFIX + "is_of_counts"].item())
 
 

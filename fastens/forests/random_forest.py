@@ -186,9 +186,9 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         """
         self._check_fitted()
         if isinstance(self.classes_, list):
-            raise ValueError("predict_set must be used with one target; this forest has several.")
+            raise ValueError("y must have had one target in fit for predict_set; this forest has several.")
         if self._out_of_bag is None:
-            raise ValueError("oob_score must have been True in fit for predict_set; it was False.")
+            raise ValueError("oob_score must be True in fit for predict_set; it was False.")
         scores = self._measured().measured_conformity()
         return sets([scores], [SetScore().of(self.predict_proba(X))], coverage)
 
@@ -315,9 +315,9 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         """
         self._check_fitted()
         if self._n_targets > 1:
-            raise ValueError("predict_interval must be used with one target; this forest has several.")
+            raise ValueError("y must have had one target in fit for predict_interval; this forest has several.")
         if self._out_of_bag is None:
-            raise ValueError("oob_score must have been True in fit for predict_interval; it was False.")
+            raise ValueError("oob_score must be True in fit for predict_interval; it was False.")
         errors, n_threads = self._measured().measured_conformity(), resolve_n_jobs(self.n_jobs)
         return np.concatenate([errors.intervals(part, coverage, n_threads) for part in self._blocks_of_values(X)])
 
@@ -326,8 +326,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
         if monotone_columns(self) is not None:
             raise ValueError(
-                "keep_leaves must be False with monotonic_cst, because the rows of leaves are in order only in their "
-                "mean; got True. Use oob_score=True, whose quantiles keep the constraint."
+                "keep_leaves must be False with monotonic_cst, because only the means of the leaves satisfy "
+                "the constraints; got True. Use oob_score=True, whose quantiles satisfy them."
             )
         # Each rank stands for a target, or for the targets of a row: see `_targets_of_leaves`.
         self._leaf_values, rank = np.unique(everyone.y, return_inverse=True, axis=None if everyone.y.ndim == 1 else 0)
@@ -406,8 +406,9 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             given = getattr(fitted, name)
             if given is not None if value is None else given != value:
                 raise ValueError(
-                    f"{name} must be {value!r} for predict_quantiles where keep_leaves and oob_score were False in "
-                    f"fit; got {given!r}: one number a leaf says nothing of how its rows vary."
+                    f"{name} must be {value!r} for predict_quantiles if keep_leaves and oob_score were False "
+                    f"in fit; got {given!r}. Fit with keep_leaves=True or oob_score=True, because a single "
+                    "value per leaf does not describe a distribution."
                 )
         return quantiles_of_trees(values, levels)
 

@@ -251,12 +251,12 @@ class IsolationForest(OutlierMixin, RandomSplits):
         copies, n_features = Subsample.plan(hashes, weight), len(self._column_of)
         wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
         if wanted > copies.total and not isinstance(self.max_samples, str):
-            warn(f"max_samples={wanted} is more than the {copies.total} rows: each tree is given as many as there are.")
+            warn(f"max_samples={wanted} exceeds the {copies.total} rows, so each tree trains on all of them.")
         n_drawn_before = self.max_samples_ if self._continues() else None
         self.max_samples_ = min(wanted, copies.total)
         if n_drawn_before not in (None, self.max_samples_):
             raise ValueError(
-                f"max_samples must stand for the {n_drawn_before} rows that each tree of the last fit was given, with "
+                f"max_samples must lead to {n_drawn_before} rows for each tree, as in the last fit, with "
                 f"warm_start=True; got {self.max_samples!r}, {self.max_samples_} rows."
             )
         n_chosen = count_of(self.max_features, n_features)

@@ -178,8 +178,8 @@ def check_counts(y: Array, comm: Comm = LOCAL, *, needs_some: bool = True) -> Ar
     lowest, smallest_sum = -minus_lowest, min(largest)  # a sum of non-negative numbers is positive if its maximum is
     if lowest < 0 or (needs_some and smallest_sum <= 0):
         raise ValueError(
-            "y must be non-negative with criterion='poisson', and its sum positive; "
-            f"got {'a value' if lowest < 0 else 'a sum'} of {lowest if lowest < 0 else smallest_sum}."
+            "y must be non-negative and have a positive sum with criterion='poisson'; got "
+            f"{'a value' if lowest < 0 else 'a sum'} of {lowest if lowest < 0 else smallest_sum}."
         )
     return y
 
@@ -258,8 +258,8 @@ class TreesRegressor(BaseRegressor):
         super()._check_ranks()
         if self._comm.size > 1 and self.criterion == "absolute_error":
             raise ValueError(
-                "criterion must not be 'absolute_error' where rows are on several ranks, as medians are no sums; "
-                f"got {self._comm.size} ranks."
+                "criterion must not be 'absolute_error' in distributed fits, because medians cannot be summed "
+                f"over ranks; got {self._comm.size} ranks."
             )
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
@@ -272,8 +272,8 @@ class TreesRegressor(BaseRegressor):
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if n_targets != self._n_targets:
-            raise ValueError(f"y must have as many targets as in fit, {self._n_targets}; got {n_targets}.")
-        return self._numbers(y, needs_some=False)  # in a warm start, all counts may be 0
+            raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
+        return self._numbers(y, needs_some=False)  # the counts of a warm start may all be 0
 
     @property
     def _targets(self) -> NumberTargets:
@@ -292,7 +292,7 @@ class TreesRegressor(BaseRegressor):
 def _check_values(model: Any) -> None:
     """Raise ValueError unless each tree has a value for every output."""
     if model._ensemble.value.shape[1] != model._ensemble.n_outputs:
-        raise ValueError("the values of the trees and the targets do not fit together")
+        raise ValueError("the values of the trees and the targets do not match")
 
 
 NO_NODE, NO_FEATURE = -1, -2
@@ -658,7 +658,7 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
         super()._restore_fitted(arrays)
         found = arrays.get(_IMPURITIES)
         if found is not None and (found.dtype != np.float64 or found.shape != self._ensemble.feature.shape):
-            raise ValueError("the impurities and the nodes do not fit together")
+            raise ValueError("the impurities and the nodes do not match")
         self._impurities = found
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:

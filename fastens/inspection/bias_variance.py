@@ -267,7 +267,7 @@ def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     """Return the validated target of X: numbers for the squared error, labels for the 0-1 loss."""
     found = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
     if kind == "zero_one" and type_of_target(found).startswith("continuous"):
-        raise ValueError(f"{name} must hold labels with loss='zero_one'; it holds fractions such as {found[0]!r}.")
+        raise ValueError(f"{name} must hold labels with loss='zero_one'; got fractions such as {found[0]!r}.")
     if len(found) != _num_samples(X):
         table = "X" if name == "y" else "X_test"
         raise ValueError(
@@ -278,7 +278,7 @@ def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
 
 def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _Rows:
     if X_test is None or y_test is None:
-        raise ValueError("X_test and y_test must be given together.")
+        raise ValueError("X_test and y_test must be passed together.")
     y_test = _checked_target("y_test", y_test, X_test, kind)
     check_same_kind("y", y, "y_test", y_test)
     return _Rows(X, y, X_test, y_test, _checked_optimal(optimal, y_test, kind))
@@ -289,7 +289,7 @@ def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, see
 
     best = _checked_optimal(optimal, y, kind)
     if len(y) < 2:
-        raise ValueError(f"y must have at least 2 rows, of which some are held out; got {len(y)}.")
+        raise ValueError(f"y must have at least 2 rows, because some of them are held out; got {len(y)}.")
     (real(0, 1, open_low=True, open_high=True) | whole(1, len(y) - 1)).check("test_size", test_size)
     train, test = train_test_split(np.arange(len(y)), test_size=test_size, random_state=seed)
     return _Rows(_safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test])

@@ -147,14 +147,13 @@ class Explained:
     def of(cls, given: Any) -> Explained:
         """Build from the result of `explain` or of the library shap; raise ValueError for anything else."""
         if not all(hasattr(given, name) for name in ("values", "base_values", "data")):
-            raise ValueError(f"explanation must be what explain returned; got {type(given).__name__}.")
+            raise ValueError(f"explanation must be a result of explain; got {type(given).__name__}.")
         values, data = np.asarray(given.values), np.asarray(given.data, dtype=np.float64)
         base = np.asarray(given.base_values, dtype=np.float64)
         base = np.full(values.shape[:1], base) if base.ndim == 0 else base
         if data.ndim != 2 or values.shape[:2] != data.shape or base.shape != (len(data), *values.shape[2:]):
             raise ValueError(
-                "explanation must be one of rows and columns, without interactions; got values of shape "
-                f"{values.shape}."
+                f"explanation must have rows and columns and no interactions; got values of shape {values.shape}."
             )
         base = base.reshape(len(data), -1)
         names = given.output_names
@@ -170,7 +169,7 @@ class Explained:
         if str(given) in self.outputs:  # matches labels that `predict` returned, such as np.float64(2.0)
             return self.outputs.index(str(given))
         if not whole(0, len(self.outputs) - 1).holds(given):
-            raise ValueError(f"output must be one of {self.outputs}, or its position; got {given!r}.")
+            raise ValueError(f"output must be one of {self.outputs}, or its index; got {given!r}.")
         return int(given)
 
     def named(self, output: int) -> str:
@@ -183,7 +182,7 @@ class Explained:
         if isinstance(given, str) and given in names:
             return names.index(given)
         if not whole(0, len(names) - 1).holds(given):
-            raise ValueError(f"feature must be one of the columns, {names}, or its position; got {given!r}.")
+            raise ValueError(f"feature must be one of the columns, {names}, or its index; got {given!r}.")
         return int(given)
 
 
@@ -263,10 +262,10 @@ def plot_explanation(
     if row is not None and not whole(0, n_rows - 1).holds(row):
         raise ValueError(f"row must be a position from 0 to {n_rows - 1}; got {row!r}.")
     if sum(given is not None for given in (row, feature, kind)) > 1:
-        raise ValueError("row, feature and kind must not be given together: each is a picture of its own.")
+        raise ValueError("row, feature and kind must not be passed together, because each draws a different plot.")
     several = len(explained.outputs) > 1
     if several and output is None and (feature is not None or kind == "beeswarm"):
-        raise ValueError(f"output must be one of {explained.outputs}, or its position, for this picture; got None.")
+        raise ValueError(f"output must be one of {explained.outputs}, or its index, for this plot; got None.")
     place = explained.output(output, row)
     if row is not None:
         return _waterfall(explained, row, place, n_top, ax)
@@ -284,7 +283,7 @@ def _top(size: Array, n_top: int) -> NDArray[np.intp]:
 def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
     given = feature if isinstance(feature, tuple | list) else (feature,)
     if len(given) not in (1, 2):
-        raise ValueError(f"feature must be a column or a pair of two; got {feature!r}.")
+        raise ValueError(f"feature must be a column or a pair of columns; got {feature!r}.")
     places = [explained.column(each) for each in given]
     every = -(-len(explained.values) // N_DOTS)
     columns = [explained.columns[place].every(every) for place in places]
@@ -336,7 +335,7 @@ def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
     ax.set_xlabel(plain(f"contribution to the {explained.named(output)}"))
     bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 1], fraction=0.04, aspect=30)
     bar.ax.set_yticklabels(["low", "high"])
-    bar.set_label("value of a column of numbers", labelpad=-8)
+    bar.set_label("value of a numerical column", labelpad=-8)
     bar.outline.set_visible(False)
     return ax
 
@@ -422,7 +421,8 @@ def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
     # With two classes, only the second has contributions; those to the first are their negatives.
     if n_outputs == 1 and known.index(label) == 0 and len(known) == 2:
         raise ValueError(
-            f"label must be {known[1]!r} with two classes: contributions to the other are their opposites."
+            f"label must be {known[1]!r} with two classes, because contributions to the other class are their "
+            "negatives."
         )
     return 0 if n_outputs == 1 else known.index(label)
 

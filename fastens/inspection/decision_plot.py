@@ -160,7 +160,7 @@ def _classes_of(estimator: Any) -> list[Any] | None:
     if known is None and not is_classifier(estimator):
         return None
     if isinstance(known, list) and any(np.ndim(found) for found in known):
-        raise ValueError("the decision boundary is that of one target; the model predicts several.")
+        raise ValueError("the model must predict one target for a decision boundary; it predicts several.")
     # An unfitted classifier has no classes, and raises when it predicts.
     return [] if known is None else list(np.asarray(known).tolist())
 
@@ -172,7 +172,7 @@ def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Ar
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:
-        raise ValueError(f"the decision boundary is that of one target; the model predicts {found.shape[1]}.")
+        raise ValueError(f"the model must predict one target for a decision boundary; it predicts {found.shape[1]}.")
     if classes is None:
         return found.astype(np.float64), np.zeros(len(found))
     codes = _codes_of(found.tolist(), classes, "predictions")
@@ -291,7 +291,7 @@ def _label(ax: Any, plane: Plane) -> None:
     if held:
         lines = [f"{shortened(name, 20)} = {shortened(_text(value), 14)}" for name, value in held.items()]
         if len(lines) > NAMED:
-            lines = [f"{len(lines)} other columns held at given or typical values"]
+            lines = [f"{len(lines)} other columns fixed at given or typical values"]
         ax.set_title("\n".join(_lines(lines)), fontsize="small", parse_math=False)
 
 

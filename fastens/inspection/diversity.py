@@ -26,7 +26,7 @@ from fastens.params.rules import Rule, one_of, real
 
 Array = NDArray[np.float64]
 MEMBERS = Rule(
-    "a dict of labels by member, of at least one", lambda value: isinstance(value, Mapping) and len(value) > 0
+    "a non-empty dict that maps members to labels", lambda value: isinstance(value, Mapping) and len(value) > 0
 )
 
 
@@ -157,8 +157,8 @@ def ambiguity_decomposition(predictions: ArrayLike, y: ArrayLike, weights: Array
     share = np.ones(len(found)) if weights is None else as_numbers("weights", weights)
     if len(share) != len(found) or share.min() < 0 or share.max() == 0:
         raise ValueError(
-            f"weights must have a number for each of the {len(found)} members, none negative and not all 0; "
-            f"got {weights!r}."
+            f"weights must have a non-negative number for each of the {len(found)} members, and not all 0; got "
+            f"{weights!r}."
         )
     share = share / share.max()
     share /= share.sum()
@@ -209,7 +209,7 @@ def _labels_of(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict
     MEMBERS.check("predictions", predictions)
     truth = as_labels("y", y)
     if truth.dtype.kind == "f" and (fractions := truth[truth % 1 != 0]).size:
-        raise ValueError(f"y must hold labels; it holds {fractions[0]}. ambiguity_decomposition is for numbers.")
+        raise ValueError(f"y must hold labels; got {fractions[0]}. Use ambiguity_decomposition for regression.")
     labels = {name: as_labels(f"predictions[{name!r}]", found) for name, found in predictions.items()}
     for name, found in labels.items():
         check_same_rows(**{"y": truth, f"predictions[{name!r}]": found})
@@ -355,13 +355,13 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
     SHARE.check("correlation", correlation)
     errors = as_numbers("error", error, min(np.ndim(error), 1))
     if errors.ndim == 1 and len(errors) != n_voters:
-        raise ValueError(f"error must be a number, or {n_voters} of them; got shape {errors.shape}.")
+        raise ValueError(f"error must be a number or a list of {n_voters} numbers; got shape {errors.shape}.")
     if not ((errors >= 0) & (errors <= 1)).all():
         raise ValueError(f"error must be from 0 to 1; got {error!r}.")
     if errors.ndim == 0 and correlation > 0 and 0 < errors < 1:
         return _correlated(n_voters, float(errors), correlation)
     if correlation > 0 and errors.ndim == 1:
-        raise ValueError("correlation must be 0 where the voters have errors of their own.")
+        raise ValueError("correlation must be 0 if error lists a different value for each voter.")
     chances = np.ones(1)
     for one in np.broadcast_to(errors, n_voters):
         chances = np.append(chances * (1 - one), 0.0) + np.append(0.0, chances * one)
@@ -444,7 +444,7 @@ def oob_share(n_rows: ArrayLike) -> Any:
     """
     n = as_numbers("n_rows", n_rows, np.ndim(n_rows))
     if not ((n >= 1) & (n % 1 == 0)).all():
-        raise ValueError(f"n_rows must be at least 1, and whole; got {n_rows!r}.")
+        raise ValueError(f"n_rows must be an integer of at least 1; got {n_rows!r}.")
     # Powers of numbers near 1 are computed as exponentials to keep precision.
     with np.errstate(divide="ignore"):
         share = np.exp(n * np.log1p(-1 / n))
@@ -521,7 +521,11 @@ def plot_average_variance(
             label=f"correlation {correlation:g}",
         )
         ax.axhline(correlation * variance, color=line.get_color(), linestyle=":", linewidth=1)
-    ax.set(xlabel="members", ylabel="variance of the average", title="Averaging removes what members do not share")
+    ax.set(
+        xlabel="members",
+        ylabel="variance of the average",
+        title="Averaging removes the errors that members do not share",
+    )
     ax.set_ylim(bottom=0)
     ax.legend()
     return ax
@@ -577,7 +581,7 @@ def plot_errors(
     """
     if (X_val is None) != (y_val is None):
         given, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
-        raise ValueError(f"X_val and y_val must be given together; got {given} without {missing}.")
+        raise ValueError(f"X_val and y_val must be passed together; got {given} without {missing}.")
     curves = {"training rows": staged_errors(estimator, X, y)}
     if X_val is not None and y_val is not None:
         curves["validation rows"] = staged_errors(estimator, X_val, y_val)

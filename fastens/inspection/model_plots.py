@@ -20,9 +20,9 @@ from fastens.table.tables import is_frame, table_from_frame
 
 Array = NDArray[np.float64]
 KINDS = {
-    "gain": "share of what the splits gain",
+    "gain": "share of the total gain",
     "split": "share of the splits",
-    "cover": "share of the rows that splits divide",
+    "cover": "share of the rows in the splits",
     "permutation": "decrease of the score when shuffled",
 }
 GRID = 50
@@ -75,7 +75,7 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
     if kind != "permutation":
         return estimator.importances(kind), None
     if X is None or y is None:
-        raise ValueError("X and y must be given with kind='permutation', which scores predictions for them.")
+        raise ValueError("X and y must be passed with kind='permutation', which scores predictions on them.")
     found = estimator.permutation_importance(X, y, random_state=0)
     return found.importances_mean, found.importances_std
 
@@ -93,8 +93,8 @@ def plot_training(estimator: Any, ax: Any = None) -> Any:
     curves = training_curves(estimator)
     if not curves:
         raise ValueError(
-            "there is a training curve for boosting, and for forests fitted with oob_score=True; "
-            f"got {type(estimator).__name__} without one."
+            "estimator must be a boosting model or a forest fitted with oob_score=True for a training curve; "
+            f"got {type(estimator).__name__}."
         )
     ax = axes(ax, figsize=(6, 3.6))
     for name, values in curves.items():
@@ -138,9 +138,9 @@ def plot_dependence(
     pairs = [part for part in features if isinstance(part, tuple | list)]
     names = list(getattr(table, "columns", ()))
     if any(len({names.index(end) if isinstance(end, str) else end for end in pair}) < 2 for pair in pairs):
-        raise ValueError(f"features must be columns and pairs of two different ones, at least one; got {features!r}.")
+        raise ValueError(f"features must be one or more columns or pairs of different columns; got {features!r}.")
     if mixed := [pair for pair in pairs if (pair[0] in categorical) != (pair[1] in categorical)]:
-        raise ValueError(f"features must have no pair of a column of numbers and one of categories; got {mixed[0]!r}.")
+        raise ValueError(f"features must not have a pair of a numerical and a categorical column; got {mixed[0]!r}.")
     numeric = [column for column in columns if column not in categorical]
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
@@ -202,7 +202,7 @@ def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.
         missing |= _is_missing(table, column)
     kept = np.flatnonzero(~missing)
     if len(kept) == 0:
-        raise ValueError(f"X must have rows in which none of the columns {columns} is missing; got none.")
+        raise ValueError(f"X must have at least one row without missing values in the columns {columns}; got none.")
     return kept[:: -(-len(kept) // n_rows)]
 
 
@@ -244,12 +244,12 @@ def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
     if n_outputs > 1:
         if not (isinstance(label, int | np.integer) and 0 <= label < n_outputs):
             raise ValueError(
-                f"label must be the number of a target or quantile, from 0 to {n_outputs - 1}; got {label!r}."
+                f"label must be the index of a target or quantile, from 0 to {n_outputs - 1}; got {label!r}."
             )
         return
     classes = getattr(estimator, "classes_", None) if is_classifier(estimator) else None
     if isinstance(classes, list):
-        raise ValueError(f"plot_dependence draws the predictions of one target; the classifier has {len(classes)}.")
+        raise ValueError(f"the classifier must have one target for plot_dependence; it has {len(classes)}.")
     known = [] if classes is None else classes.tolist()
     if len(known) < 3 and label is not None and label not in known[1:]:
         words = f"{known[1]!r} or None with two classes" if len(known) == 2 else "None without classes"
@@ -347,7 +347,7 @@ def _check_columns(columns: list[Any], table: Any) -> None:
         if isinstance(column, str) and column not in names:
             raise ValueError(f"features must name columns of X; got {column!r}, and the columns are {names}.")
         if not isinstance(column, str) and not whole(0, table.shape[1] - 1).holds(column):
-            raise ValueError(f"features must hold positions from 0 to {table.shape[1] - 1}; got {column!r}.")
+            raise ValueError(f"features must hold column indices from 0 to {table.shape[1] - 1}; got {column!r}.")
 
 
 def _drawn(features: list[Any]) -> list[Any]:
@@ -355,7 +355,7 @@ def _drawn(features: list[Any]) -> list[Any]:
     pairs = [part for part in features if isinstance(part, tuple | list)]
     wrong = [pair for pair in pairs if len(pair) != 2 or pair[0] == pair[1]]
     if wrong or not features:
-        raise ValueError(f"features must be columns and pairs of two different ones, at least one; got {features!r}.")
+        raise ValueError(f"features must be one or more columns or pairs of different columns; got {features!r}.")
     return [column for part in features for column in (part if isinstance(part, tuple | list) else (part,))]
 
 

@@ -41,7 +41,7 @@ def axes(ax: Any = None, **size: Any) -> Axes:
     if ax is not None and not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib Axes or None; got {type(ax).__name__}.")
     if ax is not None and ax.name != "rectilinear":
-        raise ValueError(f"ax must be matplotlib Axes of two straight axes; got {type(ax).__name__}.")
+        raise ValueError(f"ax must be two-dimensional matplotlib Axes; got {type(ax).__name__}.")
     return pyplot.subplots(layout="constrained", **size)[1] if ax is None else ax
 
 
@@ -155,7 +155,7 @@ def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
     _check_shape(name, found, 1)
     wrong = [value for value in found.tolist() if isinstance(value, str | bytes) or value not in (0, 1)]
     if wrong:
-        raise ValueError(f"{name} must hold True and False, or 1 and 0; it holds {wrong[0]!r}.")
+        raise ValueError(f"{name} must hold True and False, or 1 and 0; got {wrong[0]!r}.")
     return found.astype(bool)
 
 
@@ -188,7 +188,7 @@ def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDA
     kinds = [{isinstance(value, str | bytes) for value in np.unique(found).tolist()} for found in (values, other)]
     if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
         raise ValueError(
-            f"{name} and {other_name} must hold labels of one kind; got {values.tolist()[0]!r} and "
+            f"{name} and {other_name} must hold labels of one type; got {values.tolist()[0]!r} and "
             f"{other.tolist()[0]!r}."
         )
 
@@ -357,10 +357,10 @@ class Plane:
         first, second = self._pair(features, n_columns)
         self.axes = self._axis(first), self._axis(second)
         if held is not None and not isinstance(held, Mapping):
-            raise ValueError(f"held must be a dict of values by column; got {held!r}.")
+            raise ValueError(f"held must be a dict that maps columns to values; got {held!r}.")
         given = {self._position("held", key): value for key, value in (held or {}).items()}
         if {first, second} & set(given):
-            raise ValueError(f"held must name columns beside the two of the axes; got {list(held or {})}.")
+            raise ValueError(f"held must name columns other than the two of the axes; got {list(held or {})}.")
         others = [column for column in range(n_columns) if column not in (first, second)]
         self._held = {column: self._source(column, given) for column in others}
 
@@ -370,7 +370,7 @@ class Plane:
     def _pair(self, features: Any, n_columns: int) -> tuple[int, int]:
         if features is None:
             if n_columns != 2:
-                raise ValueError(f"features must name the two columns to draw of the {n_columns} of X; got None.")
+                raise ValueError(f"features must name two of the {n_columns} columns of X to draw; got None.")
             return 0, 1
         # Names may be tuples, so the number of dimensions of the pair is not informative.
         if isinstance(features, str) or not hasattr(features, "__len__") or len(features) != 2:
@@ -407,19 +407,23 @@ class Plane:
         present = [value for value in values if not is_missing(value)]
         missing_row = next((row for row, value in enumerate(values) if is_missing(value)), -1)
         if not present:
-            raise ValueError(f"Column {self.names[column]!r} must hold a value to be drawn; all of its are missing.")
+            raise ValueError(
+                f"Column {self.names[column]!r} must hold at least one value to be drawn; all of "
+                "its values are missing."
+            )
         odd = sorted(kind.__name__ for kind in set(map(type, present)) if not issubclass(kind, DRAWN))
         if odd:
             name = self.names[column]
-            raise ValueError(
-                f"Column {name!r} must hold numbers, texts or truth values to be drawn; it holds {odd[0]}."
-            )
+            raise ValueError(f"Column {name!r} must hold numbers, strings or booleans to be drawn; it holds {odd[0]}.")
         if not self._holds_numbers(column, present):
             return self._category_axis(column, values, present, missing_row)
         numbers = np.array(present, dtype=np.float64)
         numbers = numbers[np.isfinite(numbers)]
         if len(numbers) == 0 or np.abs(numbers).max() > LARGEST:
-            raise ValueError(f"Column {self.names[column]!r} must hold numbers within +-{LARGEST:g} to be drawn.")
+            raise ValueError(
+                f"Column {self.names[column]!r} must hold numbers with an absolute value of at "
+                f"most {LARGEST:g} to be drawn."
+            )
         low, high = numbers.min(), numbers.max()
         padding = (high - low) * MARGIN or max(abs(low), 1.0) / 2
         low, high = float(low - padding), float(high + padding)
@@ -462,7 +466,7 @@ class Plane:
         if not self._holds_numbers(column, present) or not is_number or not np.isfinite(value):
             known = sorted(set(present), key=_order)[:MAX_CATEGORIES]
             raise ValueError(
-                f"held must give column {self.names[column]!r} a value that it can have; got {value!r}"
+                f"held must map column {self.names[column]!r} to one of its possible values; got {value!r}"
                 + (f", and its values are {known}." if not self._holds_numbers(column, present) else ".")
             )
         return value, float(value)

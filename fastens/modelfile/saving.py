@@ -77,7 +77,10 @@ class SavedEstimator:
         self._check_fitted()
         if not _is_ours(self):
             kind = f"{type(self).__module__}.{type(self).__qualname__}"
-            raise TypeError(f"save writes estimators of classes of fastens, as files hold no code; pickle a {kind}.")
+            raise TypeError(
+                "save must be called on an estimator class of fastens, because model files hold "
+                f"no code. Pickle a {kind} instead."
+            )
         if metadata is not None:
             self.metadata_ = _plain_metadata(metadata)
         with pickles_allowed(allow_pickle):
@@ -147,7 +150,7 @@ def _plain_metadata(metadata: Any) -> dict[str, Any]:
         _check_keys(metadata)
         return dict(json.loads(found))
     except (TypeError, ValueError) as error:
-        raise TypeError(f"metadata must hold only what JSON can hold: {error}; got {metadata!r}.") from error
+        raise TypeError(f"metadata must be JSON-serializable: {error}; got {metadata!r}.") from error
 
 
 def _check_keys(value: Any) -> None:
@@ -165,7 +168,9 @@ def savable(name: str, value: Any) -> Any:
     try:
         json.dumps(plain)
     except TypeError as error:
-        raise ValueError(f"{name}={value!r} cannot be saved: a file holds numbers and text, no code.") from error
+        raise ValueError(
+            f"{name}={value!r} cannot be saved, because model files hold numbers and text but no code."
+        ) from error
     return plain
 
 
@@ -213,7 +218,7 @@ def restored_parameter(value: Any) -> Any:
         return from_pickle(np.frombuffer(base64.b64decode(value["pickle"]), dtype=np.uint8), "a parameter")
     if "options" in value:
         if value["options"] not in Options.kinds:
-            raise ModelFileError(f"holds a {value['options']!r}, which this fastens does not know")
+            raise ModelFileError(f"holds a {value['options']!r}, which this version of fastens does not support")
         return Options.kinds[value["options"]](**restored_parameter(value["parameters"]))
     if "estimator" in value:
         return _kind(value["estimator"])(**restored_parameter(value["parameters"]))
@@ -228,7 +233,7 @@ def _kind(name: Any) -> type[SavedEstimator]:
     if name not in SavedEstimator._kinds:
         class_of_part(name)  # imports the module of the class, which registers it
     if name not in SavedEstimator._kinds:
-        raise ModelFileError(f"holds a {name!r}, which this fastens does not know")
+        raise ModelFileError(f"holds a {name!r}, which this version of fastens does not support")
     return SavedEstimator._kinds[name]
 
 

@@ -85,8 +85,8 @@ def to_pickle(value: Any, what: str) -> np.ndarray:
     if not _pickles_allowed.get():
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TypeError(
-            f"{what} is a {kind}, which fastens can only write as a pickle. Save with allow_pickle=True if those who "
-            "load the file trust it: reading a pickle can run any code."
+            f"{what} is a {kind}, which fastens can save only as a pickle. Save with allow_pickle=True if "
+            "those who load the file can trust it: loading a pickle can run any code."
         )
     return np.frombuffer(pickle.dumps(value), dtype=np.uint8)
 
@@ -95,8 +95,8 @@ def from_pickle(content: np.ndarray, what: str) -> Any:
     """Return the unpickled object; raise ModelFileError if pickles are not allowed."""
     if not _pickles_allowed.get():
         raise ModelFileError(
-            f"{what} is stored as a pickle, and reading a pickle can run any code. Load with allow_pickle=True if you "
-            "trust the file."
+            f"{what} is stored as a pickle, and loading a pickle can run any code. Load with allow_pickle=True "
+            "if you trust the file."
         )
     return pickle.loads(content.tobytes())
 
@@ -216,7 +216,7 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict
         header, end = _read_header(content)
         kind, meta, entries = header["kind"], header["meta"], header["arrays"]
         if not isinstance(kind, str) or not isinstance(meta, dict) or not isinstance(entries, list):
-            raise ModelFileError("its header is not that of a model")
+            raise ModelFileError("its header is not the header of a model")
         return kind, _read_arrays(content, end, entries), meta
     except ModelFileError as error:
         raise ModelFileError(f"cannot read {os.fspath(path)}: {error}") from None
@@ -228,7 +228,7 @@ def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
     little_endian = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
     if not DTYPE.fullmatch(little_endian.dtype.str) or array.ndim > MAX_DIMENSIONS:
-        raise TypeError(f"array {name!r} must hold booleans, integers, floats or text, got {array.dtype}")
+        raise TypeError(f"array {name!r} must hold booleans, integers, floats or text; got {array.dtype}")
     return little_endian
 
 
@@ -238,7 +238,7 @@ def _checksum(prefix: bytes | memoryview, body: bytes | bytearray | memoryview) 
         checksum.update(body)
         return checksum.digest()
     except ValueError as error:  # OpenSSL reports exhausted memory as ValueError
-        raise MemoryError("no memory is left for the checksum of a model") from error
+        raise MemoryError("there is not enough memory for the checksum of the model") from error
 
 
 @contextmanager
@@ -262,7 +262,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder to save in", folder)
+        raise FileNotFoundError(errno.ENOENT, "the folder does not exist", folder)
     if os.path.exists(path) and not os.path.isfile(path):
         yield path
         return
@@ -286,12 +286,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
     # Returns the header and the position of its end.
     if len(content) < len(MAGIC) or content[: len(MAGIC)] != MAGIC:
-        raise ModelFileError("it is not a fastens model; fastens.from_model reads models of other libraries")
+        raise ModelFileError("it is not a fastens model; use fastens.from_model for models of other libraries")
     if len(content) < HEADER_START:
         raise ModelFileError("it is truncated")
     _, version, length = PREFIX.unpack_from(content)
     if version != VERSION:
-        raise ModelFileError(f"its format has version {version}, this fastens reads version {VERSION}")
+        raise ModelFileError(f"its format has version {version}, but this version of fastens reads version {VERSION}")
     if _checksum(content[: PREFIX.size], content[HEADER_START:]) != content[PREFIX.size : HEADER_START]:
         raise ModelFileError("it is damaged or truncated (the checksum differs)")
     end = HEADER_START + length
@@ -299,7 +299,7 @@ def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
         raise ModelFileError("its header is longer than the file")
     header = parsed(bytes(content[HEADER_START:end]))
     if not isinstance(header, dict):
-        raise ModelFileError("its header is not that of a model")
+        raise ModelFileError("its header is not the header of a model")
     return header, end
 
 
@@ -321,7 +321,7 @@ def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -
     for entry in entries:
         name, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
         if not isinstance(name, str) or name in arrays:
-            raise ModelFileError("its arrays have no names of their own")
+            raise ModelFileError("its arrays do not have unique names")
         if not isinstance(dtype, str) or not DTYPE.fullmatch(dtype):
             raise ModelFileError(f"array {name!r} has a type that is not allowed")
         if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
@@ -331,17 +331,17 @@ def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -
         start = end + -end % ALIGNMENT
         end = start + math.prod(shape) * np.dtype(dtype).itemsize
         if end > len(content):
-            raise ModelFileError(f"array {name!r} ends after the file")
+            raise ModelFileError(f"array {name!r} extends beyond the file")
         arrays[name] = _read_array(name, content[start:end], dtype).reshape(shape)
     if end != len(content):
-        raise ModelFileError("it does not end with its last array")
+        raise ModelFileError("it continues after its last array")
     return arrays
 
 
 def _read_array(name: str, content: memoryview, dtype: str) -> np.ndarray:
     array = np.frombuffer(content, dtype=dtype)
     if array.dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
-        raise ModelFileError(f"array {name!r} has a truth value that is none")
+        raise ModelFileError(f"array {name!r} has an invalid boolean")
     if array.dtype.kind == "U" and np.any(np.frombuffer(content, dtype="<u4") > 0x10FFFF):
-        raise ModelFileError(f"array {name!r} has a character that is none")
+        raise ModelFileError(f"array {name!r} has an invalid character")
     return array

@@ -156,7 +156,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], every: int = 10) -> None:
         whole(1).check("every", every)
         if not Path(path).absolute().parent.is_dir():
-            raise ValueError(f"path must be in a folder that is there; got {os.fspath(path)!r}.")
+            raise ValueError(f"path must be in a folder that exists; got {os.fspath(path)!r}.")
         self.path, self.every = path, every
 
     def __repr__(self) -> str:
@@ -217,10 +217,10 @@ class OptunaPruning:
         measured = [each for each in env.evaluation_result_list if each.dataset_name == "validation"]
         found = [each for each in measured if self.eval_metric in (None, each.metric_name)]
         if not measured:
-            raise ValueError("OptunaPruning needs rows to validate on: give X_val and y_val, or early_stopping=True.")
+            raise ValueError("OptunaPruning needs a validation set. Pass X_val and y_val, or set early_stopping=True.")
         if not found:
             names = [each.metric_name for each in measured]
-            raise ValueError(f"eval_metric must be one of those measured, {names}; got {self.eval_metric!r}.")
+            raise ValueError(f"eval_metric must be one of the metrics of the fit, {names}; got {self.eval_metric!r}.")
         # Copies that are fitted simultaneously are identified by their threads.
         is_first = vars(self).setdefault("_thread", threading.get_ident()) == threading.get_ident()
         self._is_over = self._is_over or (is_first and env.iteration <= self._last)

@@ -177,7 +177,7 @@ def metrics_rule(
             return len(value) > 0 and all(map(is_metric, value)) and len(set(names)) == len(names)
         return is_metric(value)
 
-    return Rule(f"'loss', {words}, a callable, or a list of such with names of their own", holds, elsewhere.get)
+    return Rule(f"'loss', {words}, a callable, or a list of these with unique names", holds, elsewhere.get)
 
 
 def _names_a_scorer(name: str) -> bool:
@@ -287,7 +287,7 @@ class Metrics:
         learned = [self._learn(metric) for metric in self._metrics]
         self.names, self.rises = [name for name, _ in learned], dict(learned)
         if len(self.rises) < len(learned):
-            raise ValueError(f"eval_metric must be metrics with names of their own; got {self.names}.")
+            raise ValueError(f"eval_metric must be metrics with unique names; got {self.names}.")
         self.scores: dict[str, list[float]] = {name: [] for name in self.names}
 
     def _learn(self, metric: Any) -> tuple[str, bool]:
@@ -316,7 +316,7 @@ class Metrics:
         # deterministic.
         for name, value in zip(self.names, self._comm.allgather(values)[0], strict=True):
             if np.isnan(value):
-                raise ValueError(f"eval_metric must give numbers; {name!r} gave {value}.")
+                raise ValueError(f"eval_metric must return numbers; {name!r} returned {value}.")
             self.scores[name].append(value)
         return self.scores[self.names[0]][-1]
 
@@ -343,7 +343,7 @@ class Metrics:
         try:
             return self._value(metric, raw)
         except (AttributeError, TypeError, ValueError) as error:
-            raise ValueError(f"eval_metric must give numbers for these targets; {name!r} failed: {error}") from error
+            raise ValueError(f"eval_metric must be computable for these targets; {name!r} failed: {error}") from error
 
     def _call(self, metric: Callable[[Any, Any], Any], raw: Array) -> Any:
         """Call a user's function with copies of targets and predictions, which are probabilities for classification."""
@@ -360,7 +360,7 @@ def _number_of(result: Any) -> float:
     if not isinstance(result, tuple):
         return float(result)
     if len(result) != 3 or not isinstance(result[0], str) or not FLAG.holds(result[2]):
-        raise ValueError(f"it must return a number or (name, number, whether larger is better); got {result!r}.")
+        raise ValueError(f"it must return a number or (name, value, larger_is_better); got {result!r}.")
     return float(result[1])
 
 

@@ -211,8 +211,8 @@ class ChecksParameters(BaseEstimator):
                 if not need.met(other):
                     self._not_read(
                         name,
-                        f"{name} is read where {need.text}, and must be {default!r} with {need.parameter}={other!r}; "
-                        f"got {value!r}.",
+                        f"{name} must be {default!r} with {need.parameter}={other!r}, because it is used only "
+                        f"if {need.text}; got {value!r}.",
                     )
 
     def _not_read(self, name: str, text: str) -> None:

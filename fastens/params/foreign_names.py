@@ -104,59 +104,77 @@ def add_option(ours: str, names: list[str]) -> None:
 
 # Parameters without a counterpart in fastens.
 _ABSENT = {
-    "reg_alpha lambda_l1 l1_regularization": "There is no L1 penalty of leaves here.",
-    "num_class n_classes classes_count": "The classes are those in y.",
-    "grow_policy": "Trees grow best first, or level by level with max_leaf_nodes=None.",
+    "reg_alpha lambda_l1 l1_regularization": "Leaf values have no L1 penalty in fastens; use l2_regularization.",
+    "num_class n_classes classes_count": "The classes are inferred from y.",
+    "grow_policy": "Trees grow leaf-wise (best first), or depth-wise with max_leaf_nodes=None.",
     (
         "tree_method device device_type task_type gpu_id gpu_use_dp devices predictor force_col_wise force_row_wise "
         "use_quantized_grad enable_bundle is_enable_sparse"
-    ): "Trees grow on the processor here, in one way.",
-    "deterministic": "Models never depend on the number of threads.",
-    "boost_from_average": "Boosting starts from the best constant, or from init_score.",
-    "first_metric_only": "The first metric alone decides.",
-    "leaf_estimation_method leaf_estimation_iterations leaf_estimation_backtracking": "Leaves take one Newton step.",
-    "random_strength": "Gains get no noise here; max_features and subsample draw columns and rows.",
-    "plot plot_file train_dir allow_writing_files": "A fit draws nothing, and writes no files.",
-    "use_label_encoder": "Labels of any kind are taken as they are.",
-    "force_alpha": "alpha is always taken as it is.",
+    ): "fastens trains on the CPU with one histogram method, which needs no such setting.",
+    "deterministic": "Training is always deterministic, for any number of threads.",
+    "boost_from_average": "Boosting always starts from the best constant, or from init_score if it is passed to fit.",
+    "first_metric_only": "Early stopping always uses the first metric of eval_metric.",
+    "leaf_estimation_method leaf_estimation_iterations leaf_estimation_backtracking": (
+        "Leaf values always come from one Newton step."
+    ),
+    "random_strength": (
+        "fastens adds no noise to split gains; use max_features and subsample to sample columns and rows."
+    ),
+    "plot plot_file train_dir allow_writing_files": "fit does not plot or write files.",
+    "use_label_encoder": "Labels may be strings, integers or booleans, without encoding.",
+    "force_alpha": "alpha is always used unchanged.",
     (
         "duration_col event_col durations event events event_observed event_indicator label_lower_bound "
         "label_upper_bound y_lower_bound y_upper_bound"
-    ): "Times and events, or lower and upper bounds, are the columns of y.",
-    "entry entry_col": "Rows are at risk from time 0 on here: there is no left truncation.",
-    "ties": "Equal times are treated as Breslow does.",
-    "confidence_level": "The coverage is given to predict_interval and predict_set.",
+    ): "Pass times and events, or lower and upper bounds, as the columns of y.",
+    "entry entry_col": "fastens does not support left truncation; all rows are at risk from time 0.",
+    "ties": "Tied times always use the Breslow approximation.",
+    "confidence_level": "Pass the coverage to predict_interval or predict_set.",
+    "importance_type": "Call importances(kind) of the fitted model with the kind of importance.",
+    "num_parallel_tree": (
+        "Boosting grows one tree per raw prediction in each round; use a random forest for parallel trees."
+    ),
+    "missing nan_mode zero_as_missing use_missing": (
+        "Missing values are NaN, None or the nulls of the table; replace other missing-value codes first."
+    ),
+    "multi_strategy": "With several targets, each tree predicts all of them.",
+    "text_features": "Text columns are treated as categories; use TextClassifier to learn from their words.",
+    "feature_name feature_names": "Feature names come from the columns of the data frame.",
+    "reset_parameter learning_rates": (
+        "Parameters are fixed during fit; to change them, continue with warm_start=True. learning_rate accepts a "
+        "schedule."
+    ),
+    "forcedsplits_filename forced_splits": (
+        "Forced splits are not supported; interaction_cst restricts which columns a branch may use."
+    ),
+    "max_bin_by_feature": "max_bins applies to all columns.",
+    "monotone_penalty": "Monotonic constraints hold at every depth, without a penalty.",
+    "refit_decay_rate decay_rate": "Call refit_leaves(X, y, decay_rate=...) of the fitted model.",
+    "fair_c": "fastens has no Fair loss; loss='log_cosh' and HuberLoss(alpha=...) are similar.",
+    "tree_learner": "Pass a Dask or Ray table to fit to train on its workers.",
+    "client": (
+        "fit uses the current distributed.Client; pass fastens.distributed.DaskTable(X, client=...) to choose "
+        "another one."
+    ),
+    "ray_params ray_remote": "Pass fastens.distributed.RayTable(X, n_actors=..., cpus_per_actor=...) to fit.",
+    "n_rounds_per_update process_type updater": (
+        "Call refit_leaves of the fitted model to update the leaf values of its trees."
+    ),
     "calibrate calibration": "Wrap the fitted or unfitted model in scikit-learn's CalibratedClassifierCV.",
-    "importance_type": "The kind is given to importances(kind) of the fitted model.",
-    "num_parallel_tree": "A round grows one tree for each raw prediction here.",
-    "missing nan_mode zero_as_missing use_missing": "Missing values are NaN, or what a table has for them.",
-    "multi_strategy": "A tree has a value for each of several targets here.",
-    "text_features": "Texts are categories here; TextClassifier learns from their words.",
-    "feature_name feature_names": "The names of columns are those of the data frame.",
-    "reset_parameter learning_rates": "Parameters stay as they are during a fit; one with warm_start=True goes on.",
-    "forcedsplits_filename forced_splits": "Splits cannot be prescribed; interaction_cst limits them.",
-    "max_bin_by_feature": "All columns have at most max_bins bins.",
-    "monotone_penalty": "Constraints hold without a penalty near the root.",
-    "refit_decay_rate decay_rate": "The rate is given to refit_leaves(X, y, decay_rate=...).",
-    "fair_c": "There is no Fair loss here; loss='log_cosh' and HuberLoss(alpha=...) are close to it.",
-    "tree_learner": "fit with a table of Dask or Ray trains on its workers.",
-    "client": "The cluster is that of the last distributed.Client, or fastens.distributed.DaskTable(X, client=...).",
-    "ray_params ray_remote": "fastens.distributed.RayTable(X, n_actors=..., cpus_per_actor=...) says how to use Ray.",
-    "n_rounds_per_update process_type updater": "refit_leaves gives the trees of a model new leaves.",
 }
 # Parameters that only some estimators have.
 _ELSEWHERE = {
     (
         "eval_set eval_sets valid_sets evals eval_X eval_y X_val y_val eval_metric early_stopping_rounds "
         "early_stopping_round sample_weight_eval_set eval_sample_weight validation_data"
-    ): "It does not stop early, and has no rows to validate on.",
-    "group group_id qid query eval_group eval_qid eval_at ndcg_eval_at": "Queries are for GradientBoostingRanker.",
-    "base_margin init_score init_scores baseline offset exposure": "Gradient boosting alone starts from given scores.",
-    "verbose verbose_eval verbosity silent logging_level": "It reports nothing on the way.",
-    "callbacks callback": "Gradient boosting alone calls functions after its rounds.",
+    ): "This estimator has no early stopping and no validation set.",
+    "group group_id qid query eval_group eval_qid eval_at ndcg_eval_at": "Only GradientBoostingRanker uses queries.",
+    "base_margin init_score init_scores baseline offset exposure": "Only gradient boosting starts from given scores.",
+    "verbose verbose_eval verbosity silent logging_level": "This estimator does not report progress.",
+    "callbacks callback": "Only gradient boosting has callbacks.",
     (
         "categorical_feature cat_features enable_categorical categorical_columns feature_types categorical_features"
-    ): "It has no parameter for categories.",
+    ): "This estimator has no parameter for categorical columns.",
 }
 # Arguments of prediction methods in other libraries, and the methods that replace them.
 _METHODS = {
@@ -254,7 +272,7 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
     if name in OURS:
         return ""
     close = get_close_matches(name, sorted({*of_fit, *of_constructor}), n=1, cutoff=0.8)
-    return f" Is {close[0]} meant?" if close else ""
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 def option_hint(name: str, kind: str) -> str:
@@ -300,7 +318,7 @@ def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[s
     if ours:
         return f" Use {ours[0]}."
     close = get_close_matches(name, sorted(of_method), n=1, cutoff=0.8)
-    return f" Is {close[0]} meant?" if close else ""
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 # Classes of other libraries, and earlier class names of fastens, with the public names that replace them.
@@ -340,7 +358,7 @@ def name_hint(name: str, known: Collection[str]) -> str:
     if CLASSES.get(name) in known:
         return f" Use {CLASSES[name]}."
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
-    return f" Is {close[0]} meant?" if close else ""
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 # Replacements for attributes, each with an attribute by which classes that offer it are recognised. The first match
@@ -357,7 +375,7 @@ _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
         ("n_estimators_", "linear_leaves"),
         ("n_estimators", "n_estimators"),
     ),
-    "booster_ get_booster": (("the estimator itself, which is the model", "to_dataframe"),),
+    "booster_ get_booster": (("the estimator itself, which has the methods of a booster", "to_dataframe"),),
     "save_model": (("save(path), or export(path, format=...)", "export"), ("save(path)", "save")),
     "load_model": (("fastens.load(path)", "save"),),
     "dump_model get_dump to_json": (("to_dataframe(), to_text() or export(format=...)", "to_dataframe"),),
@@ -385,7 +403,7 @@ _INSTEAD: dict[str, tuple[tuple[str, str], ...]] = {
     "predict_spread": (("predict_std(X)", "predict_std"),),
     "plot_contribution": (("plot_contribution_curve(feature)", "plot_contribution_curve"),),
     "get_xgb_params get_all_params": (("get_params()", "get_params"),),
-    "grid_search randomized_search": (("scikit-learn's searches, or fastens.tune", "fit"),),
+    "grid_search randomized_search": (("fastens.tune or a search of scikit-learn", "fit"),),
     "predict_interval": (
         (
             "predict_member_range(X, share), or ConformalRegressor(estimator) for intervals that cover the target",

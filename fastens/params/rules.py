@@ -136,7 +136,7 @@ RANDOM_STATE = whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.ra
 # Prior probabilities that a node of a tree splits.
 PROBABILITY = real(0, 1, open_low=True, open_high=True)
 DECLINE = Rule(
-    "a pair (a, b) for a (1 + depth)^-b, a between 0 and 1 and b at least 0",
+    "a pair (a, b) for a (1 + depth)^-b with a between 0 and 1 and b of at least 0",
     lambda value: (
         isinstance(value, tuple | list) and len(value) == 2 and PROBABILITY.holds(value[0]) and real(0).holds(value[1])
     ),

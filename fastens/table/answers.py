@@ -140,7 +140,7 @@ def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given
         start += part.shape[0]
     for name, values in by_row.items():
         if len(values) != start:
-            raise ValueError(f"{name} must have a value for each of the {start} rows of X; got {len(values)}.")
+            raise ValueError(f"{name} must have one value for each of the {start} rows of X; got {len(values)}.")
 
 
 def _joined(answers: list[Any]) -> Any:

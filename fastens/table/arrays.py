@@ -22,10 +22,10 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     Raises ValueError if it has fewer than `fewest` rows.
     """
     if hasattr(X, "collect"):
-        raise ValueError(f"X must be a table in memory; got a {type(X).__name__}, whose collect() gives one.")
+        raise ValueError(f"X must be a table in memory; got a {type(X).__name__}. Pass X.collect().")
     if isinstance(X, np.ndarray) and X.dtype.names:
         fields = list(X.dtype.names)
-        raise ValueError(f"X must be a table; got a structured array of {fields}, which pandas.DataFrame(X) makes one.")
+        raise ValueError(f"X must be a table; got a structured array of {fields}. Pass pandas.DataFrame(X).")
     if isinstance(X, np.ma.MaskedArray | list | tuple):
         X = plain_array(X)
     elif not sparse.issparse(X):
@@ -70,9 +70,14 @@ def check_places(X: Any) -> None:
     starts, places = X.indptr, X.indices
     n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
     if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
-        raise ValueError("X must have an indptr that begins with 0 and does not fall, one number more than lines.")
+        raise ValueError(
+            "X must have an indptr that starts with 0, never decreases and has one entry more "
+            "than rows (CSR) or columns (CSC)."
+        )
     if starts[-1] > min(len(places), len(X.data)):
-        raise ValueError(f"X must have an indptr that ends with the number of its values; it ends with {starts[-1]}.")
+        raise ValueError(
+            f"X must have an indptr that ends with its number of stored values; it ends with {starts[-1]}."
+        )
     known = places[: starts[-1]]
     if known.size and (known.min() < 0 or known.max() >= n_places):
         raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")

@@ -99,18 +99,18 @@ class TableArrays(NamedTuple):
         n_features, n_rows = binning.n_features, len(hashes)
         n_bytes = n_features * binning.code_dtype.itemsize
         if columns.dtype != binning.code_dtype or columns.shape != (n_features, n_rows):
-            raise ValueError("its codes by column have another shape or type than its bins")
+            raise ValueError("its column-major codes do not match the shape or type of its bins")
         if records.dtype != np.uint8 or records.shape != (n_rows, record_stride(n_bytes)):
-            raise ValueError("its codes by row have another shape or type than its bins")
+            raise ValueError("its row-major codes do not match the shape or type of its bins")
         if any(each is not None and len(each) != n_rows for each in (y, weight)) or hashes.dtype != np.uint64:
-            raise ValueError("its targets, weights or hashes are not those of its rows")
+            raise ValueError("its targets, weights or hashes do not match its rows")
         if (values is not None) != has_values or not _are_values(values, (n_rows, n_features)):
-            raise ValueError("its values have another shape or type than its codes")
+            raise ValueError("its values do not match the shape or type of its codes")
         for start in range(0, n_rows if reads_all else 0, _BLOCK):
             by_column = columns[:, start : start + _BLOCK]
             by_row = np.ascontiguousarray(records[start : start + _BLOCK, :n_bytes]).view(columns.dtype)
             if not (by_column == by_row.T).all() or (by_column.max(axis=1) >= binning.n_codes).any():
-                raise ValueError(f"codes of rows {start} and on are damaged")
+                raise ValueError(f"the codes from row {start} on are damaged")
 
 
 def noting_types(X: Any) -> tuple[Any, set[np.dtype]]:
@@ -134,7 +134,7 @@ def _type_of_first(X: Any) -> np.dtype:
 def _copy_values(part: NDArray[np.floating], to: NDArray[np.floating]) -> None:
     if not np.can_cast(part.dtype, to.dtype):
         raise ValueError(
-            f"X must have numbers of one type in all its parts to keep them; got {to.dtype} and {part.dtype}."
+            f"X must have the same numeric type in all batches with keep_values=True; got {to.dtype} and {part.dtype}."
         )
     to[:] = part
 
@@ -255,7 +255,7 @@ class BinnedTable(RowSource):
     y_name: str | list[str] | None = None
     rows: NDArray[np.intp] | None = None
     version: str = ""
-    owner: str = "what reads values"
+    owner: str = "methods that need values"
 
     is_coded = True
     selects_tables = True
@@ -320,7 +320,7 @@ class BinnedTable(RowSource):
         try:
             folder.mkdir()
         except FileExistsError as error:
-            raise ValueError(f"path must name a folder that is not there yet; got {str(path)!r}.") from error
+            raise ValueError(f"path must name a folder that does not exist yet; got {str(path)!r}.") from error
         return replace(empty, path=folder)._written(data)
 
     @classmethod
@@ -387,17 +387,17 @@ class BinnedTable(RowSource):
             do not match the table.
         """
         if self.rows is not None:
-            raise ValueError("append must be called on the whole table; got some of its rows.")
+            raise ValueError("append must be called on the whole table; this BinnedTable selects some of its rows.")
         self._check_newest()
         y = self.y_name if y is None else y
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             if (given is None) != (getattr(self._arrays, name) is None):
-                raise ValueError(f"{name} must be given where the table has it, and only there; got {given!r}.")
+                raise ValueError(f"{name} must be passed if the table has it, and only then; got {given!r}.")
         data = _read_columns(_in_passes(source), y, sample_weight)
         own = self._arrays.y
         if own is not None and _form(own) != _form(data.y):
             theirs, ours = (f"{each.dtype} of shape {each.shape}" for each in (own, data.y))
-            raise ValueError(f"y must hold what that of the table does, {theirs}; it holds {ours}.")
+            raise ValueError(f"y must hold the same type as the y of the table, {theirs}; it holds {ours}.")
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
         data = data.with_table(self.encoder.encode(X, self.options.reading, "BinnedTable", n_threads))
@@ -412,8 +412,8 @@ class BinnedTable(RowSource):
             return
         if self._newest() != self.version:
             raise ValueError(
-                "append must be called on the table that its folder holds; rows have been appended to this one: take "
-                f"what that returned, or BinnedTable.open({str(self.path)!r})."
+                "append must be called on the latest version of the table; rows have been appended to this "
+                f"one. Use the table that append returned, or BinnedTable.open({str(self.path)!r})."
             )
 
     def _newest(self) -> str | None:
@@ -499,10 +499,10 @@ class BinnedTable(RowSource):
     def _values(self) -> NDArray[np.floating]:
         if self._arrays.values is None:
             raise ValueError(
-                f"X must be the table itself, or a BinnedTable made with keep_values=True, for {self.owner}: this one "
-                "has codes only, and linear leaves, target statistics (Categories(encoding='partition') does without "
-                "them), single trees, random thresholds, medians over trees, contributions and importances by "
-                "shuffling read values."
+                f"X must be the table itself, or a BinnedTable made with keep_values=True, for {self.owner}; "
+                "this one has only codes. Values are needed for linear leaves, target statistics (use "
+                "Categories(encoding='partition')), single trees, random thresholds, medians over trees, "
+                "contributions and permutation importances."
             )
         return self._arrays.values
 
@@ -516,7 +516,7 @@ class BinnedTable(RowSource):
             rows = rows[0]
         numbers = np.arange(len(self))[rows]
         if numbers.ndim != 1:
-            raise ValueError(f"rows must be given as a list of row numbers, a mask or a slice; got {rows!r}.")
+            raise ValueError(f"rows must be a list of row indices, a mask or a slice; got {rows!r}.")
         return replace(self, rows=numbers if self.rows is None else self.rows[numbers])
 
     def __repr__(self) -> str:
@@ -549,7 +549,9 @@ class BinnedTable(RowSource):
             own, name = known.get(what, (None, None))
             is_name = isinstance(value, str) or (are_texts(value) and list(value) == name)
             if is_name and (value != name or own is None):
-                raise ValueError(f"{what} must be an array, or the name of the table's own ({name!r}); got {value!r}.")
+                raise ValueError(
+                    f"{what} must be an array, or the name of the column in the BinnedTable ({name!r}); got {value!r}."
+                )
             found.append(own if value is None or is_name else value)
         return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *found]
 
@@ -557,30 +559,33 @@ class BinnedTable(RowSource):
         """Return the encoder; raise ValueError if the estimator reads tables differently."""
         own = self.options.reading
         if reading.as_codes:
-            raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which has codes only.")
+            raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which has only codes.")
         chosen = reading.categorical_features
         is_plain = isinstance(chosen, str) and chosen == "from_dtype"
         if not is_plain and not np.array_equal(chosen, own.categorical_features):
             raise ValueError(
-                f"categorical_features must be those of the BinnedTable ({own.categorical_features!r}); got {chosen!r}."
+                f"categorical_features must be the same as in the BinnedTable ({own.categorical_features!r}); "
+                f"got {chosen!r}."
             )
         if reading.missing_is_category != own.missing_is_category:
             raise ValueError(
-                f"categories.missing must be as the BinnedTable has it (missing_is_category="
-                f"{own.missing_is_category}); got {reading.missing_is_category}."
+                "categories.missing must be the same as in the BinnedTable "
+                f"(missing_is_category={own.missing_is_category}); got {reading.missing_is_category}."
             )
         return self.encoder
 
     def checked(self, encoder: InputEncoder) -> BinnedTable:
         """Return the table; raise ValueError if its columns differ from the columns that the model was fitted on."""
         if encoder is not self.encoder and encoder.to_state() != self.encoder.to_state():
-            raise ValueError("X must have the columns that the model was fitted on; got a BinnedTable with others.")
+            raise ValueError(
+                "X must have the columns that the model was fitted on; got a BinnedTable with other columns."
+            )
         return self
 
     def learned(self, max_bins: int) -> Binning:
         """Return the bins; raise ValueError if the fit needs another number of bins."""
         if max_bins != self.options.max_bins:
-            raise ValueError(f"max_bins must be {self.options.max_bins}, as the BinnedTable has it; got {max_bins}.")
+            raise ValueError(f"max_bins must be {self.options.max_bins}, as in the BinnedTable; got {max_bins}.")
         return self.binning
 
     def hashes(self) -> NDArray[np.uint64]:
@@ -595,8 +600,8 @@ class BinnedTable(RowSource):
         has = own.keys() == others.keys() and all(np.array_equal(own[name], others[name]) for name in own)
         if not has and self._arrays.values is None:
             raise ValueError(
-                f"X must have the bins of {self.owner}; got a BinnedTable with others: give the table itself, or "
-                "make the BinnedTable with keep_values=True."
+                f"X must have the same bins as {self.owner}; got a BinnedTable with other bins. Pass the table "
+                "itself, or build the BinnedTable with keep_values=True."
             )
         return has
 
@@ -642,5 +647,5 @@ def _plain_target(y: NDArray[Any]) -> NDArray[Any]:
         y = y.astype(str) if False not in are_strings else y if True in are_strings else np.array(y.tolist())
     fields = [y.dtype[name] for name in y.dtype.names or ()] or [y.dtype]  # survival targets are structured
     if any(field.kind not in "biufU" for field in fields):
-        raise ValueError(f"y must hold numbers or texts, not both, none of them missing; it holds {y.dtype}.")
+        raise ValueError(f"y must hold only numbers or only strings, without missing values; it holds {y.dtype}.")
     return y

@@ -383,7 +383,7 @@ class InputEncoder:
         table = table_over(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
-            raise ValueError(f"X must have the same {n_features} columns in all its parts; one has {len(table)}.")
+            raise ValueError(f"X must have the same {n_features} columns in all batches; one has {len(table)}.")
         found = self.transform(table, unseen_is_error=unseen_is_error)
         return as_array(found) if isinstance(found, RowSource) else found
 

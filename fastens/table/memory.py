@@ -93,8 +93,8 @@ def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
     """Return the estimated memory of a fit."""
     if not hasattr(model, "_memory_model"):
         raise ValueError(
-            f"max_memory must be None for a {type(model).__name__} as base estimator: how much memory models of other "
-            "libraries use is not known."
+            f"max_memory must be None for a {type(model).__name__} as base estimator, because the memory use "
+            "of models of other libraries is not known."
         )
     model = model._memory_model()
     if model._base_estimators():

@@ -73,7 +73,7 @@ def opened_source(source: TableSource) -> Any:
     opened: Any
     if sparse.issparse(source.table):
         if source.columns is not None:
-            raise ValueError("columns must be None for a sparse matrix, which has no names of columns.")
+            raise ValueError("columns must be None for a sparse matrix, which has no column names.")
         opened = copy(source.table)  # a shallow copy, which shares the arrays
         opened.limits = source.limits
         return opened
@@ -96,7 +96,7 @@ def table_in_memory(source: TableSource) -> Any:
         is_table = is_frame(source.table) or sparse.issparse(source.table)
         return source.table if is_table else plain_array(source.table)
     if not is_frame(source.table):
-        raise ValueError("columns must be None for a table without names of columns.")
+        raise ValueError("columns must be None for a table without column names.")
     frame = nw.from_native(source.table, eager_only=True)
     known = plain_names(frame.columns)
     _check_names(source.columns, known)
@@ -110,7 +110,7 @@ def _check_names(columns: list[Any], known: list[Any]) -> None:
         if name not in known:
             raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {known}.")
         if name in columns[:place]:
-            raise ValueError(f"columns must name each column once; got {name!r} twice.")
+            raise ValueError(f"columns must list each column once; got {name!r} twice.")
 
 
 def in_passes(X: Any) -> Any:
@@ -172,7 +172,7 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
     chosen = list(dict.fromkeys(name for each in listed.values() for name in each))
     for what, each in listed.items():
         if frame is None:
-            raise ValueError(f"{what} must be an array where X has no names of columns; got {names[what]!r}.")
+            raise ValueError(f"{what} must be an array if X has no column names; got {names[what]!r}.")
         for name in each:
             if name not in known:
                 raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {known}.")
@@ -336,8 +336,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
     if is_coded(X):
         if not model._capabilities.supports_binned:
             raise ValueError(
-                f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, which reads tables in "
-                "another way."
+                f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, which bins tables "
+                "differently."
             )
         y, names = given.get("y"), getattr(X, "y_name", None)
         given["X"], *found = X.with_columns({name: given.get(name) for name in own})
@@ -354,8 +354,9 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
             given["X"] = table_in_memory(X)
             return True, X.limits
         raise ValueError(
-            f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one in "
-            "files or a stream. Read it first: fastens.read_table for files, `read_all` for an Arrow stream."
+            f"X must be a table in memory for {type(model).__name__}, which reads rows in any order; got a "
+            "table in files or a stream. Read it first, with fastens.read_table for files or read_all() of an "
+            "Arrow stream."
         )
     given["X"] = in_passes(X)
     return True, None
@@ -365,8 +366,8 @@ def check_in_memory(model: Any, X: Any) -> None:
     """Raise ValueError if a model that needs random access to rows gets a table that is read in parts."""
     if isinstance(X, RowSource) or model._is_source(X):
         raise ValueError(
-            f"X must be a table in memory for {type(model).__name__}, which takes rows in any order; got one that is "
-            "read in parts. Give the table itself, not a TableSource of it."
+            f"X must be a table in memory for {type(model).__name__}, which reads rows in any order; got one "
+            "that is read in batches. Pass the table itself instead of a TableSource."
         )
 
 

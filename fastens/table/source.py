@@ -40,7 +40,7 @@ class MemoryLimits(NamedTuple):
         if needs.in_files <= self.max_memory:
             return TemporaryFiles(self.spill_dir, self.max_memory - needs.in_files + min(WINDOW, needs.disk // 4))
         in_files, in_memory, limit = map(shown_bytes, (needs.in_files, needs.in_memory, self.max_memory))
-        codes = f", with its codes in files ({in_memory} with them in memory)" if needs.disk else ""
+        codes = f", with the codes in files ({in_memory} with the codes in memory)" if needs.disk else ""
         raise ValueError(f"max_memory must be at least {in_files} for {owner} on this table{codes}; got {limit}.")
 
 
@@ -93,7 +93,7 @@ def in_bytes(value: Any, name: str = "max_memory") -> int:
     else:
         size = value if isinstance(value, int) and not isinstance(value, bool) else 0
     if size <= 0:
-        raise ValueError(f"{name} must be a number of bytes above 0, such as '8GB' or '500MiB'; got {value!r}.")
+        raise ValueError(f"{name} must be a positive number of bytes, such as '8GB' or '500MiB'; got {value!r}.")
     return size
 
 
@@ -160,7 +160,7 @@ def estimate_memory(
     if n_columns is None:
         if len(getattr(n_rows, "shape", ())) != 2:
             raise ValueError(
-                f"n_columns must be given unless n_rows is a table in memory; got {type(n_rows).__name__}."
+                f"n_columns must be passed unless n_rows is a table in memory; got {type(n_rows).__name__}."
             )
         kind = "array" if table_over(n_rows).names is None else "frame"
         of_table = {"kind": kind, "n_stored": stored_values(n_rows), **of_table}
@@ -180,11 +180,11 @@ def _check_grows_trees(model: Any) -> None:
     for member in members:
         _check_grows_trees(member)
     if not members and (not is_known or model._holds not in ENGINES):
-        raise ValueError(f"estimator must be one of fastens that grows trees; got {model!r}.")
+        raise ValueError(f"estimator must be a tree model of fastens; got {model!r}.")
     params = model._memory_model().get_params(deep=False)
     is_limited = params.get("max_depth") or params.get("max_leaf_nodes")
     if is_classifier(model) and model._memory_model()._holds == "forest" and not is_limited:
-        rule = "limit its trees by max_depth or max_leaf_nodes in classification"
+        rule = "limit its trees by max_depth or max_leaf_nodes for classification"
         raise ValueError(f"estimator must {rule}; got {model!r}.")
 
 
@@ -237,7 +237,10 @@ class TableSource:
         spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         if isinstance(table, list | tuple) and table and (is_frame(table[0]) or hasattr(table[0], "schema")):
-            raise ValueError("table must be one table, not a list of them: join them first, such as by pandas.concat.")
+            raise ValueError(
+                "table must be a single table, not a list of tables. Concatenate them first, for "
+                "example with pandas.concat."
+            )
         self.table = table
         self.columns = None if columns is None else list(columns)
         self.max_memory, self.spill_dir = max_memory, spill_dir
@@ -278,7 +281,7 @@ class TableParts(RowSource):
         for table in self._tables:
             found = plain_names(table.columns) if self._is_frame else table.shape[1]
             if found != (self.columns or first.shape[1]):
-                raise ValueError(f"X must have the same columns in all its parts; got {self.columns} and {found}.")
+                raise ValueError(f"X must have the same columns in all batches; got {self.columns} and {found}.")
         self.shape = sum(len(table) for table in self._tables), first.shape[1]
         kinds = {None if self._is_frame else table.dtype for table in self._tables}
         self.dtype = kinds.pop() if kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)}) else None
@@ -290,7 +293,7 @@ class TableParts(RowSource):
         if not self._is_frame and _are_texts(opened):
             opened = opened.astype(object)[:, None]
         if not self._is_frame and opened.ndim != 2:
-            raise ValueError(f"X must be a table of two dimensions; got {opened.ndim}.")
+            raise ValueError(f"X must be a two-dimensional table; got {opened.ndim}.")
         return opened
 
     def parts(self) -> Iterator[Any]:
@@ -309,7 +312,7 @@ class TableParts(RowSource):
     def select(self, columns: Iterable[Any]) -> TableParts:
         """Return the table with only these columns, in this order, without copying them."""
         if not self._is_frame:
-            raise ValueError("columns must be None for an array, which has no names of columns.")
+            raise ValueError("columns must be None for an array, which has no column names.")
         selected = copy(self)
         selected.columns = list(columns)
         selected._chosen = list(map(self._known.index, selected.columns))

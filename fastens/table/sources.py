@@ -135,8 +135,8 @@ class SameRows:
             first = self._passes.setdefault(columns[index], found)
             if first[0] == n_rows and first != found:  # a different number of rows raises its own error elsewhere
                 raise ValueError(
-                    f"X must give the same rows at every pass; column {columns[index]!r} has other values, or another "
-                    "order, than before."
+                    f"X must yield the same rows in every pass; column {columns[index]!r} has other values or "
+                    "another order than before."
                 )
 
 
@@ -387,7 +387,7 @@ def _arrow() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError(
-            "Tables in files and Arrow streams are read by pyarrow, which is not installed: pip install fastens[arrow]"
+            "Tables in files and Arrow streams need pyarrow, which is not installed: pip install fastens[arrow]"
         ) from error
     return pyarrow
 
@@ -421,7 +421,7 @@ def _reader_of(source: Any, folder: str | None = None) -> Reader:
         return Reader(_opened(source).schema, lambda columns: _selected(_opened(source), columns))
     if callable(source):
         return _of_function(source)
-    raise ValueError(f"X must be a table, or what opens one; got {type(source).__name__}.")
+    raise ValueError(f"X must be a table or a source of one; got {type(source).__name__}.")
 
 
 def _of_function(source: Callable[[], Any]) -> Reader:
@@ -543,7 +543,7 @@ def _copied(stream: Any, path: str, folder: str) -> int:
         if error in of_stream:
             raise
         raise OSError(
-            f"spill_dir must be on a disk with room for a copy of X, a stream; got {folder!r}: {error}"
+            f"spill_dir must be on a disk with space for a copy of X, which is a stream; got {folder!r}: {error}"
         ) from error
     return n_rows
 
@@ -577,7 +577,7 @@ def _paths_of(source: Any) -> list[str]:
             inside = sorted(glob.glob(os.path.join(glob.escape(path), "**", "*"), recursive=True))
             found = [each for each in inside if os.path.isfile(each) and not os.path.basename(each).startswith("_")]
         if not found:
-            raise FileNotFoundError(f"X must name files that exist, or a folder of them; there is none at {path!r}.")
+            raise FileNotFoundError(f"X must name existing files or a folder; there is nothing at {path!r}.")
         paths += found
     return paths
 
@@ -588,7 +588,7 @@ def _of_files(paths: list[str]) -> Reader:
         return _of_csv(paths)
     if formats == {"parquet"}:
         return _of_parquet(paths)
-    raise ValueError(f"X must name Parquet files, or CSV files (also compressed), all of one kind; got {paths[:5]}.")
+    raise ValueError(f"X must name either Parquet files or CSV files (optionally compressed); got {paths[:5]}.")
 
 
 def _of_parquet(paths: list[str]) -> Reader:

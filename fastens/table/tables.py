@@ -325,10 +325,10 @@ def column_positions(parameter: str, given: Any, names: list[Any] | None, n_feat
     items = list(given)
     if items and all(isinstance(item, bool | np.bool_) for item in items):
         if len(items) != n_features:
-            raise ValueError(f"{parameter} must have {n_features} entries as a mask; got shape {(len(items),)}.")
+            raise ValueError(f"{parameter} must have {n_features} entries if it is a mask; got shape {(len(items),)}.")
         return [index for index, flag in enumerate(items) if flag]
     if any(isinstance(item, tuple) or not isinstance(item, Hashable) for item in items if not columns.is_name(item)):
-        raise ValueError(f"{parameter} must be names or positions of columns, or a mask; got {given!r}.")
+        raise ValueError(f"{parameter} must be column names, column indices or a mask; got {given!r}.")
     return [columns.position(parameter, item) for item in items]
 
 

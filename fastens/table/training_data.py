@@ -52,9 +52,9 @@ def check_weights(
         raise ValueError(f"{name} must have one weight for each of the {n_rows} rows; got shape {weight.shape}.")
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
-        raise ValueError(f"{name} must be finite and not negative; got {bad}.")
+        raise ValueError(f"{name} must be finite and non-negative; got {bad}.")
     if not is_any(comm, bool(weight.any())):
-        raise ValueError(f"{name} must have a weight that is not zero; all of them are zero.")
+        raise ValueError(f"{name} must have at least one positive weight; all of them are zero.")
     return _in_range(weight, comm=comm)
 
 
@@ -109,15 +109,17 @@ def weights_to_count(
         broken = weight[weight != np.rint(weight)]
         got = broken[0] if broken.size else f"a sum of {total:.15g}"
         raise ValueError(
-            f"{name} must hold whole numbers with a sum of at most 2**53 with weight_type='frequency', which counts "
-            f"copies of rows; got {got}. Use weight_type='importance' for weights that scale the influence of rows."
+            f"{name} must hold integers with a sum of at most 2**53 with weight_type='frequency', which counts "
+            f"them as copies of rows; got {got}. Use weight_type='importance' for weights that scale the "
+            "influence of rows."
         )
     if weight_type == FREQUENCY or (weight_type == AUTO and are_counts and 2 * n_large <= n_rows):
         return weight
     if weight_type == AUTO and are_counts and is_fit:
         warn(
-            f"{name} mostly exceeds {MAX_MEDIAN_COPIES:g}, too much to count copies of rows: it scales the influence "
-            "of rows instead, relative to its mean. Set weight_type='importance' to confirm, or 'frequency' for copies."
+            f"{name} has a median above {MAX_MEDIAN_COPIES:g}, which is too large for numbers of copies, so "
+            "its values are used as importance weights relative to their mean. Set weight_type='importance' "
+            "to confirm, or 'frequency' for copies."
         )
     highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
     if highest == -minus_lowest:  # equal weights become exactly 1, even if their mean is rounded
@@ -131,10 +133,10 @@ def weights_to_count(
 def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
     """Return targets, predictions and checked weights of the scored rows; rows with weight 0 are left out."""
     if y is None:
-        raise ValueError("y must hold the targets of the rows that are scored; got None.")
+        raise ValueError("y must hold the targets of the rows to score; got None.")
     y = unmasked(dense(y), "y")
     if y.ndim == 0:
-        raise ValueError(f"y must hold one target for each row that is scored; got {y.item()!r}.")
+        raise ValueError(f"y must hold one target for each row to score; got {y.item()!r}.")
     weight = None if sample_weight is None else check_weights(sample_weight, y.shape[0])
     if weight is None or weight.all() or len(predicted) != len(weight):
         return y, predicted, weight
@@ -350,9 +352,10 @@ def warn_of_duplicates(hashes: NDArray[np.uint64], X: Any, y: NDArray[Any]) -> N
         columns += [*as_array(X[rows]).T]
     if any(2 * len(np.unique(column)) > len(rows) for column in columns):
         warn(
-            f"X and y hold exact duplicates, {n_duplicates / len(compared):.0%} of the rows: a row may be fitted while "
-            "its duplicate is held out, so scores are too good and intervals too narrow. Give each row once, with "
-            "their number as sample_weight, or keep duplicates together by groups and a splitter such as GroupKFold."
+            f"X and y hold exact duplicates ({n_duplicates / len(compared):.0%} of the rows). A row may be in "
+            "the training rows while its duplicate is held out, so scores are too optimistic and intervals "
+            "too narrow. Pass each row once with its count as sample_weight, or keep duplicates together with "
+            "groups and a splitter such as GroupKFold."
         )
 
 
@@ -376,7 +379,7 @@ def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp],
         train, test = (every[_positions(rows)] for rows in split)
     except (IndexError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must give pairs of numbers, or masks, of the {n_rows} rows to train on and to test on: {error}"
+            f"{name} must yield pairs of training and test rows, as indices or masks of the {n_rows} rows: {error}"
         ) from error
     return train, test
 
@@ -437,11 +440,11 @@ def _check_labels(y: NDArray[Any]) -> None:
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
         if not are_whole(y):
             raise ValueError(
-                "Unknown label type: continuous. A classifier needs classes; y holds numbers that are not whole, "
-                "which are a target for a regressor."
+                "Unknown label type: continuous. A classifier needs class labels; y holds numbers with "
+                "fractions. Use a regressor."
             )
     elif y.dtype.kind not in "biuU":
-        raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, whole numbers or booleans.")
+        raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, integers or booleans.")
 
 
 def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
@@ -452,12 +455,14 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
     if all(isinstance(value, str) for value in values):
         cut = next((value for value in values if value.endswith("\0")), None)
         if cut is not None:
-            raise ValueError(f"y must hold labels that do not end in NUL, which strings of NumPy lose; got {cut!r}.")
+            raise ValueError(
+                f"y must hold labels that do not end in a NUL character, because NumPy strings drop it; got {cut!r}."
+            )
         return np.array(values, dtype=np.str_)
     array = _without_longdouble(np.array(values))
     if array.dtype.kind == "O" and all(type(value) is int for value in values):
         wide = max(values, key=abs)
-        raise ValueError(f"y must hold labels that are integers of 64 bits; got {wide}. Pass the labels as strings.")
+        raise ValueError(f"y must hold labels that fit into 64-bit integers; got {wide}. Pass the labels as strings.")
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         kinds = sorted({type(value).__name__ for value in values})
         raise _mixed_labels(kinds)
@@ -466,7 +471,10 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
     _check_labels(array)
     changed = next((value for value, kept in zip(values, array.tolist(), strict=True) if value != kept), None)
     if changed is not None:
-        raise ValueError(f"y must hold labels that one type of numbers holds; got {changed!r} beside others.")
+        raise ValueError(
+            f"y must hold labels that fit into a single numeric type; got {changed!r} among "
+            "others. Pass the labels as strings."
+        )
     return array
 
 
@@ -592,7 +600,7 @@ def check_classes(classes: Any, known: NDArray[Any]) -> None:
     """Raise ValueError if the labels passed for further rows differ from the labels of the first rows."""
     labels = read_classes(classes)
     if not np.array_equal(labels, known):
-        raise ValueError(f"classes must be those of the first rows, {known.tolist()}; got {labels.tolist()}.")
+        raise ValueError(f"classes must be the same as in the first call, {known.tolist()}; got {labels.tolist()}.")
 
 
 # Gradients are float32, and sums of squares must not overflow.

@@ -187,7 +187,7 @@ def _check(model: Any, background: Any, output: str, y: Any) -> None:
         raise ValueError(f"background must be a table of rows for output={output!r}; got None.")
     if (y is None) != (output != "loss"):
         got = "None" if y is None else "targets"
-        raise ValueError(f"y must be given for output='loss', and for no other; got {got} with output={output!r}.")
+        raise ValueError(f"y must be passed with output='loss', and only then; got {got} with output={output!r}.")
 
 
 # Outputs other than raw predictions --------------------------------------------------
@@ -242,17 +242,21 @@ def _target(model: Any, y: Any, n_rows: int) -> Array:
         raise ValueError("output must be 'raw' or 'probability' for rankers and survival models; got 'loss'.")
     target: Array = model._encode_target(model._read_target(y))
     if target.shape != (n_rows,):
-        raise ValueError(f"y must have a target for each row of X, {n_rows}; got shape {target.shape}.")
+        raise ValueError(f"y must have one target for each of the {n_rows} rows of X; got shape {target.shape}.")
     return target
 
 
 def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
     if model._has_class_shares:
-        raise ValueError("output must be 'raw' or 'probability' for means of class shares; got 'loss'.")
+        raise ValueError(
+            "output must be 'raw' or 'probability' for models that average class probabilities; got 'loss'."
+        )
     if model._targets is not None or model._loss.name == "squared_error":
         return lambda y, raw: (y - raw) ** 2
     if model._loss.name == "huber":
-        raise ValueError("output must be 'raw' with loss='huber', whose limit is that of a round of fit; got 'loss'.")
+        raise ValueError(
+            "output must be 'raw' with loss='huber', because its threshold changes in each round of fit; got 'loss'."
+        )
     model._loss.check_measured()
     found: Callable[[Array, Array], Array] = model._loss.row_losses
     return found

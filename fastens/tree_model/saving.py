@@ -67,16 +67,16 @@ class SavedEnsemble:
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         self._ensemble = trees_among(arrays, PREFIX)
         if not 1 <= getattr(self, "_n_targets", 1) <= self._ensemble.n_outputs:
-            raise ModelFileError("the trees and the targets do not fit together")
+            raise ModelFileError("the trees and the targets do not match")
         self._restored()
         # Trees of other libraries may have categorical splits on numeric columns that hold category codes.
         in_trees, in_table = self._ensemble.binning.is_categorical, self._is_categorical
         if in_trees.shape != in_table.shape or (in_table & ~in_trees).any():
-            raise ModelFileError("the trees and the columns do not fit together")
+            raise ModelFileError("the trees and the columns do not match")
         if self._ensemble.n_outputs != self._n_outputs():
-            raise ModelFileError("the trees and the classes do not fit together")
+            raise ModelFileError("the trees and the classes do not match")
         if self._ensemble.n_trees % self._ensemble.trees_per_round:
-            raise ModelFileError("the trees are not whole rounds")
+            raise ModelFileError("the trees do not divide into rounds")
 
     def _n_outputs(self) -> int:
         """Return the number of raw predictions per row."""
@@ -153,8 +153,8 @@ class SavedEnsemble:
             not np.array_equal(now[name], old, equal_nan=True) for name, old in before.items()
         ):
             raise ValueError(
-                "X and y must be those of the fit that this one continues, as they give the categories their numbers; "
-                "with Categories(encoding='partition') they may be others."
+                "X and y must be the same as in the fit that this one continues, because they determine the "
+                "target encoding. Use Categories(encoding='partition') to continue on other rows."
             )
 
     def _apply_statistics(self, data: Any) -> Any:
@@ -194,7 +194,7 @@ class SavedEnsemble:
             self._statistics = TargetStatistics.from_arrays(arrays)
             kinds = self._encoder.is_categorical
             if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
-                raise ValueError("the statistics of the categories and the columns do not fit together")
+                raise ValueError("the statistics of the categories and the columns do not match")
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
         """Export the model to another format; if the format cannot represent all of it, raise ValueError.
@@ -322,7 +322,10 @@ def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEns
         n_codes = len(columns[f].old_codes[0]) if f in columns else len(own) + 2
         if n_codes > MAX_CODES:
             name = _name(encoder, int(models[0]._column_of[f]))
-            raise ValueError(f"column {name} has {n_codes} bins in all models; at most {MAX_CODES} are possible.")
+            raise ValueError(
+                f"column {name} must have at most {MAX_CODES} bins in all models together; got "
+                f"{n_codes}. Fit the models with a smaller max_bins."
+            )
     lookup = np.zeros((len(kinds), 2), dtype=np.int32)
     if binnings[0].lookup is not None:
         lookup[:, 1] = binnings[0].lookup[:, 1]
@@ -392,7 +395,7 @@ def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Colu
     ways = [0 if each.lookup is None else int(each.lookup[0, 1]) for each in binnings]
     if categories is None and len(set(ways)) > 1:
         name = _name(encoder, column)
-        raise ValueError(f"column {name} must hold codes that all models read alike; they read fractions differently.")
+        raise ValueError(f"column {name} must hold integer codes, because the models treat fractions differently.")
     n_positions = max(len(each.category_codes[0]) for each in binnings)
     codes = []
     for model, binning in zip(models, binnings, strict=True):

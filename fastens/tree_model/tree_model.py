@@ -358,7 +358,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         n_values = np.shape(explained.values)[1]
         if n_values not in (self.n_features_in_, len(self._column_of)) and len(explained.feature_names) != n_values:
             raise ValueError(
-                f"X must be an explanation of {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."
+                f"X must be an explanation with {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."
             )
         output = output_place(self, explained, label)
         return plot_explanation(explained, row, feature=feature, output=output, kind=kind, ax=ax)
@@ -438,7 +438,7 @@ CONSTRAINTS = ("monotonic_cst", "interaction_cst")
 # Parameters that a warm start must not change.
 _KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "categories")
 CATEGORIES = NONE | Rule(
-    "Categories with an encoding, missing and unseen alone",
+    "Categories with only encoding, missing and unseen",
     lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing, value.unseen),
 )
 
@@ -447,7 +447,9 @@ def check_no_constraints(model: Any) -> None:
     """Raise ValueError for constraints that are given together with an `estimator`, which would ignore them."""
     for name in CONSTRAINTS if model.estimator is not None else ():
         if getattr(model, name) is not None:
-            raise ValueError(f"{name} must be None with an estimator, which has its own; got {getattr(model, name)!r}.")
+            raise ValueError(
+                f"{name} must be None with an estimator, because the estimator sets it; got {getattr(model, name)!r}."
+            )
 
 
 def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] | None:
@@ -463,8 +465,8 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
     for column, _ in model._encoder.date_parts:
         if signs[..., column].any():
             raise ValueError(
-                f"monotonic_cst must be 0 for dates of a BinnedTable, which are split into parts; column "
-                f"{model._encoder.texts[column]!r} is one. Pass the table itself."
+                "monotonic_cst must be 0 for dates of a BinnedTable, which are stored as separate parts; "
+                f"column {model._encoder.texts[column]!r} is one. Pass the table itself."
             )
     has_several = max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2
     if has_several and not (by_class and signs.ndim == 2):
@@ -502,8 +504,8 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
     wanted = [getattr(model, name, None) for name in ("max_features", "max_features_per_tree")]
     if 0 < chances.min() < chances.max() and min(count_of(each, n_features, up=up) for each in wanted) == n_features:
         raise ValueError(
-            f"feature_weights are chances of columns that are drawn, and max_features={wanted[0]!r} draws none of the "
-            f"{n_features}; set it below, or weights of 0 for columns to leave out; got {model.feature_weights!r}."
+            f"feature_weights must be equal, or 0 for columns to omit, with max_features={wanted[0]!r}, which uses "
+            f"all {n_features} columns; got {model.feature_weights!r}. Lower max_features to draw columns."
         )
     return chances[model._column_of]
 
@@ -535,8 +537,8 @@ def check_same_rules(model: Any) -> None:
         one, other = (own[name] for own in rules) if name in rules[0] else map(plain_parameter, (was, now))
         if one != other:
             raise ValueError(
-                f"{name} must be as in the last fit, {was!r}, with warm_start=True, because the trees of that fit "
-                f"stay; got {now!r}. Use warm_start=False to grow all trees anew."
+                f"{name} must be the same as in the last fit, {was!r}, with warm_start=True, because the trees "
+                f"of that fit are kept; got {now!r}. Use warm_start=False to grow all trees anew."
             )
 
 

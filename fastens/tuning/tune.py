@@ -229,16 +229,16 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
     except (IndexError, KeyError, TypeError, ValueError):
         is_ours, known = False, ""
     if not is_ours:
-        raise SearchStateError(f"checkpoint must be the file of a search, or a new one; {name} holds something else.")
+        raise SearchStateError(f"checkpoint must be a new file or the file of an earlier search; {name} is neither.")
     if known != of and any(lines[1:]):  # a search that failed before its first trial is replaced
         raise SearchStateError(
-            f"checkpoint must be of a search of the same rows and settings; {name} is of another one: choose another "
-            "file, or remove it."
+            f"checkpoint must come from a search on the same rows with the same settings; {name} comes from "
+            "another search. Choose another file, or remove it."
         )
     try:
         return [Trial(**json.loads(line)) for line in lines[1:]]
     except (TypeError, ValueError) as error:
-        raise SearchStateError(f"checkpoint is damaged: {name} holds a line that is no trial.") from error
+        raise SearchStateError(f"checkpoint is damaged: {name} has a line that is not a trial.") from error
 
 
 CLASSIFICATION, REGRESSION, LOSS = "classification", "regression", "loss"
@@ -296,11 +296,11 @@ class Data:
             score = score_by_name(self.metric, model, X, y, {} if weight is None else {"sample_weight": weight})
         except (AttributeError, TypeError, ValueError) as error:
             weighted = "" if weight is None else " with sample_weight"
-            rule = f"eval_metric must be loss or a scorer that can judge {self.task} of this table{weighted}"
+            rule = f"eval_metric must be 'loss' or a scorer that supports {self.task} on this table{weighted}"
             raise ValueError(f"{rule}; got {self.metric!r}: {error}") from error
         if np.isnan(score):
             raise ValueError(
-                f"eval_metric must judge models by the rows of each fold; {self.metric!r} has no value on one."
+                f"eval_metric must be defined on the test rows of each fold; {self.metric!r} is undefined on one."
             )
         return score
 
@@ -310,10 +310,12 @@ def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[
     if data.task != CLASSIFICATION:
         return shuffled_folds(data.y, n_folds, data.random_state, stratified=False)
     if np.unique(data.y, return_counts=True)[1].max() < n_folds:
-        raise ValueError(f"y must have a class of {n_folds} rows or more, one for each fold to judge models by.")
+        raise ValueError(f"y must have a class with at least {n_folds} rows, one for each fold.")
     folds = shuffled_folds(data.y, n_folds, data.random_state, stratified=True)
     if any(np.all(data.y[train] == data.y[train[0]]) for train, _ in folds):
-        raise ValueError("y must have two classes among the rows that each fold trains on; one has a single class.")
+        raise ValueError(
+            "y must have at least two classes in the training rows of each fold; one fold has a single class."
+        )
     return folds
 
 
@@ -386,7 +388,7 @@ METRIC = replace(
     text=f"{LOSS!r} or the name of a scorer of scikit-learn (sklearn.metrics.get_scorer_names() lists them)",
 )
 PAIRS = Rule(
-    "a list of pairs of row numbers, those to fit on and those to judge by",
+    "a list of pairs (training rows, test rows) of row indices",
     lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(len(pair) == 2 for pair in value),
 )
 PATH = Rule("a path", lambda value: isinstance(value, str | os.PathLike))
@@ -630,14 +632,14 @@ def tune(  # noqa: PLR0913
     instance(TuningConfig, "a TuningConfig or None").check("search", search)
     data = _data(X, y, task, sample_weight, search)
     if len(data.y) < 2:
-        raise ValueError(f"X must have 2 rows or more, to fit on and to judge by; got {len(data.y)}.")
+        raise ValueError(f"X must have at least 2 rows, one for training and one for testing; got {len(data.y)}.")
     folds = _folds(data, search)
     given = [] if search.folds is None else [zlib.crc32(rows.tobytes()) for pair in folds for rows in pair]
     judged_by = given or len(folds)
     settings = [search.families, search.eval_metric, judged_by, search.random_state, data.task]
     file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
     if verbose:
-        announce(f"tune: {data.task} of {len(data.y)} rows, {len(folds)} folds, at most {time_limit:g} s")
+        announce(f"tune: {data.task} on {len(data.y)} rows, {len(folds)} folds, at most {time_limit:g} s")
         search = replace(search, callback=_announcing(search, int(verbose), start))
     stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
@@ -669,7 +671,7 @@ def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningCo
     X = X.tocsr() if issparse(X) else X  # CSR supports taking rows
     if not hasattr(X, "shape") or is_source(X):
         raise ValueError(
-            "X must be a table in memory, or a BinnedTable, which can be of a table in files; got "
+            "X must be a table in memory or a BinnedTable, which supports tables in files; got "
             f"{type(X).__name__}: {str(X)[:100]!r}."
         )
     is_binned = is_coded(X)
@@ -684,7 +686,7 @@ def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningCo
         raise ValueError("tune requires y to be passed, but the target y is None.")
     y = column_or_1d(unmasked(y, "y"))
     if X.shape[0] != len(y):
-        raise ValueError(f"X and y must have the same rows; got {X.shape[0]} and {len(y)}.")
+        raise ValueError(f"X and y must have the same number of rows; got {X.shape[0]} and {len(y)}.")
     weight = check_weights(sample_weight, len(y))
     X = with_fixed_dtypes(X)
     if weight is not None and not weight.all():  # rows of zero weight are excluded from the folds
@@ -726,7 +728,9 @@ def _folds(data: Data, search: TuningConfig) -> list[tuple[NDArray[np.intp], NDA
     folds = [(np.asarray(train), np.asarray(test)) for train, test in search.folds]
     for rows in (rows for pair in folds for rows in pair):
         if rows.dtype.kind not in "iu" or not len(rows) or rows.min() < 0 or rows.max() >= len(data.y):
-            raise ValueError(f"folds must hold row numbers from 0 to {len(data.y) - 1}, at least one in each part.")
+            raise ValueError(
+                f"folds must hold row indices from 0 to {len(data.y) - 1}, with at least one in each part."
+            )
     return folds
 
 

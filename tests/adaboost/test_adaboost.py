@@ -89,7 +89,7 @@ def test_samme(rng):
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_wine])
-def test_as_scikit_learn(load):
+def test_predictions_match_scikit_learn(load):
     X, y = load(return_X_y=True)
     ours = AdaBoostClassifier(n_estimators=25, max_bins=1000).fit(X, y)
     peer = PeerAdaBoost(n_estimators=25).fit(X, y)
@@ -113,7 +113,7 @@ def test_a_perfect_first_classifier_is_all_there_is():
 
 def test_a_first_classifier_no_better_than_chance_is_kept_with_a_warning():
     X = np.zeros((4, 2))
-    with pytest.warns(UserWarning, match="no better than chance"):
+    with pytest.warns(UserWarning, match=r"the first weak classifier is not better than chance \(weighted error"):
         model = AdaBoostClassifier().fit(X, [0, 0, 1, 1])
     assert model.n_estimators_ == 1
     assert model.estimator_weights_.tolist() == [1.0]
@@ -188,7 +188,7 @@ def test_any_number_of_threads_gives_the_same_bits(options, n_classes):
 
 
 @pytest.mark.parametrize("options", [{}, {"algorithm": "real"}, {"max_depth": 3}, {"resample": True}], ids=str)
-def test_a_whole_weight_is_so_many_rows(rng, options):
+def test_integer_weights_count_as_copies_of_rows(rng, options):
     X, y = make_classification(300, 5, flip_y=0.2, random_state=1)
     weight = rng.integers(0, 4, 300)
     model = AdaBoostClassifier(n_estimators=15, random_state=0, **options)
@@ -292,8 +292,10 @@ def test_logit_is_boosting_of_the_log_loss():
 
 @pytest.mark.parametrize("algorithm", ["gentle", "logit"])
 @pytest.mark.parametrize(("name", "value"), [("resample", True), ("warm_start", True), ("estimator", GaussianNB())])
-def test_what_newton_steps_do_not_take(algorithm, name, value):
-    with pytest.raises(ValueError, match=f"{name} is read where algorithm is one of 'discrete', 'm1', 'real'"):
+def test_newton_steps_refuse_parameters_of_votes(algorithm, name, value):
+    with pytest.raises(
+        ValueError, match=f"{name} must be .* used only if algorithm is one of 'discrete', 'm1', 'real'"
+    ):
         AdaBoostClassifier(algorithm=algorithm, **{name: value}).fit([[0.0], [1.0]], [0, 1])
 
 

@@ -178,7 +178,7 @@ def test_wrong_values(kind, parameters, message):
         kind(**parameters).fit(X, y > 0)
 
 
-def test_what_does_not_go_together():
+def test_incompatible_parameters_raise():
     X, y = make_rows(5)
     with pytest.raises(ValueError, match="criterion must be 'gini' or 'entropy' with monotonic_cst; got 'error'"):
         AdaBoostClassifier(criterion="error", monotonic_cst=SIGNS).fit(X, y > 0)

@@ -32,7 +32,7 @@ def tumours():
 
 @pytest.mark.parametrize("algorithm", ["discrete", "real"])
 @pytest.mark.parametrize("warm_start", [False, True])
-def test_our_trees_are_those_of_max_depth(algorithm, warm_start, tumours):
+def test_own_trees_match_max_depth(algorithm, warm_start, tumours):
     X, y = tumours
     options = {"n_estimators": 12, "algorithm": algorithm, "warm_start": warm_start}
     given = AdaBoostClassifier(DecisionTreeClassifier(max_depth=3, max_bins=255), **options).fit(X, y)
@@ -77,7 +77,7 @@ def test_regressors_by_themselves():
 def test_estimators_that_ask_for_columns_by_name(kind, last, rng):
     X = pd.DataFrame(rng.normal(size=(30, 2)), columns=["age", "height"])
     columns = ColumnTransformer([("scaled", StandardScaler(), ["age"])])
-    with pytest.raises(ValueError, match=r"estimator must take arrays of numbers.*Pipeline does not.*by their numbers"):
+    with pytest.raises(ValueError, match="estimator must accept numeric arrays, because AdaBoost converts data"):
         kind(make_pipeline(columns, last)).fit(X, X["age"] > 0)
     by_number = ColumnTransformer([("scaled", StandardScaler(), [0])])
     kind(make_pipeline(by_number, last), n_estimators=2).fit(X, X["age"] > 0)
@@ -95,10 +95,10 @@ def test_a_fit_that_fails_leaves_trees_whatever_the_estimator():
 
 
 @pytest.mark.parametrize("estimators", [(None, GaussianNB()), (GaussianNB(), None)])
-def test_warm_start_goes_on_with_such_an_estimator(estimators, tumours):
+def test_warm_start_continues_with_the_estimator(estimators, tumours):
     X, y = tumours
     model = AdaBoostClassifier(estimators[0], n_estimators=2, warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match="estimator must be as in the last fit with warm_start=True"):
+    with pytest.raises(ValueError, match=r"estimator must be None .* in both fits or in neither with"):
         model.set_params(estimator=estimators[1], n_estimators=4).fit(X, y)
 
 
@@ -117,7 +117,7 @@ def test_other_estimators_have_no_trees_to_show(method, tumours):
     X, y = tumours
     model = AdaBoostClassifier(GaussianNB(), n_estimators=2).fit(X, y)
     given = {"apply": [X], "leaf_features": [X], "importances": ["split"]}.get(method, [])
-    with pytest.raises(ValueError, match="estimator must be None or a DecisionTreeClassifier of this package"):
+    with pytest.raises(ValueError, match=r"estimator must be None or a fastens\.DecisionTreeClassifier, so that"):
         getattr(model, method)(*given)
     if method == "leaf_features":
         with pytest.raises(ValueError, match="estimator must be None"):
@@ -178,7 +178,7 @@ def test_trees_of_more_nodes_than_sixteen_bits_can_count(rng):
 
 @pytest.mark.parametrize("resample", [False, True])
 @pytest.mark.parametrize("kind", [AdaBoostClassifier, AdaBoostRegressor])
-def test_whole_weights_are_copies_for_estimators_with_penalties(kind, resample, rng):
+def test_integer_weights_are_copies_for_estimators_with_penalties(kind, resample, rng):
     X, weight = rng.normal(size=(60, 3)), rng.integers(0, 4, 60)
     y, estimator = X[:, 0] + rng.normal(size=60), Ridge(alpha=30.0)
     if kind is AdaBoostClassifier:
@@ -190,7 +190,7 @@ def test_whole_weights_are_copies_for_estimators_with_penalties(kind, resample, 
 
 
 @pytest.mark.parametrize("estimator", [MixedNB(), DecisionTreeClassifier(max_depth=1, ccp_alpha=0.001)])
-def test_our_estimators_are_told_which_columns_are_categories(estimator, rng):
+def test_estimators_of_fastens_receive_the_categorical_columns(estimator, rng):
     places = rng.integers(0, 8, 300)
     y = np.isin(places, [0, 3, 5])
     X = pd.DataFrame({"size": rng.normal(size=300), "kind": pd.Categorical(np.array(list("abcdefgh"))[places])})
@@ -209,5 +209,7 @@ def test_estimators_in_the_given_one_are_seeded_too(tumours):
 
 def test_estimators_of_texts_are_refused():
     X = pd.DataFrame({"text": ["good", "bad", "good", "bad"]})
-    with pytest.raises(ValueError, match=r"estimator must learn from tables of numbers.* got TextClassifier"):
+    with pytest.raises(
+        ValueError, match=r"estimator must accept numeric tables, because AdaBoost encodes text.*got TextClassifier"
+    ):
         AdaBoostClassifier(TextClassifier()).fit(X, [1, 0, 1, 0])

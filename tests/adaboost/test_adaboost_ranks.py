@@ -32,7 +32,7 @@ def test_saved_models_are_the_same(name, size, weights, tmp_path):
 
 
 def test_other_estimators_need_all_rows():
-    rule = "estimator must be None .* where rows are on several ranks; got "
+    rule = r"estimator must be None \(or a fastens\.DecisionTreeClassifier for.*got "
     with pytest.raises(ValueError, match=rule + "GaussianNB"):
         fit_on_ranks(2, lambda: AdaBoostClassifier(GaussianNB()), BINARY)
     with pytest.raises(ValueError, match=rule + "DecisionTreeRegressor"):

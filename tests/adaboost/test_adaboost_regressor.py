@@ -20,7 +20,7 @@ def diabetes():
 
 @pytest.mark.parametrize("loss", ["linear", "square", "exponential"])
 @pytest.mark.parametrize("learning_rate", [1.0, 0.4])
-def test_as_the_paper(diabetes, loss, learning_rate):
+def test_results_match_the_paper(diabetes, loss, learning_rate):
     X, y = diabetes[0][:, :3], diabetes[1]
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     errors, medians = drucker(lambda w: tree.fit(X, y, w).predict(X), y, 8, loss, learning_rate)
@@ -47,7 +47,7 @@ def test_stages_end_in_the_prediction(diabetes):
         assert list(model.staged_score(X, y))[-1] == model.score(X, y)
 
 
-def test_the_median_is_that_of_the_trees(diabetes):
+def test_the_median_matches_the_trees(diabetes):
     X, y = diabetes
     model = AdaBoostRegressor(n_estimators=9, random_state=0).fit(X, y)
     predictions = model._ensemble.value[model._ensemble.apply(X) + model._ensemble.node_offsets[:-1], 0]
@@ -74,7 +74,7 @@ def test_a_first_regressor_of_large_loss_is_kept():
 
 
 @pytest.mark.parametrize("resample", [False, True])
-def test_whole_weights_threads_and_order(diabetes, resample, rng):
+def test_integer_weights_threads_and_order(diabetes, resample, rng):
     X, y = diabetes
     weight = rng.integers(0, 4, len(y))
     model = AdaBoostRegressor(n_estimators=12, resample=resample, random_state=0, n_jobs=1).fit(X, y, weight)

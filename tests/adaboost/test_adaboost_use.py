@@ -72,7 +72,7 @@ def test_the_bound_with_several_classes_and_small_steps(iris):
 
 
 @pytest.mark.parametrize("algorithm", ["discrete", "real", "gentle"])
-def test_the_bound_is_that_of_the_rounds_kept(algorithm):
+def test_the_bound_matches_the_rounds_kept(algorithm):
     X, y = make_classification(300, 4, flip_y=0.3, random_state=0)
     model = AdaBoostClassifier(algorithm=algorithm, early_stopping=True, random_state=0).fit(X, y)
     assert model.n_estimators_ < len(model.evals_result_["training"]["loss"])
@@ -151,7 +151,7 @@ def test_curves_of_columns_that_say_nothing(n_classes):
 
 def test_curves_are_for_stumps_and_known_columns(cancer):
     X, y = cancer
-    with pytest.raises(ValueError, match="only ensembles of stumps"):
+    with pytest.raises(ValueError, match="contribution curves need an ensemble of stumps: set estimator=None"):
         AdaBoostClassifier(n_estimators=3, max_depth=2).fit(X, y).contribution_curve(0)
     model = AdaBoostClassifier(n_estimators=3).fit(X, y)
     with pytest.raises(ValueError, match="feature must hold column indices from 0 to 29; got 30"):
@@ -200,7 +200,7 @@ def test_least_improvements_are_shares_of_a_first_loss_below_1(algorithm, rng):
         assert len(model.evals_result_["validation"]["loss"]) == n_rounds
 
 
-def test_the_validation_loss_is_that_of_the_rows(cancer):
+def test_the_validation_loss_matches_the_rows(cancer):
     X, y = cancer
     model = AdaBoostClassifier(n_estimators=6, n_iter_no_change=50).fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2])
     for loss, raw in zip(

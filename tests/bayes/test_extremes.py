@@ -66,7 +66,7 @@ def test_one_number(model, value):
 def test_sums_that_overflow(model, make):
     table = X.copy()
     table[:, 2] = np.array([0, 1.5e308, 1.7e308, 0] * 5)
-    with pytest.raises(ValueError, match=r"olumn 2 .*too large: scale it"):
+    with pytest.raises(ValueError, match=r"has values that are too large\. Scale it\."):
         model().fit(make(table), Y)
 
 
@@ -87,5 +87,5 @@ def test_numbers_of_categories(minimum):
 def test_thresholds_and_roots():
     with pytest.raises(ValueError, match="binarize must be a finite number or None; got 'a'"):
         BernoulliNB(binarize="a").fit(X, Y)
-    with pytest.raises(ValueError, match="root must be a column of X, and these have the numbers 0 to 2; got 7"):
+    with pytest.raises(ValueError, match=r"root must be a column of X.*got 7"):
         TANClassifier(root=7).fit(X, Y)

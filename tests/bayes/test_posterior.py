@@ -36,9 +36,9 @@ def fitted():
         (["yes"], None, "X and y must have the same number of rows; got 4 and 1"),
         ([["yes", "no"]] * 4, None, "1d array"),
         (["yes", None, "no", "no"], None, "y contains NaN"),
-        (Y, [1, 1, 1, -1], "sample_weight must be finite and not negative; got -1"),
+        (Y, [1, 1, 1, -1], "sample_weight must be finite and non-negative; got -1"),
         (None, [1, 1, 1, np.nan], "sample_weight must be finite"),
-        (None, [0, 0, 0, 0], "sample_weight must have a weight that is not zero"),
+        (None, [0, 0, 0, 0], r"sample_weight must have at least one positive weight; all of them are zero\."),
         (None, [1, 1], "sample_weight must have one weight for each of the 4 rows"),
     ],
 )
@@ -85,7 +85,7 @@ def test_rows_of_no_weight_do_not_shift_the_labels():
         for of_first in (Y[0], "maybe"):  # a class that fit has not seen
             labels = np.append([of_first], Y[1:])
             assert model.log_likelihood(counts, labels, [0, 2, 1, 1]) == pytest.approx(alone, abs=1e-12)
-        with pytest.raises(ValueError, match="sample_weight must be finite and not negative"):
+        with pytest.raises(ValueError, match="sample_weight must be finite and non-negative"):
             model.log_likelihood(counts, Y, [1, 1, 1, -1])
 
 
@@ -126,7 +126,7 @@ def test_classes_of_parts(model, classes, message):
 
 
 @pytest.mark.parametrize("other", [None, 3, BernoulliNB, LogisticRegression(), MultinomialNB()])
-def test_what_is_no_model_to_merge(other):
+def test_models_that_cannot_be_merged_raise(other):
     with pytest.raises(ValueError, match="other must be a fitted BernoulliNB; got "):
         BernoulliNB().fit(X, Y).merge(other)
     with pytest.raises(NotFittedError):

@@ -42,5 +42,5 @@ def test_errors_name_the_parameter(model, wrong):
 
 
 @pytest.mark.parametrize("given", [None, 3, np.random.RandomState(0), np.random.default_rng(0)])
-def test_what_it_may_be(model, given):
+def test_accepted_kinds_of_random_state(model, given):
     assert len(model.sample_posterior(2, random_state=given)) == 2

@@ -71,7 +71,7 @@ def assert_same(model, other):
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "weight"])
 @pytest.mark.parametrize("kind", MODELS)
-def test_models_are_those_of_the_table_in_memory(kind, weight, tmp_path):
+def test_models_match_the_table_in_memory(kind, weight, tmp_path):
     model, columns = MODELS[kind]
     used = [*columns, "kind", *([weight] if weight else [])]
     FRAME[used].to_parquet(tmp_path / "rows.parquet", row_group_size=150)
@@ -204,7 +204,7 @@ def test_texts_with_a_ceiling(kind):
     np.testing.assert_array_equal(model.predict_proba(fe.TableSource(texts)), whole.predict_proba(texts))
     with pytest.raises(ValueError, match="max_memory must be at least"):
         fe.TextClassifier().fit(fe.TableSource(texts, max_memory="1MB"), LABELS)
-    with pytest.raises(ValueError, match="two dimensions; got 1"):
+    with pytest.raises(ValueError, match=r"X must be a two-dimensional table.*got 1"):
         fe.TextClassifier().fit(fe.TableSource(kind([0.5, 1.5])), LABELS[:2])
 
 

@@ -93,7 +93,7 @@ def test_targets_that_a_loss_cannot_have(loss, y, message):
         make_model(loss).fit(np.ones((4, 1)), y)
 
 
-def test_verbose_reports_every_so_many_rounds(X, rng, caplog):
+def test_verbose_reports_every_n_rounds(X, rng, caplog):
     y = make_target("squared_error", X, rng)
     GradientBoostingRegressor(n_estimators=5, verbose=2).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
     lines = caplog.messages
@@ -269,7 +269,7 @@ def test_scale_of_weights_does_not_matter(loss, scale, X, rng):
         {"growth": Growth(min_weight_leaf=2.5, rows_per_threshold=None), "sampling": Goss(0.3, 0.3)},
     ],
 )
-def test_whole_weights_are_copies_beside_weights_of_classes(rng, class_weight, options):
+def test_integer_weights_are_copies_with_class_weights(rng, class_weight, options):
     X = np.column_stack([rng.normal(size=(300, 3)), rng.integers(0, 6, 300)])
     y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=300), [-0.5, 0.8])
     weight = rng.integers(1, 5, 300)
@@ -300,7 +300,7 @@ def test_least_weights_of_leaves_where_copies_are_millions(rng):
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 0.7}])
-def test_leaves_refitted_to_whole_weights_are_those_of_copies(rng, class_weight):
+def test_leaves_refitted_to_integer_weights_match_copies(rng, class_weight):
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] + 0.5 * rng.normal(size=200) > 0.5).astype(int)
     weight = rng.integers(1, 5, 200)

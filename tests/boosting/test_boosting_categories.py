@@ -96,7 +96,7 @@ def test_classifiers_in_files(rng, tmp_path, encoding, missing, n_classes):
     assert model.score(frame, labels) > 0.55
 
 
-def test_contributions_are_those_of_the_columns(rng):
+def test_contributions_match_the_columns(rng):
     frame, y = make_frame(rng, n_rows=400, n_categories=20)
     labels = np.digitize(y, [0.0, 1.0])
     model = GradientBoostingClassifier(n_estimators=5, categories=Categories(encoding="target"), random_state=0).fit(

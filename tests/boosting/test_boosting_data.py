@@ -413,7 +413,7 @@ def fit_validated(X, y, X_val):
     return GradientBoostingRegressor(n_estimators=8).fit(X, y, X_val=X_val, y_val=y)
 
 
-def test_text_that_is_no_category_is_refused():
+def test_text_outside_of_categorical_columns_raises():
     with pytest.raises(ValueError, match="Column 'word' must hold numbers"):
         fit(pd.DataFrame({"word": ["a", "b"]}), [1, 2], categorical_features=None)
 

@@ -215,13 +215,16 @@ def test_threads_do_not_matter(rng):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, X, y: m.predict_interval(X), "rows that fit has not seen: give them to conformalize(X, y)"),
+        (
+            lambda m, X, y: m.predict_interval(X),
+            r"needs a model that was calibrated on rows that fit has not seen\. Call",
+        ),
         (lambda m, X, y: m.conformalize(X, y).predict_interval(X, 1), "coverage must be a number greater than 0"),
         (lambda m, X, y: m.conformalize(X, y[:-1]), "X and y must have the same number of rows; got 100 and 99"),
         (lambda m, X, y: m.conformalize(X, np.where(y > 0, np.nan, y)), "y contains NaN"),
         (
             lambda m, X, y: m.conformalize(X, y, -np.ones(100)),
-            "sample_weight must be finite and not negative; got -1.0",
+            r"sample_weight must be finite and non-negative; got -1\.0",
         ),
     ],
 )
@@ -312,13 +315,13 @@ def test_sets_of_each_target_cover(conformity, tmp_path, rng):
         np.testing.assert_array_equal(again, part)
 
 
-def test_targets_to_calibrate_on_are_those_of_fit(rng):
+def test_targets_to_calibrate_on_match_fit(rng):
     X, y = make_rows(rng, 60)
     numbers = np.column_stack([y, -y])
     model = GradientBoostingRegressor(n_estimators=2).fit(X, numbers)
-    with pytest.raises(ValueError, match="y must have as many targets as in fit, 2; got 1"):
+    with pytest.raises(ValueError, match="y must have the same number of targets as in fit, 2; got 1"):
         model.conformalize(X, y)
-    with pytest.raises(ValueError, match="y must have as many targets as in fit, 2; got 1"):
+    with pytest.raises(ValueError, match="y must have the same number of targets as in fit, 2; got 1"):
         GradientBoostingClassifier(n_estimators=2).fit(X, numbers > 0).conformalize(X, y > 0)
 
 
@@ -375,7 +378,7 @@ def test_sets_cover_on_real_tables(load_table, name, target, conformity):
 def test_masked_init_scores_are_not_calibrated_with(rng):
     X = rng.normal(size=(40, 2))
     model = GradientBoostingRegressor(n_estimators=1).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="init_score must have no masked values; that of row 3 is masked"):
+    with pytest.raises(ValueError, match="init_score must not have masked values; row"):
         model.conformalize(X, X[:, 0], init_score=np.ma.masked_array(np.ones(40), mask=np.arange(40) == 3))
 
 

@@ -214,7 +214,7 @@ def test_average_precision_is_the_mean_over_orders(at, rng):
     copies = Queries(np.column_stack([*parts[:2], np.ones(times.sum())]), "linear").average_precision(parts[2], at)
     np.testing.assert_allclose(weighted, copies)
     halves = Queries(np.column_stack([relevance, qid, np.full(40, 0.5)]), "linear")
-    with pytest.raises(ValueError, match="sample_weight must hold whole numbers of documents"):
+    with pytest.raises(ValueError, match=r"sample_weight must hold integers \(numbers of documents\) for the"):
         halves.average_precision(scores, at)
 
 

@@ -57,7 +57,7 @@ def test_three_classes_are_the_naive_ones(table):
     np.testing.assert_allclose(model.decision_function(X), naive(X), rtol=1e-9, atol=1e-9)
 
 
-def test_splits_of_residuals_are_not_those_of_newton_steps(table):
+def test_residual_splits_differ_from_newton_splits(table):
     X, y = table
     y = (y > np.quantile(y, 0.9)).astype(int)
     roots = []
@@ -178,7 +178,7 @@ def test_rows_that_cannot_be_right_leave_everything_finite():
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_what_does_not_go_together():
+def test_incompatible_parameters_raise():
     with pytest.raises(ValueError, match="split_criterion must be 'newton' with linear_leaves"):
         GradientBoostingRegressor(growth=Growth(split_criterion="squared_error"), linear_leaves=True).fit(
             [[0.0], [1.0]], [0, 1]

@@ -121,7 +121,7 @@ def test_ranking_of_whole_queries(weights, size, loss):
 def test_a_query_on_two_ranks_is_an_error_on_both():
     def work(comm):
         model, own = GradientBoostingRanker(**COMMON), rows_of(comm)
-        with model._over(comm), pytest.raises(ValueError, match="query must have all of its rows on one rank; 0 has"):
+        with model._over(comm), pytest.raises(ValueError, match="qid must keep all rows of a query on one rank; query"):
             model.fit(X[own], np.digitize(T[own], [0.5]), qid=np.arange(N_ROWS)[own] // 40)
         return True
 

@@ -171,8 +171,8 @@ def test_patience_and_tolerance(X, rng):
 @pytest.mark.parametrize(
     ("options", "validation", "message"),
     [
-        ({}, {"X_val": np.ones((2, 4))}, "X_val and y_val must be given together; got X_val without y_val"),
-        ({}, {"y_val": [0, 1]}, "X_val and y_val must be given together; got y_val without X_val"),
+        ({}, {"X_val": np.ones((2, 4))}, "X_val and y_val must be passed together; got X_val without y_val"),
+        ({}, {"y_val": [0, 1]}, "X_val and y_val must be passed together; got y_val without X_val"),
         ({}, {"X_val": np.ones((2, 3)), "y_val": [0, 1]}, "X has 3 features"),
         ({}, {"X_val": np.ones((2, 4)), "y_val": [0, 2]}, "y must hold the classes seen in fit; it holds 2"),
     ],

@@ -67,7 +67,7 @@ def test_encodings_of_times_and_relevance_and_of_rows_to_validate_on():
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("method", ["target", "ordered"])
-def test_statistics_of_ranks_are_those_of_the_whole(method, size):
+def test_statistics_of_ranks_match_the_whole_table(method, size):
     codes = np.column_stack([np.arange(N_ROWS) % 50, np.arange(N_ROWS) % 7, X[:, 5]]).astype(float)
     targets = np.stack([T, T**3])
 

@@ -39,7 +39,7 @@ THREE = np.minimum(CLASSES, 2)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("weights", "size"), WEIGHTS_AND_SIZES)
-def test_rows_out_of_bag_are_those_of_all_ranks(weights, size):
+def test_rows_out_of_bag_match_all_ranks(weights, size):
     options = COMMON | {"subsample": 0.5, "oob_score": True}
     weight = WEIGHTS.get(weights)
     assert_same_models(size, lambda: GradientBoostingRegressor(**options), T, weight)

@@ -176,7 +176,9 @@ def test_other_losses_have_no_distribution(rng):
     X = rows(rng)
     model = GradientBoostingRegressor(n_estimators=2).fit(X, X[:, 0])
     for method in (model.predict_dist, model.predict_quantiles, model.sample):
-        with pytest.raises(ValueError, match=r"loss must predict a distribution, .*; got 'squared_error'"):
+        with pytest.raises(
+            ValueError, match=r"loss must be one that predicts a distribution, such as 'normal' or.*got 'squared_error'"
+        ):
             method(X)
     model = model_of("normal").fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"quantiles must hold numbers between 0 and 1; got \[1.5\]"):
@@ -220,7 +222,7 @@ def test_ordered_classes_of_two_are_the_log_loss(rng):
 
 def test_labels_of_ordered_classes_are_numbers(rng):
     X, y = ordered(rng, 300)
-    with pytest.raises(ValueError, match="y must hold numbers, which order the classes, for loss='ordinal'; got"):
+    with pytest.raises(ValueError, match="y must hold numbers for loss='ordinal', because they define the order"):
         GradientBoostingClassifier("ordinal").fit(X, np.array(["low", "middle", "high"])[y % 3])
 
 

@@ -158,22 +158,25 @@ def test_saved_explained_and_copied(tmp_path):
         ({"early_stopping": EarlyStopping(folds=2, refit=True)}, "early_stopping.refit must be False"),
         ({"early_stopping": EarlyStopping(folds=2, validation=KFold(2))}, "early_stopping.validation must be None"),
         ({"warm_start": True}, "warm_start must be False"),
-        ({"callbacks": [Checkpoint("model.fastens")]}, "callbacks must hold no Checkpoint"),
+        (
+            {"callbacks": [Checkpoint("model.fastens")]},
+            r"callbacks must not have a Checkpoint with early_stopping\.folds",
+        ),
         ({"oob_score": True, "subsample": 0.5}, "oob_score must be False"),
         ({"early_stopping": EarlyStopping(folds=1)}, r"early_stopping\.folds must be"),
         ({"early_stopping": EarlyStopping(folds=300)}, "early_stopping.folds must be at most 240"),
         ({"early_stopping": EarlyStopping(time_limit=0)}, r"early_stopping\.time_limit must be"),
     ],
 )
-def test_what_does_not_go_together(change, message):
+def test_incompatible_parameters_raise(change, message):
     with pytest.raises(ValueError, match=message):
         folded().set_params(**change).fit(X, Y)
 
 
-def test_what_a_mean_cannot_do():
-    with pytest.raises(ValueError, match="folds must be None where X_val is given"):
+def test_averaged_models_refuse_unsupported_methods():
+    with pytest.raises(ValueError, match=r"early_stopping\.folds must be None with X_val, because each fold"):
         folded().fit(X, Y, X_val=X, y_val=Y)
-    with pytest.raises(ValueError, match="folds must be None to refit leaves"):
+    with pytest.raises(ValueError, match=r"early_stopping\.folds must have been None in fit for refit_leaves"):
         folded().fit(X, Y).refit_leaves(X, Y)
     with pytest.raises(ValueError, match="resume must be None"):
         folded().fit(X, Y, resume="nowhere")
@@ -247,11 +250,11 @@ def test_qualities():
         GradientBoostingRegressor.with_quality("better")
     with pytest.raises(ValueError, match="time_limit must be None with quality='fast'"):
         GradientBoostingRegressor.with_quality("fast", time_limit=3)
-    with pytest.raises(ValueError, match="time_limit must be None with early_stopping, which has one of its own"):
+    with pytest.raises(ValueError, match=r"time_limit must be None if early_stopping is passed\. Use"):
         GradientBoostingRegressor.with_quality("best", time_limit=3, early_stopping=EarlyStopping(folds=2))
 
 
-def test_qualities_beside_what_makes_their_parameters_irrelevant():
+def test_quality_presets_with_parameters_that_make_them_irrelevant():
     X, y = np.arange(60.0)[:, np.newaxis], np.arange(60.0)
     for given in ({"sampling": "goss"}, {"sampling": Goss(top_rate=0.3)}, {"early_stopping": False}):
         with warnings.catch_warnings():
@@ -274,7 +277,7 @@ def test_rows_held_out_choose_the_pruning(noise):
     np.testing.assert_array_equal(given.predict(grid), pruned.predict(grid))
 
 
-def test_what_a_splitter_gives_is_numbers_or_masks_of_rows():
+def test_splitters_yield_indices_or_masks():
     X = np.arange(40.0)[:, None]
     rows = np.arange(40)
 
@@ -286,9 +289,13 @@ def test_what_a_splitter_gives_is_numbers_or_masks_of_rows():
     for train, test in ((rows[:30].tolist(), rows[30:].tolist()), (rows < 30, rows >= 30)):
         np.testing.assert_array_equal(fitted(train, test).predict(X), expected)
     for parts in ((rows[:30], [40]), (rows[:30], [0.5]), (rows[:30], None), (rows < 30, rows[:30] > 0)):
-        with pytest.raises(ValueError, match="validation must give pairs of numbers, or masks, of the 40 rows"):
+        with pytest.raises(
+            ValueError, match="validation must yield pairs of training and test rows, as indices or masks of the"
+        ):
             fitted(*parts)
-    with pytest.raises(ValueError, match=r"must give rows to train on and rows to validate on; got 40 and 0"):
+    with pytest.raises(
+        ValueError, match=r"early_stopping\.validation must yield at least one training row and.*got 40 and 0"
+    ):
         fitted(rows, [])
 
 

@@ -119,7 +119,7 @@ def test_more_rounds_later_are_all_at_once(loss, X, rng, tmp_path):
     np.testing.assert_array_equal(outputs(resumed, X), outputs(at_once, X))
     for leaves in (True, False):
         model = make_model(loss, warm_start=True, linear_leaves=leaves).fit(X, y)
-        with pytest.raises(ValueError, match=f"linear_leaves must be as in the last fit, {leaves}"):
+        with pytest.raises(ValueError, match=f"linear_leaves must be the same as in the last fit, {leaves}"):
             model.set_params(linear_leaves=not leaves, n_estimators=20).fit(X, y)
 
 
@@ -135,7 +135,7 @@ def test_weights_are_copies(loss, X, rng):
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0.0: 0.3, 1.0: 1.7}])
-def test_weights_beside_those_of_classes_are_copies(class_weight, X, rng):
+def test_weights_with_class_weights_are_copies(class_weight, X, rng):
     y, weight = make_target("binary", X, rng).astype(float), rng.integers(1, 5, len(X))
     model = GradientBoostingClassifier(n_estimators=4, class_weight=class_weight, **LINEAR)
     copied = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))

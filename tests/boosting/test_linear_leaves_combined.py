@@ -103,7 +103,7 @@ def test_more_rounds_of_dart_later_are_all_at_once(loss, normalize, X, rng, tmp_
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_is_left_out_leaves_no_trace(loss, X, rng):
+def test_dropped_trees_leave_no_trace(loss, X, rng):
     """The loss of the last round, by what was taken out and put back, is that of the predictions."""
     y = make_target(loss, X, rng)
     model = make_model(loss, n_estimators=40, **LINEAR, **DART).fit(X, y)

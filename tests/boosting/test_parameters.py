@@ -227,7 +227,7 @@ def test_threads_have_no_effect_on_the_model(table):
     np.testing.assert_array_equal(one.predict(X), four.predict(X))
 
 
-def test_checkpoints_come_every_so_many_rounds(table, tmp_path):
+def test_checkpoints_are_written_every_n_rounds(table, tmp_path):
     X, y = table
     seen = []
     path = tmp_path / "model"
@@ -242,7 +242,7 @@ def test_checkpoints_come_every_so_many_rounds(table, tmp_path):
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_messages_every_so_many_rounds(kind, table, caplog):
+def test_messages_are_printed_every_n_rounds(kind, table, caplog):
     X, y = table
     target = (y > 0).astype(int) if kind in (GradientBoostingClassifier, OneQueryRanker) else np.exp(y / 9)
     with caplog.at_level("INFO", logger="fastens"):
@@ -281,5 +281,5 @@ def test_functions_of_one_name_return_names_of_their_own():
     model = GradientBoostingRegressor(eval_metric=[power(1), power(2)], **options).fit(X, X[:, 0])
     assert list(model.evals_result_["validation"]) == ["power 1", "power 2"]
     metrics = [power(1, "same"), power(2, "same")]
-    with pytest.raises(ValueError, match=r"metrics with names of their own; got \['same', 'same'\]"):
+    with pytest.raises(ValueError, match=r"eval_metric must be metrics with unique names.*got \['same', 'same'\]"):
         GradientBoostingRegressor(eval_metric=metrics, **options).fit(X, X[:, 0])

@@ -38,9 +38,9 @@ def test_pruning_of_trials(X, y, monkeypatch):
         model.fit(X, y, X_val=X, y_val=y)
     assert [step for step, _ in trial.reported] == [0, 1, 2, 3]
     np.testing.assert_array_equal([value for _, value in trial.reported], model.evals_result_["validation"]["loss"])
-    with pytest.raises(ValueError, match="eval_metric must be one of those measured"):
+    with pytest.raises(ValueError, match="eval_metric must be one of the metrics of the fit"):
         GradientBoostingRegressor(callbacks=[OptunaPruning(trial, "r2")]).fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="OptunaPruning needs rows to validate on"):
+    with pytest.raises(ValueError, match=r"OptunaPruning needs a validation set\. Pass X_val and y_val, or set"):
         GradientBoostingRegressor(callbacks=[OptunaPruning(trial)]).fit(X, y)
     of_folds = Trial(0)
     options = {"n_estimators": 5, "early_stopping": EarlyStopping(folds=2)}

@@ -60,7 +60,7 @@ def test_several_targets_in_one_tree(monkeypatch):
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
 
 
-def test_columns_are_those_of_the_features_that_divide_most_rows():
+def test_columns_match_the_features_that_divide_most_rows():
     binning = learn_binning(np.tile(X, (1, 4)))
     matrix = binning.transform(np.tile(X, (1, 4)), most_columns=0)
     assert not matrix.has_columns

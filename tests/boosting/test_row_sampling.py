@@ -34,7 +34,7 @@ def test_share_and_order(rules):
     assert abs(len(sample.rows) / 20_000 - 0.3) < 0.02
 
 
-def test_sums_are_those_of_all_rows_in_the_mean(rules):
+def test_sums_match_all_rows_in_the_mean(rules):
     hashes, gradients, hessians = make_rows(500)
     gradients += 0.3
     sampler, sums = RowSampler(rules, hashes, None, 5), []

@@ -140,7 +140,7 @@ def test_constraints_hold_for_every_label(X, Y, rng):
 # Classes --------------------------------------------------
 
 
-def test_labels_and_probabilities_are_those_of_forests(X, labels):
+def test_labels_and_probabilities_match_forests(X, labels):
     model = GradientBoostingClassifier(**{**SMALL, "n_estimators": 60}).fit(X, labels)
     proba, predicted = model.predict_proba(X), model.predict(X)
     assert [part.shape for part in proba] == [(400, 2), (400, 3)]
@@ -361,9 +361,9 @@ def test_errors(options, message, X, Y):
 
 def test_the_number_of_targets_stays(X, Y):
     model = GradientBoostingRegressor(n_estimators=5, warm_start=True).fit(X, Y)
-    with pytest.raises(ValueError, match="y must have as many targets as in fit, 3; got 2"):
+    with pytest.raises(ValueError, match="y must have the same number of targets as in fit, 3; got 2"):
         GradientBoostingRegressor().fit(X, Y, X_val=X, y_val=Y[:, :2])
-    with pytest.raises(ValueError, match="y must give the 3 raw predictions a row of the fit that this one continues"):
+    with pytest.raises(ValueError, match="raw predictions for each row, as in the fit that this one continues"):
         model.set_params(n_estimators=6).fit(X, Y[:, :2])
 
 
@@ -386,7 +386,7 @@ def test_sklearn_check(check):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_labels_keep_their_types_beside_others(rng, model):
+def test_labels_keep_their_types_next_to_others(rng, model):
     X = rng.normal(size=(80, 2))
     y = np.column_stack([np.where(X[:, 0] > 0, "yes", "no").astype(object), (X[:, 1] > 0).astype(int)])
     predicted = model.fit(X, y).predict(X)

@@ -51,7 +51,7 @@ def stopped_by(kind, metric="loss", **others):
 
 
 @pytest.mark.slow
-def test_metrics_are_those_of_all_rows():
+def test_metrics_match_all_rows():
     weight = WEIGHTS["fractional"]
     of_numbers = ["r2", furthest, "loss", make_scorer(mean_absolute_error, greater_is_better=False)]
     assert_same_models(3, stopped_by(GradientBoostingRegressor, of_numbers), T)

@@ -38,8 +38,8 @@ def test_every_command_names_the_sum_that_is_the_target(run, rentals, command):
     result = run(command, rentals, "--target", "total", *QUICK.get(command, ()))
     assert result.code == 0
     found = words(result.out)
-    assert re.search(r"('casual' \+ 'registered'|'registered' \+ 'casual') gives the target away: R² 1", found)
-    assert "Times: 'day'; the rows are in the order of 'day'" in found
+    assert re.search(r"('casual' \+ 'registered'|'registered' \+ 'casual') predicts the target: R² 1", found)
+    assert "Time columns: 'day'; the rows are sorted by 'day'" in found
     assert "--time-column day" in found
 
 
@@ -93,7 +93,7 @@ def test_rare_classes_do_not_hide_a_leak(run, write_csv, command):
     codes = np.unique(y, return_inverse=True)[1]
     path = write_csv(pa.table({"x": RNG.normal(size=N), "code": codes * 10 + RNG.normal(size=N), "y": y}))
     result = run(command, path, "--target", "y", *QUICK.get(command, ()))
-    assert "'code' alone gives the target away" in words(result.out)
+    assert "'code' alone predicts the target" in words(result.out)
     assert not re.search(r"^ x +numbers +- +[\d,]+ +- ", result.out, re.MULTILINE)
 
 
@@ -102,10 +102,10 @@ def test_a_perfect_score_has_a_warning_and_the_column_of_all_gain_is_named(run, 
     table = pa.table({"x": RNG.normal(size=N), "paid": np.where(y == "yes", 1.0, 0.0), "y": y})
     result = run("train", write_csv(table), "--target", "y", *QUICK["train"])
     found = words(result.out)
-    assert "AUC of 1.0000 is seldom real" in found
-    assert "'paid' has 100.0% of what the splits gain" in found
-    assert "AUC of 1.0000 is seldom real" in words(run("evaluate", "model.fastens", "table.csv").out)
-    assert "best AUC of 1.0000 is seldom real" in words(
+    assert "AUC of 1.0000 is rarely realistic" in found
+    assert "'paid' has 100.0% of the total gain" in found
+    assert "AUC of 1.0000 is rarely realistic" in words(run("evaluate", "model.fastens", "table.csv").out)
+    assert "best AUC of 1.0000 is rarely realistic" in words(
         run("compare", "table.csv", "--target", "y", *QUICK["compare"]).out
     )
 
@@ -194,7 +194,7 @@ def test_shares_are_whole_only_where_they_are():
 
 def test_rows_that_are_there_twice(run, houses, write_csv):
     path = write_csv(pa.concat_tables([houses, houses.slice(0, 30)]))
-    assert "30 rows (9.1%) are equal to an earlier one" in words(
+    assert "30 rows (9.1%) are duplicates of earlier rows" in words(
         run("train", path, "--target", "price", *QUICK["train"]).out
     )
 
@@ -207,10 +207,10 @@ def test_groups_and_times_are_held_out_whole(run, write_csv, command):
                       "y": effect + RNG.normal(0, 1, N)})  # fmt: skip
     path = write_csv(table)
     out = words(run(command, path, "--target", "y", *QUICK[command]).out)
-    assert "'patient_id': several rows of each value" in out
-    assert "Times: 'year'; the rows are in the order of 'year'" in out
+    assert "'patient_id': each value has several rows" in out
+    assert "Time columns: 'year'; the rows are sorted by 'year'" in out
     out = words(run(command, path, "--target", "y", "--group", "patient_id", *QUICK[command], "--overwrite").out)
-    assert "several rows of each" not in out
+    assert "each value has several rows" not in out
     assert "columns 2 (numbers 2)" in out
     options = ("--time-column", "year", *QUICK[command], "--overwrite")
     if command == "tune":
@@ -221,7 +221,7 @@ def test_groups_and_times_are_held_out_whole(run, write_csv, command):
         assert "2 folds by 'year'" in later.out
     else:
         assert "16 of 80 groups of 'patient_id'" in out
-        assert "(320 to train on, 80 held out, from 'year' 32 on)" in later.out
+        assert "(320 for training, 80 held out, from 'year' 32 on)" in later.out
 
 
 def test_evaluate_finds_the_rows_held_out_and_scores_times_and_groups(run, write_csv):
@@ -233,7 +233,7 @@ def test_evaluate_finds_the_rows_held_out_and_scores_times_and_groups(run, write
         assert trained.code == 0, trained.err
         result = run("evaluate", "model.fastens", path, *options[:2])
         held_out = re.search(r"Scores on (\d+) held-out rows\n.*\n +RMSE +([\d.]+)", trained.out)
-        assert re.search(rf"rows held out +{held_out[1]} +{held_out[2]}", result.out)
+        assert re.search(rf"held-out rows +{held_out[1]} +{held_out[2]}", result.out)
         assert f"Scores by {options[1]!r}" in result.out
         rows = re.findall(r"^  \S+(?: to \S+)? +(\d+) ", result.out.partition("Scores by '")[2], re.MULTILINE)
         assert len(rows) == (5 if options[1] == "when" else 7)
@@ -242,10 +242,10 @@ def test_evaluate_finds_the_rows_held_out_and_scores_times_and_groups(run, write
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--time-column", "x", "--group", "x"), "exclude each other"),
-        (("--time-column", "name"), "--time-column must name a column of dates or numbers; 'name' holds 'n"),
-        (("--group", "same"), "--group must name a column of at least two values"),
-        (("--group", "nothing"), "no column 'nothing'"),
+        (("--time-column", "x", "--group", "x"), "--time-column and --group must not be used together"),
+        (("--time-column", "name"), "--time-column must name a date or numeric column; 'name' holds 'n"),
+        (("--group", "same"), "--group must name a column with at least two values"),
+        (("--group", "nothing"), "must name a column of the table; got 'nothing'"),
         (("--time-column", "y"), "must not name the target"),
     ],
 )
@@ -262,4 +262,4 @@ def test_why_the_auc_leaves_classes_out(run, write_csv):
     out = words(
         run("train", write_csv(pa.table({"x": RNG.normal(size=N), "y": y})), "--target", "y", *QUICK["train"]).out
     )
-    assert "The AUC is the mean of the classes that have rows among those scored; these have none: 'rare'." in out
+    assert "The AUC is the mean over the classes that occur in the scored rows; these do not: 'rare'." in out

@@ -114,7 +114,9 @@ def test_a_stack_needs_members(run, houses, write_csv, two_families):
     options = ("--target", "sold", "--models", "boosting,hopeless", "--stack", "--folds", 2)
     result = run("compare", write_csv(houses), *options)
     assert result.code == 0
-    assert "stack of these: 1 of the models can do the table, and it needs two" in " ".join(result.out.split())
+    assert "stack of these models: it needs two models that support the table, and there are 1" in " ".join(
+        result.out.split()
+    )
 
 
 def test_ctrl_c_shows_the_models_that_are_done(run, houses, write_csv, monkeypatch):
@@ -125,7 +127,7 @@ def test_ctrl_c_shows_the_models_that_are_done(run, houses, write_csv, monkeypat
     options = ("--target", "sold", "--folds", 2, "-o", "board.csv")
     result = run("compare", write_csv(houses), "--models", "tree,boosting", *options)
     assert (result.code, result.err) == (130, "fastens: interrupted\n")
-    assert re.search(r"Leaderboard of the models done .*\n( .*\n)* tree ", result.out)
+    assert re.search(r"Leaderboard of the finished models .*\n( .*\n)* tree ", result.out)
     assert not Path("board.csv").exists()
     result = run("compare", "table.csv", "--models", "boosting,tree", *options)
     assert (result.code, "Leaderboard" in result.out) == (130, False)
@@ -134,7 +136,7 @@ def test_ctrl_c_shows_the_models_that_are_done(run, houses, write_csv, monkeypat
 def test_no_model_at_all_is_an_error(run, houses, write_csv, two_families):
     result = run("compare", write_csv(houses), "--target", "sold", "--models", "hopeless", "--folds", 2)
     assert result.code == 2
-    assert "no model can do the table: hopeless: The 'strategy' parameter" in result.err
+    assert "no model supports the table: hopeless: The 'strategy' parameter" in result.err
 
 
 def test_whatever_goes_wrong_is_a_row(run, houses, write_csv, monkeypatch):

@@ -53,10 +53,16 @@ def test_a_mistake(tmp_path):
         (("train", "none.csv", "--target", "y"), "no such file: none.csv"),
         (
             ("train", "table.csv", "--target", "sold", "--encoding", "none"),
-            "encoding must be None or one that Python knows",
+            "encoding must be None or an encoding that Python supports",
         ),
-        (("train", "table.csv", "--target", "sold", "--separator", ";;"), "separator must be None or one ASCII sign"),
-        (("train", "table.csv", "--target", "sold", "--skip-lines", "999"), "skip_lines must leave lines of the head"),
+        (
+            ("train", "table.csv", "--target", "sold", "--separator", ";;"),
+            "separator must be None or one ASCII character",
+        ),
+        (
+            ("train", "table.csv", "--target", "sold", "--skip-lines", "999"),
+            "skip_lines must be less than the number of lines at the start of the",
+        ),
         (
             ("train", "table.csv", "--target", "sold", "--column", "area:date"),
             "'area' cannot be read as date: it holds",
@@ -64,8 +70,11 @@ def test_a_mistake(tmp_path):
         (("train", "table.xlsx", "--target", "y"), "no such file: table.xlsx"),
         (("train", "table.csv"), "--target must name the column to predict: 'area', 'rooms'"),
         (("train", "table.csv", "--target", "prize"), "no column 'prize'; did you mean 'price'?"),
-        (("train", "table.csv", "--target", "y"), "no column 'y'; it has 'area', 'rooms'"),
-        (("train", "table.csv", "--target", "price", "--drop", "prize"), "--drop: the table has no column 'prize'"),
+        (("train", "table.csv", "--target", "y"), "got 'y', and the columns are 'area', 'rooms'"),
+        (
+            ("train", "table.csv", "--target", "price", "--drop", "prize"),
+            "--drop must name a column of the table; got 'prize'",
+        ),
         (
             ("train", "table.csv", "--target", "price", "--drop", "area,rooms,town,garden,built,sold"),
             "no columns are left",
@@ -88,19 +97,22 @@ def test_a_mistake(tmp_path):
         (("train", "table.csv", "--target", "sold", "--random-state", "-1"), "--random-state must be at least 0"),
         (("train", "table.csv", "--target", "sold", "--lerning-rate", "1"), "did you mean --learning-rate?"),
         (("train", "table.csv", "--target", "sold", "--column", "area:float"), "--column must be COL:TYPE with a type"),
-        (("train", "table.csv", "--target", "sold", "--column", "size:number"), "no column 'size'"),
+        (
+            ("train", "table.csv", "--target", "sold", "--column", "size:number"),
+            "must name a column of the table; got 'size'",
+        ),
         (("train", "table.csv", "--target", "sold", "--schema", "none.toml"), "cannot read the schema none.toml"),
         (("train", "table.csv", "--target", "sold", "--skip-lines", "-1"), "--skip-lines must be at least 0"),
-        (("train", "table.csv", "--target", "built"), "neither classes nor numbers"),
+        (("train", "table.csv", "--target", "built"), "must hold classes or numbers"),
         (("train", "table.csv", "--target", "price", "--test-fraction", "1"), "--test-fraction must be"),
-        (("train", "table.csv", "--target", "price", "-o", "no/such/model"), "there is no folder no/such"),
+        (("train", "table.csv", "--target", "price", "-o", "no/such/model"), "the folder no/such does not exist"),
         (("train", "one.csv", "--target", "y", "--task", "regression"), "too few to hold some out"),
-        (("train", "same.csv", "--target", "y"), "one class only, 'x'"),
+        (("train", "same.csv", "--target", "y"), "at least two classes; got only 'x'"),
         (("train", "empty.csv", "--target", "y"), "has no rows"),
         (("train", "nothing.csv", "--target", "y"), "it is empty"),
-        (("train", "ragged.csv", "--target", "y"), "must have 2 values, as the header; line 2 has 3"),
+        (("train", "ragged.csv", "--target", "y"), "must have 2 values, like the header; line 2 has 3"),
         (("predict", "none.fastens", "table.csv", "-o", "out.csv"), "no such file: none.fastens"),
-        (("predict", "none.fastens", "table.csv", "-o", "no/out.csv"), "there is no folder no"),
+        (("predict", "none.fastens", "table.csv", "-o", "no/out.csv"), "the folder no"),
         (
             ("predict", "none.fastens", "table.csv", "-o", "out.xlsx"),
             "cannot write out.xlsx: tables are written as CSV",
@@ -210,7 +222,7 @@ def test_defaults_that_differ_by_task_name_the_task(tmp_path):
     [
         (("--max-depth", "deep"), "argument --max-depth: must be a whole number of at least 1 or none or"),
         (("--min-samples-leaf", "few"), "or a number greater than 0 and less than 1; got 'few' (see fastens train"),
-        (("--ngrams", "1-x"), "argument --ngrams: must be two whole numbers, as 1-2; got '1-x'"),
+        (("--ngrams", "1-x"), "argument --ngrams: must be two integers, such as 1-2; got '1-x'"),
     ],
 )
 def test_values_of_no_number_name_the_rule(run, given, message):

@@ -35,7 +35,7 @@ def test_a_model_without_contributions(run, houses, write_csv):
     done = run("explain", "model.fastens", path, "--contributions", "parts.csv")
     assert done.code == 0
     assert "has no contributions" in done.err
-    assert "What do their values do?" not in page().headings
+    assert "How do their values affect predictions?" not in page().headings
 
 
 def test_contributions_of_several_classes(run, houses, write_csv):
@@ -83,7 +83,7 @@ def test_rows_without_weight_are_left_out_as_in_training(run, houses, write_csv)
     weight = np.where(np.arange(300) % 3, 2.0, 0.0)
     path = write_csv(houses.select(["area", "rooms", "sold"]).append_column("w", pa.array(weight)))
     train(run, path, "sold", "--n-estimators", 3, "--weight", "w")
-    assert "160 of these rows were trained on" in run("evaluate", "model.fastens", path, "--weight", "w").out
+    assert "The model was trained on 160 of these rows" in run("evaluate", "model.fastens", path, "--weight", "w").out
     run("explain", "model.fastens", path, "--weight", "w")
     assert "the 40 of 200 rows that training held out" in " ".join(page().texts)
 
@@ -95,7 +95,7 @@ def test_without_the_truth(run, houses, write_csv):
     assert (done.code, done.err) == (0, "")
     found = page()
     assert found.headings[0] == "Which columns matter?"
-    assert "change of predictions" in " ".join(found.texts)
+    assert "change of the predictions" in " ".join(found.texts)
 
 
 def test_a_model_from_python(run, houses, write_csv):
@@ -105,7 +105,7 @@ def test_a_model_from_python(run, houses, write_csv):
     model = fastens.RandomForestRegressor(n_estimators=30, random_state=0)
     model.fit(X, table["price"].to_numpy()).save("forest.fastens")
     assert run("explain", "forest.fastens", path, "--target", "price").code == 0
-    assert page().headings[:2] == ["Scores", "How wrong, and where?"]
+    assert page().headings[:2] == ["Scores", "How large are the errors, and where?"]
     assert run("explain", "forest.fastens", path).code == 0
     assert page().headings[0] == "Which columns matter?"
 
@@ -173,14 +173,14 @@ def test_constant_and_empty_columns(run, write_csv):
         (("model.fastens", "broken.parquet"), "cannot read broken.parquet as Parquet"),
         (("model.fastens", "less.csv"), "lacks column that the model was trained on: 'area'"),
         (("model.fastens", "table.csv", "-o", "report.txt"), "--output must end in .html; got report.txt"),
-        (("model.fastens", "table.csv", "-o", "none/report.html"), "there is no folder none"),
+        (("model.fastens", "table.csv", "-o", "none/report.html"), "the folder none"),
         (
             ("model.fastens", "table.csv", "--contributions", "parts.xls"),
             "cannot write parts.xls: tables are written",
         ),
-        (("model.fastens", "table.csv", "--target", "prise"), "--target: the table has no column 'prise'; it has"),
+        (("model.fastens", "table.csv", "--target", "prise"), "--target must name a column of the table; got 'prise'"),
         (("model.fastens", "table.csv", "--target", "rooms"), "classes that the model was not trained on"),
-        (("model.fastens", "table.csv", "--rows", "0"), "--rows must be at least 1, got 0"),
+        (("model.fastens", "table.csv", "--rows", "0"), "--rows must be at least 1; got 0"),
         (("model.fastens", "table.csv", "--rows", "many"), "invalid int value: 'many'"),
         (("model.fastens",), "the following arguments are required: TABLE"),
     ],
@@ -210,7 +210,7 @@ def test_rows_without_a_target_are_left_out_of_the_scores(run, houses, write_csv
     for command in (("explain", "-o", "page.html"), ("evaluate",)):
         result = run(command[0], "model.fastens", path, *command[1:])
         assert (result.code, result.err) == (0, "")
-        assert "Left out, as the target 'price' is missing: 100 of 300 rows." in result.out
+        assert "Skipped, because the target 'price' is missing: 100 of 300 rows." in result.out
     assert fastens.read_table("page-contributions.parquet").num_rows == 300
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     shown = [int(number) for number in re.findall(r"<h3>Row (\d+)<", page)]
@@ -227,7 +227,7 @@ def test_rows_shown_singly_are_counted_once(run, houses, write_csv):
     path = write_csv(houses.drop_columns("sold"))
     train(run, path, "price", "--n-estimators", 4)
     assert run("explain", "model.fastens", path).code == 0
-    assert any("Drawn: 60 rows." in text for text in page().texts)
+    assert any("The plot shows 60 rows." in text for text in page().texts)
 
 
 def test_steps_keep_their_values_where_names_are_long(run, houses, write_csv):

@@ -28,7 +28,7 @@ def test_a_model_is_not_written_over(run, tmp_path):
     fastens.DecisionTreeRegressor().fit([[0.0], [1.0]], [0.0, 1.0]).save(path)
     result = run("export", "model.fastens", "-o", "table.csv", "--format", "lightgbm")
     assert (result.code, table.read_text()) == (2, "a,b\n1,2\n")
-    assert "will not write over table.csv, whose name is that of a table" in result.err
+    assert "will not overwrite table.csv, which has the file name of a table" in result.err
 
 
 def test_errors_are_one_line(run, tmp_path):
@@ -36,8 +36,8 @@ def test_errors_are_one_line(run, tmp_path):
     fastens.GaussianNB().fit(X, y).save(tmp_path / "bayes.fastens")
     fastens.AdaBoostRegressor(n_estimators=2).fit(X, y).save(tmp_path / "median.fastens")
     for name, message in (
-        ("bayes", "GaussianNB is not made of trees"),
-        ("median", "format='sql' cannot hold the weighted median of trees"),
+        ("bayes", "GaussianNB is not a tree model"),
+        ("median", "format='sql' cannot represent the weighted median of trees"),
         ("none", "no such file"),
     ):
         result = run("export", f"{name}.fastens", "-o", "out", "--format", "sql")

@@ -49,11 +49,11 @@ def test_train_predict_evaluate_explain(run, houses, write_csv, name, task):
     done = run("explain", "model.fastens", path)
     assert (done.code, done.err) == (0, "")
     found = page()
-    own = "Can the probabilities be trusted?" if task == CLASSIFICATION else "How wrong, and where?"
+    own = "Can the probabilities be trusted?" if task == CLASSIFICATION else "How large are the errors, and where?"
     assert found.headings[:3] == ["Scores", own, "Which columns matter?"]
     assert {"How do predictions depend on them?", "Why this prediction?", "The model"} <= set(found.headings)
     explains = hasattr(fastens.load("model.fastens"), "predict_contributions")
-    assert ("contributions" in done.out) == explains == ("What do their values do?" in found.headings)
+    assert ("contributions" in done.out) == explains == ("How do their values affect predictions?" in found.headings)
 
 
 @pytest.mark.slow
@@ -88,9 +88,9 @@ def test_every_public_estimator_is_a_kind_or_says_what_to_do(run, houses, write_
         done = run("train", path, "--target", "sold", "--model", name)
         assert done.code == 2
         assert f"--model {name}" in done.err
-        assert f"in Python: fastens.{kind.__name__}(" in done.err
+        assert f"In Python, use fastens.{kind.__name__}(" in done.err
     done = run("train", path, "--target", "sold", "--model", "oak")
-    assert done.err.startswith("fastens: --model oak: there is no such kind; there are boosting, forest")
+    assert done.err.startswith("fastens: --model must be one of boosting, forest")
 
 
 def test_every_option_is_a_parameter_of_some_model():
@@ -195,12 +195,12 @@ def test_parameters_reach_the_models(run, houses, write_csv, options, parameters
         (("--quantile", 0.5), "--quantile does not apply to boosting for classification"),
         (("--model", "forest", "--bootstrap", "perhaps"), "bootstrap"),
         (("--model", "forest", "--bootstrap", "no", "--oob-score"), "oob_score must be False without bootstrap"),
-        (("--model", "voting", "--members", "tree,oak"), "--members: no 'oak' for classification"),
+        (("--model", "voting", "--members", "tree,oak"), "for classification; got 'oak'"),
         (("--monotonic", "area"), "must be COLUMN:+1 or COLUMN:-1"),
         (("--monotonic", "width:+1"), "width"),
         (("--model", "text"), "--model text needs --text COL"),
-        (("--text", "town", "--model", "forest"), "--text is for --model text"),
-        (("--text", "sold"), "--text must name a column of texts other than the target"),
+        (("--text", "town", "--model", "forest"), "--text must be used with --model text"),
+        (("--text", "sold"), "--text must name a text column other than the target"),
         (("--text", "towm"), "did you mean 'town'?"),
     ],
 )
@@ -213,7 +213,7 @@ def test_mistakes(run, houses, write_csv, options, message):
 
 def test_a_task_that_a_family_does_not_do(run, houses, write_csv):
     done = run("train", write_csv(houses), "--target", "price", "--model", "naive-bayes")
-    assert done.err.startswith("fastens: --model naive-bayes does not do regression; these do: boosting, forest")
+    assert done.err.startswith("fastens: --model must be one of boosting, forest")
 
 
 def test_directions():
@@ -243,5 +243,5 @@ def test_texts(run, write_csv):
     assert run("train", path, "--target", "kind", "--text", "message", "--stemmer", "klingon").code == 2
 
 
-def test_text_is_no_family_of_tables():
+def test_the_text_family_does_not_support_tables():
     assert TEXT not in families(CLASSIFICATION)

@@ -45,22 +45,22 @@ def messy(write_csv):
 
 
 def findings(out: str) -> str:
-    return " ".join(out.partition("What to look at")[2].split())
+    return " ".join(out.partition("What to check")[2].split())
 
 
-def test_what_stands_out(run, messy):
+def test_remarks_of_inspect(run, messy):
     result = run("inspect", messy, "--target", "sold")
     assert (result.code, result.err) == (0, "")
     found = findings(result.out)
     for text in [
-        "likely leak 'price paid' alone gives the target away: AUC 1.",
-        "likely identifier 'code': a value of its own in nearly every row.",
-        "free text 'note' is free text, 11 words in a cell.",
-        "time Times: 'when'.",
-        "duplicates 3 rows (0.7%) are equal to an earlier one",
-        "duplicates 'couleur' says the same as 'colour'.",
-        "'age' is 999 in 11 cells, far from all other values: a code for missing? --missing=999.",
-        "2 columns have categories that differ only by case or blanks: 'colour' ('red', 'Red'), 'couleur' (",
+        "likely leak 'price paid' alone predicts the target: AUC 1.",
+        "likely identifier 'code': a distinct value in nearly every row.",
+        "free text 'note' is free text with 11 words per cell.",
+        "time Time columns: 'when'.",
+        "duplicates 3 rows (0.7%) are duplicates of earlier rows",
+        "duplicates 'couleur' holds the same information as 'colour'.",
+        "'age' is 999 in 11 cells, far from all other values: is it a missing-value code? If so, use --missing=999.",
+        "2 columns have categories that differ only in case or whitespace: 'colour' ('red', 'Red'), 'couleur' (",
         "'empty' holds nothing.",
         "'same' is the same in every row.",
     ]:
@@ -74,7 +74,10 @@ def test_codes_of_many_nines(run, write_csv, code):
     income = np.random.default_rng(0).integers(20_000, 90_000, 200)
     income[::20] = code
     found = findings(run("inspect", write_csv(pa.table({"income": income, "other": np.arange(200) % 7}))).out)
-    assert f"'income' is {code} in 10 cells, far from all other values: a code for missing? --missing={code}" in found
+    assert (
+        f"'income' is {code} in 10 cells, far from all other values: is it a missing-value code? "
+        f"If so, use --missing={code}" in found
+    )
 
 
 def test_ranges_of_large_numbers_have_two_ends(run, write_csv):
@@ -88,16 +91,16 @@ def test_identifiers_drawn_at_random_and_counted(run, messy, tmp_path):
     lines = messy.read_text().splitlines()
     messy.write_text("\n".join(lines[: N + 1]) + "\n")
     found = findings(run("inspect", messy).out)
-    assert "'key': numbers drawn at random." in found
-    assert "'row': it counts the rows." in found
-    assert "the rows are in the order of 'when'" in found
+    assert "'key': random numbers." in found
+    assert "'row': a row number." in found
+    assert "the rows are sorted by 'when'" in found
     assert "leak" not in found
 
 
 def test_without_a_target_there_are_no_scores(run, messy):
     out = run("inspect", messy).out
     assert "alone" not in out
-    assert "gives the target away" not in out
+    assert "suggests target leakage" not in out
 
 
 def test_regression_and_contradictions(run, write_csv):
@@ -116,7 +119,7 @@ def test_a_leak_of_numbers(run, write_csv):
     y = np.random.default_rng(0).normal(size=500)
     path = write_csv(pa.table({"y": y, "euros": y**3 + 5, "near": y + np.random.default_rng(1).normal(0, 0.2, 500)}))
     found = findings(run("inspect", path, "--target", "y").out)
-    assert re.findall(r"'(\w+)' alone gives the target away: rank R²", found) == ["euros"]
+    assert re.findall(r"'(\w+)' alone predicts the target: rank R²", found) == ["euros"]
 
 
 def test_rare_classes(run, write_csv):
@@ -136,7 +139,7 @@ def test_the_page(run, messy):
     assert "page  page.html" in result.out
     page = (messy.parent / "page.html").read_text(encoding="utf-8")
     assert "http" not in page
-    for heading in ["What to look at", "What does each column say alone?", "<h3>colour</h3>", "<h3>size</h3>"]:
+    for heading in ["What to check", "How informative is each column alone?", "<h3>colour</h3>", "<h3>size</h3>"]:
         assert heading in page
     assert page.count("<svg") >= 8
 
@@ -157,11 +160,11 @@ def test_dates_are_drawn_and_written_as_dates(run, write_csv):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--target", "price"), "no column 'price'"),
-        (("--target", "when"), "neither classes nor numbers"),
+        (("--target", "price"), "must name a column of the table; got 'price'"),
+        (("--target", "when"), "must hold classes or numbers"),
         (("--drop", "sold", "--target", "sold"), "--drop must not name the target"),
         (("-o", "page.txt"), "--output must end in .html"),
-        (("-o", "no/page.html"), "there is no folder no"),
+        (("-o", "no/page.html"), "the folder no"),
         (("--column", "size:float"), "--column must be COL:TYPE"),
     ],
 )
@@ -209,7 +212,10 @@ def test_one_row(run, write_csv):
 @pytest.mark.parametrize("command", ["inspect", "train"])
 def test_an_infinite_target(run, write_csv, command):
     path = write_csv("a,y\n" + "1,inf\n2,1.5\n3,2.5\n" * 9)
-    assert run(command, path, "--target", "y").err == "fastens: the target 'y' is infinite in 9 of 27 rows\n"
+    assert (
+        run(command, path, "--target", "y").err
+        == "fastens: the target 'y' must be finite; it is infinite in 9 of 27 rows\n"
+    )
 
 
 def test_columns_of_different_values_say_the_same_in_the_same_order_alone(run, write_csv):
@@ -224,8 +230,8 @@ def test_columns_of_different_values_say_the_same_in_the_same_order_alone(run, w
     })  # fmt: skip
     for given in (table, pa.concat_tables([table, table.slice(0, 5)])):
         found = findings(run("inspect", write_csv(given)).out)
-        assert re.findall(r"'(\w+)' says the same as '(\w+)'", found) == [("less", "length")]
-    assert "says the same" not in findings(run("inspect", write_csv(table.slice(0, 4))).out)
+        assert re.findall(r"'(\w+)' holds the same information as '(\w+)'", found) == [("less", "length")]
+    assert "holds the same information" not in findings(run("inspect", write_csv(table.slice(0, 4))).out)
 
 
 def test_many_repeated_findings_are_one_line(run, tmp_path):
@@ -266,7 +272,7 @@ def test_narrow_terminals_keep_the_names_of_columns(run, messy, monkeypatch):
     monkeypatch.setattr(report, "PIPED_WIDTH", 40)
     out = run("inspect", messy, "--target", "sold").out
     assert re.search(r"^ size +numbers +\d+\.\d% $", out, re.MULTILINE)
-    assert "different; AUC alone; range, or what" in " ".join(out.split())
+    assert "different; AUC alone; range or frequent" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

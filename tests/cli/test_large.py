@@ -50,11 +50,11 @@ def trees_of(path):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["price", "sold"])
 @pytest.mark.parametrize("tables", [["*.parquet"], ["part0.parquet", "part1.parquet"], ["part?.csv"]])
-def test_the_model_is_that_of_the_table_in_memory(run, houses, large_files, monkeypatch, tables, target):
+def test_the_model_matches_the_table_in_memory(run, houses, large_files, monkeypatch, tables, target):
     given = ["--target", target, "--drop", "price" if target == "sold" else "sold", "--n-estimators", 5]
     done = run("train", *tables, *given, "-o", "large.fastens")
     assert done.code == 0, done.err
-    assert "(240 to train on, 60 held out)" in done.out
+    assert "(240 for training, 60 held out)" in done.out
     monkeypatch.setattr(large, "LARGE_BYTES", 1 << 40)
     whole = run("train", *tables, *given, "-o", "whole.fastens")
     for name, array in trees_of("whole.fastens").items():
@@ -82,7 +82,10 @@ def test_a_ceiling_for_memory(run, large_files, monkeypatch):
         np.testing.assert_array_equal(trees_of("limited.fastens")[name], array, err_msg=name)
     for wrong in (["--max-memory", "much"], ["--max-memory", "1GB", "--spill-dir", "nowhere"]):
         assert run(*given, *wrong).code == 2
-    assert "--max-memory is for training here" in run(*given, "--max-memory", "1GB", "--dask", "local:1").err
+    assert (
+        "--max-memory must not be used with --dask, because workers use as"
+        in run(*given, "--max-memory", "1GB", "--dask", "local:1").err
+    )
 
 
 @pytest.mark.slow
@@ -252,7 +255,7 @@ def test_a_disk_too_full_for_codes(run, large_files):
     done = run_child(LIMIT.format(500) + code + COMMAND, *given, "--max-memory", least, folder=large_files)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert re.match(r"fastens: .*spill_dir or path must be on a disk with room for \d+ more bytes", line)
+    assert re.match(r"fastens: .*spill_dir or path must be on a disk with \d+ free bytes", line)
     assert sorted(os.listdir(large_files)) == names
 
 
@@ -302,9 +305,9 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     same = run("train", *given, "--checkpoint", "half.fastens", "-o", "./half.fastens")
     assert (same.code, "--output and --checkpoint must be different files" in same.err) == (2, True)
     forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
-    assert (forest.code, "--checkpoint is for --model boosting" in forest.err) == (2, True)
+    assert (forest.code, "--checkpoint must be used with --model boosting" in forest.err) == (2, True)
     best = run("train", *given, "--checkpoint", "half.fastens", "--quality", "best")
-    assert (best.code, "--checkpoint is for a single model" in best.err) == (2, True)
+    assert (best.code, "--checkpoint must be used with a single model; --quality best trains" in best.err) == (2, True)
 
 
 @pytest.mark.slow
@@ -313,7 +316,7 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     [("table.csv", pa.string()), ("table.parquet", pa.string()), ("table.parquet", pa.string_view())],
     ids=str,
 )
-def test_types_of_columns_are_those_of_the_table_read_whole(run, name, text):
+def test_types_of_columns_match_the_table_read_whole(run, name, text):
     rng = np.random.default_rng(0)
     table = pa.table(
         {
@@ -359,7 +362,7 @@ def test_numbers_in_parentheses_beyond_the_first_batch(run, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
 @pytest.mark.parametrize("first", [5, 450])
-def test_what_is_no_number_in_a_column_of_numbers_is_missing_in_predictions_too(run, monkeypatch, name, first):
+def test_non_numbers_in_numeric_columns_are_missing_in_predictions(run, monkeypatch, name, first):
     monkeypatch.setattr(csv_streams, "BLOCK_BYTES", 1 << 10)
     values = ["lost" if row >= first and row % 9 == 0 else f"{row / 4}" for row in range(500)]
     table = pa.table({"v": values, "y": [float(row % 50) for row in range(500)]})

@@ -29,7 +29,7 @@ def test_best_within_a_time(table, tmp_path, capsys):
     assert all(member in said for member in found.named_estimators_)
 
 
-def test_parameters_go_before_those_of_the_quality(table, tmp_path):
+def test_parameters_override_the_quality_preset(table, tmp_path):
     model = str(tmp_path / "model.fastens")
     assert main(["train", table, "--target", "y", "--quality", "fast", "--learning-rate", "0.5", "-o", model]) == 0
     assert fastens.load(model).n_estimators_ == 40
@@ -39,11 +39,11 @@ def test_parameters_go_before_those_of_the_quality(table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--time-limit", "3"], "--time-limit is read with --quality best"),
+        (["--time-limit", "3"], "--time-limit must be used with --quality best"),
         (["--quality", "fast", "--time-limit", "3"], "time_limit must be None with quality='fast'"),
-        (["--quality", "best", "--model", "forest"], "--quality is for --model boosting; got forest"),
+        (["--quality", "best", "--model", "forest"], "--quality must be used with --model boosting; got forest"),
     ],
 )
-def test_what_is_refused(table, capsys, arguments, message):
+def test_invalid_input_raises(table, capsys, arguments, message):
     assert main(["train", table, "--target", "y", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -23,7 +23,7 @@ def test_classification(run, houses, write_csv):
     path = write_csv(houses.drop_columns("price"))
     result = run("train", path, "--target", "sold", *QUICK)
     assert result.code == 0
-    assert "300 (240 to train on, 60 held out)" in result.out
+    assert "300 (240 for training, 60 held out)" in result.out
     assert "5 (numbers 2, categories 1, true or false 1, dates 1)" in result.out
     assert "classification, 2 classes: no 50.0%, yes 50.0%" in result.out
     assert "saved" in result.out
@@ -90,7 +90,7 @@ def test_columns_left_out_and_made_categories(run, houses, write_csv):
     path = write_csv(houses.append_column("name, or number", names))
     result = run("train", path, "--target", "sold", *QUICK)
     text = " ".join(result.out.split())
-    assert "Left out as identifiers, a value of its own in nearly every row: 'name, or number'." in text
+    assert "Ignored as identifiers, a distinct value in nearly every row: 'name, or number'." in text
     assert "--column 'name, or number:category'" in text
     assert "name, or number" not in fastens.load("model.fastens").feature_names_in_
     result = run("train", path, "--target", "sold", *QUICK, "--column", "name, or number:category")
@@ -121,11 +121,12 @@ def test_all_rows(run, houses, write_csv):
 def test_whole_numbers_say_how_they_were_taken(run, houses, write_csv):
     result = run("train", write_csv(houses), "--target", "rooms", *QUICK)
     assert (
-        "'rooms' has 8 distinct whole numbers, taken as classification. For regression: --task regression" in result.out
+        "'rooms' has 8 distinct integers and is treated as classification. For regression, use --task regression"
+        in result.out
     )
     result = run("train", write_csv(houses), "--target", "rooms", "--task", "regression", *QUICK)
     assert "RMSE" in result.out
-    assert "distinct whole numbers" not in result.out
+    assert "distinct integers" not in result.out
 
 
 def test_the_same_seed_gives_the_same_report(run, houses, write_csv):
@@ -145,7 +146,7 @@ def test_the_same_seed_gives_the_same_report(run, houses, write_csv):
             ("table.parquet", "--skip-lines", 2, "--max-memory", "1GB"),
             "--skip-lines is for CSV files and workbooks; got Parquet",
         ),
-        (("table.csv", "--spill-dir", "."), "--spill-dir is read with --max-memory"),
+        (("table.csv", "--spill-dir", "."), "--spill-dir must be used with --max-memory, which limits the memory"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(run, houses, write_csv, options, message):

@@ -17,7 +17,7 @@ def test_a_search_and_its_files(run, houses, write_csv, tmp_path):
         "Leaderboard (3 folds, loss, mean ± standard error)",
         "Scores on 60 held-out rows",
         "4 models in",
-        "as many as asked for",
+        "the maximum number of trials was reached",
         "saved     model.fastens, model-leaderboard.csv",
     ]:
         assert text in result.out
@@ -54,7 +54,7 @@ def test_a_scorer_and_kinds_of_models(run, houses, write_csv):
 def test_a_time_too_short(run, houses, write_csv, tmp_path):
     result = run("tune", write_csv(houses), "--target", "price", "--time-limit", 0.001, *QUICK)
     assert result.code == 0
-    assert "No model was done in time" in result.out
+    assert "No model finished in time. The model is boosting with its defaults" in result.out
     assert not (tmp_path / "model-leaderboard.csv").exists()
 
 
@@ -77,15 +77,15 @@ def test_interrupted_it_keeps_what_is_there(run, houses, write_csv, monkeypatch)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--time-limit", 0), "--time-limit must be above 0"),
-        (("--time-limit", "inf"), "--time-limit must be above 0 and finite, got inf"),
+        (("--time-limit", 0), "--time-limit must be positive and finite"),
+        (("--time-limit", "inf"), "--time-limit must be positive and finite; got inf"),
         (("--models", "boosting,trees"), "--models must be"),
         (("--trials", 0), "--trials must be"),
         (("--folds", 1), "--folds must be"),
         (("--folds", 1000), "--folds must be"),
         (("--eval-metric", "best"), "get_scorer_names() lists them); got 'best'."),
-        (("--checkpoint", "table.csv"), "will not write over table.csv, which is read"),
-        (("--checkpoint", "other.csv"), "--checkpoint must be the file of a search, or a new one; other.csv holds"),
+        (("--checkpoint", "table.csv"), "will not overwrite table.csv, which is an input"),
+        (("--checkpoint", "other.csv"), "--checkpoint must be a new file or the file of an earlier search; other.csv"),
         (("--n-jobs", 0), "--n-jobs must be"),
         (
             ("--checkpoint", "model.fastens"),

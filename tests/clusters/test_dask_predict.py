@@ -138,11 +138,13 @@ def test_frames_are_answered_where_set_output_asks_for_them():
     pd.testing.assert_frame_equal(found.compute(), model.transform(FRAME[COLUMNS]))
 
 
-def test_what_belongs_to_rows_is_divided_with_them():
+def test_arguments_per_row_are_split_with_the_rows():
     model = GradientBoostingRegressor(n_estimators=3).fit(X, T[:, 0])
     found = model.predict(da.from_array(X, chunks=(90, 2)), init_score=da.from_array(T[:, 1], chunks=70))
     np.testing.assert_array_equal(found.compute(), model.predict(X, init_score=T[:, 1]))
-    with pytest.raises(ValueError, match=r"init_score must have the 4 partitions of X; it has 2\. Name a column of X"):
+    with pytest.raises(
+        ValueError, match=r"init_score must have 4 partitions, like X; got 2\. Pass the name of a column of X"
+    ):
         model.predict(frame_of(), init_score=frame_of(n_parts=2)["target"])
 
 

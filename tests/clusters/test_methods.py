@@ -130,7 +130,11 @@ def test_fits_need_a_cluster_or_say_that_they_need_all_rows(name):
     model = quick(name)
     takes = inspect.signature(model.fit).parameters
     is_distributed = model._capabilities.supports_distributed_fit
-    reason = "make a distributed.Client first" if is_distributed else f"X must be a table in memory for {name}"
+    reason = (
+        r"X is a Dask collection, but there is no Dask client\. Create a"
+        if is_distributed
+        else f"X must be a table in memory for {name}"
+    )
     for method in ("fit", "fit_predict", "fit_transform", "partial_fit"):
         if hasattr(model, method):
             refusal = f"X must be a table in memory for {name}.partial_fit" if method == "partial_fit" else reason

@@ -139,7 +139,7 @@ def test_a_rank_has_an_error():
 
 def test_errors_name_what_is_wrong():
     table, model = parts_of(X), GradientBoostingRegressor(**COMMON)
-    with pytest.raises(ValueError, match=r"y must have the 5 partitions of X; it has 2\."):
+    with pytest.raises(ValueError, match=r"y must have 5 partitions, like X; got 2\."):
         model.fit(table, parts_of(T, 2))
     with pytest.raises(ValueError, match="y must name a column of X or be a list of object references; got ndarray"):
         model.fit(table, T)
@@ -167,5 +167,5 @@ def test_partitions_of_two_types_are_warned_of():
 
 def test_no_cpus():
     table = RayTable(parts_of(X), cpus_per_actor=64, patience=2)
-    with pytest.raises(ClusterLostError, match="none has got 64 CPUs within 2 seconds"):
+    with pytest.raises(ClusterLostError, match="no actor got 64 CPUs within 2 seconds"):
         GradientBoostingRegressor(**COMMON).fit(table, parts_of(T))

@@ -104,7 +104,7 @@ def test_a_rank_that_is_lost_ends_the_waiting_of_all():
 @pytest.mark.slow
 def test_waiting_ends_with_the_patience():
     box, start = Mailbox(0.3), time.monotonic()
-    with pytest.raises(RankLostError, match=r"not been heard of for 0\.3 seconds"):
+    with pytest.raises(RankLostError, match="the process that started the fit has not responded for"):
         box.take(1, (0, 0))
     assert time.monotonic() - start < 10
     box.put(1, (0, 0), "late")

@@ -11,7 +11,7 @@ def session():
     return Session(0, 1, 60.0, None)
 
 
-def test_what_has_not_arrived_is_told_again():
+def test_unacknowledged_events_are_reported_again():
     rank = session()
     for number in range(3):
         rank.report("round", number)
@@ -23,7 +23,7 @@ def test_what_has_not_arrived_is_told_again():
     assert rank.events(4, 0.0) == []
 
 
-def test_of_checkpoints_the_last_is_kept():
+def test_the_last_checkpoint_is_kept():
     rank = session()
     for kind, content in (("checkpoint", b"1"), ("round", 1), ("checkpoint", b"2")):
         rank.report(kind, content)

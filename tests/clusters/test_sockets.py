@@ -102,5 +102,5 @@ def test_waiting_ends():
 def test_messages_come_in_their_order():
     first, second = connected(2)
     first.send(1, (1, 1), np.arange(3, dtype=np.uint8))
-    with pytest.raises(RankLostError, match=r"rank 0 has sent message \(1, 1\) in the place of \(2, 1\)"):
+    with pytest.raises(RankLostError, match=r"rank 0 sent message \(1, 1\); expected \(2, 1\)"):
         second.receive(0, (2, 1))

@@ -61,7 +61,7 @@ def client(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [2, 3])
 @pytest.mark.parametrize("kind", [GradientBoostingClassifier, RandomForestRegressor])
-def test_the_model_is_that_of_one_machine(client, tmp_path, kind, n_workers):
+def test_the_model_matches_one_machine(client, tmp_path, kind, n_workers):
     model = kind(n_estimators=5, random_state=1)
     workers = sorted(client.nthreads())[:n_workers]
     spread = DaskTable(da.from_array(X, chunks=(700, 6)), client=client, workers=workers)

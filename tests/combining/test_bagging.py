@@ -94,7 +94,7 @@ def test_bags_are_bootstrap_samples(tumours):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [None, OtherTree(), LogisticRegression(max_iter=5000)])
-def test_out_of_bag_score_is_that_of_new_rows(estimator, tumours):
+def test_out_of_bag_score_matches_new_rows(estimator, tumours):
     X, y = tumours
     X = StandardScaler().fit_transform(X)
     train = np.arange(len(y)) % 2 == 0
@@ -126,7 +126,7 @@ def test_votes_and_probabilities(tumours):
 
 
 @pytest.mark.parametrize("estimator", [None, OtherTree(max_depth=3)])
-def test_spread_is_that_of_the_members(estimator, tumours):
+def test_spread_matches_the_members(estimator, tumours):
     X, y = tumours
     model = BaggingClassifier(estimator, 9, random_state=0).fit(X, y)
     said = np.array([member.predict_proba(X) for member in model.estimators_])
@@ -177,7 +177,7 @@ def test_several_targets(patients, tmp_path, estimator, options):
     same = fastens.load(tmp_path / "model", allow_pickle=True)
     np.testing.assert_array_equal(same.predict(X), model.predict(X))
     np.testing.assert_allclose(model.predict(X[3:4])[0], model.predict(X)[3], rtol=1e-12)
-    with pytest.raises(ValueError, match="bags must predict one target to be explained, not 3"):
+    with pytest.raises(ValueError, match="y must have had one target in fit to explain the model; it had"):
         model.explain(X)
     with pytest.raises(ValueError, match=r"as many targets|number of targets"):
         model.set_params(warm_start=True, n_estimators=9).fit(X, y)
@@ -201,7 +201,7 @@ def test_columns_of_trees_of_warm_starts(patients, tmp_path):
 
 
 @pytest.mark.slow
-def test_as_good_as_the_peers(patients):
+def test_scores_are_as_good_as_other_libraries(patients):
     X, y = patients
     train = np.arange(len(y)) % 3 > 0
     scores = [
@@ -293,7 +293,7 @@ def test_errors_name_the_bagging(kind, members):
         model.fit(X[:0].tolist() or np.empty((0, 4)), y[:0])
     with pytest.raises(TypeError, match=rf"{name}\.fit\(\) got an unexpected keyword argument 'colour'"):
         model.fit(X, y, colour="red")
-    with pytest.raises(TypeError, match=r"argument 'sample_wieght'\. Is sample_weight meant\?"):
+    with pytest.raises(TypeError, match=r"argument 'sample_wieght'\. Did you mean sample_weight\?"):
         model.fit(X, y, sample_wieght=y)
     if members == "trees":  # which would read neither
         with pytest.raises(TypeError, match="unexpected keyword argument 'groups'"):
@@ -318,16 +318,18 @@ def test_more_members_of_another_table():
         model.fit(X[:, :3], y)
     with pytest.raises(ValueError, match="y must hold the classes seen in fit; it holds 7"):
         model.fit(X, np.where(y == 2, 7, y))
-    with pytest.raises(ValueError, match="bootstrap must be as in the last fit, True, with warm_start=True; got False"):
+    with pytest.raises(
+        ValueError, match="bootstrap must be the same as in the last fit, True, with warm_start=True; got False"
+    ):
         clone(model).fit(X, y).set_params(bootstrap=False).fit(X, y)
     for changed in ({"estimator": DecisionTreeClassifier()}, {"max_features": 2, "bootstrap_features": True}):
         found = clone(model).set_params(estimator=DecisionTreeClassifier(splitter="random")).fit(X, y)
-        with pytest.raises(ValueError, match="estimator must be as in the last fit with warm_start=True"):
+        with pytest.raises(ValueError, match="estimator must be of the same kind as in the last fit with"):
             found.set_params(n_estimators=4, **changed).fit(X, y)
         assert len(found) == 3
-    with pytest.raises(ValueError, match="estimator must be as in the last fit with warm_start=True"):
+    with pytest.raises(ValueError, match="estimator must be of the same kind as in the last fit with"):
         clone(model).fit(X, y).set_params(estimator=DecisionTreeClassifier()).fit(X, y)
-    with pytest.raises(ValueError, match="estimator and voting must let members predict_proba"):
+    with pytest.raises(ValueError, match="estimator and voting must be such that members use"):
         clone(model).fit(X, y).set_params(voting="hard").fit(X, y)
     assert model.fit(X[y < 2], y[y < 2]).predict_proba(X).shape == (150, 3)
 
@@ -339,7 +341,7 @@ def test_bags_that_fit_has_not_drawn(tmp_path):
         model.in_bag(0)
     model = BaggingClassifier(LogisticRegression(max_iter=1000), 2).fit(X, y)
     model.save(tmp_path / "bags.fastens", allow_pickle=True)
-    with pytest.raises(ValueError, match="or the model is from a file"):
+    with pytest.raises(ValueError, match="in_bag needs bags that fit has drawn; here every bag has all rows, or"):
         fastens.load(tmp_path / "bags.fastens", allow_pickle=True).in_bag(0)
 
 
@@ -358,9 +360,7 @@ def test_large_weights_without_replacement(rng):
 def test_more_copies_than_fit_into_memory(rng):
     X = rng.normal(size=(150, 2))
     model = BaggingClassifier(KNeighborsClassifier(), 2, bootstrap=False, max_samples=0.5, weight_type="frequency")
-    with pytest.raises(
-        ValueError, match=r"sample_weight must stand for at most 10000000 copies .*KNeighborsClassifier is given rows"
-    ):
+    with pytest.raises(ValueError, match="sample_weight must sum to at most"):
         model.fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
     model.set_params(max_samples=60, random_state=0).fit(X, X[:, 0] > 0, sample_weight=np.full(150, 1e9))
     assert model.score(X, X[:, 0] > 0) > 0.8
@@ -372,7 +372,7 @@ def test_a_list_of_labels_that_are_not_all_strings():
         BaggingClassifier(n_estimators=2).fit(X, ["a", "b"] * 3 + ["a", np.nan])
     with pytest.raises(ValueError, match="y holds int, str; labels must be all strings or all numbers"):
         BaggingClassifier(n_estimators=2).fit(X, ["a", "b"] * 3 + ["a", 1])
-    with pytest.raises(ValueError, match=r"y must have no masked values; that of row 7 is masked"):
+    with pytest.raises(ValueError, match="y must not have masked values; row"):
         BaggingClassifier(n_estimators=2).fit(X, np.ma.masked_array([0, 1] * 4, mask=[0] * 7 + [1]))
 
 
@@ -398,7 +398,7 @@ def test_a_copy_that_grows_leaves_the_model_it_was_copied_from(patients):
     "model",
     [BaggingClassifier(fastens.GaussianNB(), 12), fastens.AdaBoostClassifier(fastens.GaussianNB(), n_estimators=12)],
 )
-def test_the_arrays_of_many_members_are_told_apart_in_one_pass(model, tumours):
+def test_arrays_of_many_members_are_separated_in_one_pass(model, tumours):
     model.fit(*tumours)
     names = []
 

@@ -95,7 +95,7 @@ def test_regression_file_and_pickle(tmp_path):
 
 
 def test_every_row_needs_a_prediction(table):
-    with pytest.raises(ValueError, match="cv must put every row into a test part"):
+    with pytest.raises(ValueError, match=r"cv must have every row in a test set; some rows are in none\."):
         CascadeForestClassifier(forests(), cv=TimeSeriesSplit(3)).fit(*table)
 
 
@@ -115,6 +115,6 @@ def test_folds_that_are_none(kind, rng):
         kind([("tree", DecisionTreeClassifier().fit(X, y))], cv="prefit").fit(X, y)
     model = kind(members, cv=KFold(3).split(X), **{"weights": "nnls"} if kind is VotingClassifier else {}).fit(X, y)
     with pytest.raises(
-        ValueError, match=r"cv must give folds with test rows; got none\. An iterator gives its folds to"
+        ValueError, match=r"cv must yield folds with test rows; got none\. An iterator is exhausted after one fit"
     ):
         model.fit(X, y)

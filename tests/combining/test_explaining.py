@@ -158,19 +158,28 @@ def test_isolation_forests(table):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (fastens.VotingClassifier([("a", FOREST)]), "voting must be 'soft' for votes to be explained; got 'hard'"),
+        (
+            fastens.VotingClassifier([("a", FOREST)]),
+            "voting must be 'soft' for the predictions to be explained; got 'hard'",
+        ),
         (
             fastens.VotingClassifier([("a", FOREST)], voting="soft", class_weights=[1, 2]),
-            "weights and class_weights must be the same for all classes to be explained",
+            "weights and class_weights must be the same for all classes for the",
         ),
         (fastens.BaggingClassifier(SHALLOW, voting="hard", max_samples=0.5, bootstrap=False), "voting must be 'soft'"),
-        (fastens.VotingClassifier([("a", PeerTrees(3))], voting="soft"), "member 'a' must be a model of trees of this"),
-        (fastens.StackingClassifier([("a", FOREST)], cv=3), "those of StackingClassifier are not. Explain members"),
+        (
+            fastens.VotingClassifier([("a", PeerTrees(3))], voting="soft"),
+            "must be a tree model of fastens to be explained",
+        ),
+        (fastens.StackingClassifier([("a", FOREST)], cv=3), r"are not\. Explain the members, or use"),
         (fastens.CascadeForestClassifier([("a", FOREST)]), "those of CascadeForestClassifier are not"),
-        (fastens.AdaBoostClassifier(PeerTree(max_depth=1)), "estimator must be None or a DecisionTreeClassifier of"),
+        (
+            fastens.AdaBoostClassifier(PeerTree(max_depth=1)),
+            r"estimator must be None or a fastens\.DecisionTreeClassifier, so that",
+        ),
     ],
 )
-def test_what_is_no_sum_of_trees(table, model, message):
+def test_models_that_are_not_sums_of_trees_raise(table, model, message):
     X, y = table
     model.fit(X, y > 1)
     with pytest.raises(ValueError, match=message):
@@ -181,12 +190,18 @@ def test_what_is_no_sum_of_trees(table, model, message):
     ("model", "message"),
     [
         (fastens.StackingRegressor(NUMBERS, SVR(), cv=3), "final_estimator must be linear .* SVR"),
-        (fastens.StackingRegressor(NUMBERS, cv=3, passthrough=True), "one level, and no passthrough, to be explained"),
-        (fastens.VotingRegressor([("line", Ridge())]), r"member 'line' must be a model of trees .* got Ridge\(\)"),
-        (fastens.AdaBoostRegressor(n_estimators=2), "those of AdaBoostRegressor are weighted medians"),
+        (
+            fastens.StackingRegressor(NUMBERS, cv=3, passthrough=True),
+            r"the stack must have one level and passthrough=False to be explained\.",
+        ),
+        (
+            fastens.VotingRegressor([("line", Ridge())]),
+            r"must be a tree model of fastens to be explained.*got Ridge\(\)",
+        ),
+        (fastens.AdaBoostRegressor(n_estimators=2), "predictions must be sums of trees to be explained, but"),
     ],
 )
-def test_numbers_that_are_no_sums_of_trees(table, model, message):
+def test_regressors_that_are_not_sums_of_trees_raise(table, model, message):
     X, y = np.nan_to_num(table[0]), table[1]
     model.fit(X, y)
     with pytest.raises(ValueError, match=message):

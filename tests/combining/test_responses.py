@@ -213,15 +213,15 @@ def test_a_final_estimator_that_answers_an_unknown_label():
     [
         ([0.5, np.nan, 0.5], "finite numbers; got nan"),
         ([0.5, np.inf, 0.5], "finite numbers; got inf"),
-        ([0.7, 0.8, -0.5], r"probabilities of at least 0; got -0\.5"),
+        ([0.7, 0.8, -0.5], r"must return non-negative probabilities.*got -0\.5"),
         ([0.9, 0.9, 0.9], r"probabilities that sum to 1; got \[0\.9, 0\.9, 0\.9\]"),
         ([0.0, 0.0, 0.0], "probabilities that sum to 1"),
-        ([0.5, 0.5], r"a column for each of its 3 classes; its predict_proba has the shape \(\d+, 2\)"),
+        ([0.5, 0.5], "must return a column for each of its"),
     ],
 )
 @pytest.mark.parametrize("name", SHARES)
-def test_what_are_no_probabilities(name, answer, message):
-    with pytest.raises(ValueError, match=rf"{WHO} must give {message}"):
+def test_invalid_probabilities_raise(name, answer, message):
+    with pytest.raises(ValueError, match=rf"{WHO} .*{message}"):
         SHARES[name](Shares(answer)).fit(X, NAMES).predict(X)
 
 
@@ -272,7 +272,7 @@ def test_a_decision_between_two_of_three_classes():
 
 def test_columns_of_pairs_of_classes():
     four = np.arange(len(X)) % 4
-    with pytest.raises(MemberError, match=r"column for each of its 4 classes; its decision_function has .*\(150, 6\)"):
+    with pytest.raises(MemberError, match="must return a column for each of its"):
         class_response(
             "Member 'a'", SVC(decision_function_shape="ovo").fit(X, four), X, "decision_function", np.arange(4)
         )
@@ -286,9 +286,7 @@ def test_probabilities_without_classes():
         def __sklearn_is_fitted__(self):
             return True
 
-    with pytest.raises(
-        ValueError, match="Member 'rule' must have classes_, the labels of its columns; Nameless has none"
-    ):
+    with pytest.raises(ValueError, match="must have classes_, the labels of its columns"):
         VotingClassifier(members(Nameless([0.2, 0.3, 0.5])), voting="soft").fit(X, NAMES).predict(X)
 
 
@@ -304,14 +302,14 @@ def test_labels_in_a_column_are_labels():
 @pytest.mark.parametrize(
     ("member", "message"),
     [
-        (Numbers(np.nan), "must give finite numbers; got nan from its predict"),
-        (Numbers(np.inf), "must give finite numbers; got inf"),
+        (Numbers(np.nan), "must return finite numbers.*got nan from its predict"),
+        (Numbers(np.inf), "must return finite numbers.*got inf"),
         (Numbers("much"), "must give numbers: could not convert string"),
-        (Numbers(n_missing=1), r"must give one number for each row; got the shape \(\d+,\)"),
+        (Numbers(n_missing=1), r"must return one number for each row; got the shape \(\d+,\)"),
     ],
 )
 @pytest.mark.parametrize("name", NUMBERS)
-def test_what_are_no_numbers(name, member, message):
+def test_invalid_predictions_raise(name, member, message):
     with pytest.raises(ValueError, match=f"{WHO} {message}"):
         NUMBERS[name](member).fit(X, X[:, 0]).predict(X)
 
@@ -319,7 +317,7 @@ def test_what_are_no_numbers(name, member, message):
 @pytest.mark.parametrize("name", sorted(NUMBERS.keys() - {"conformal"}))
 def test_several_numbers_for_a_row(name):
     member = GradientBoostingRegressor(loss="quantile", quantile=[0.1, 0.9], n_estimators=2)
-    with pytest.raises(ValueError, match=rf"{WHO} must give one number for each row; got the shape \(\d+, 2\)"):
+    with pytest.raises(ValueError, match=rf"{WHO} must return one number for each row; got the shape \(\d+, 2\)"):
         NUMBERS[name](member).fit(X, X[:, 0]).predict(X)
 
 
@@ -374,18 +372,16 @@ def test_a_regressor_is_wanted(name, wrong):
     ],
 )
 @pytest.mark.parametrize("name", ["voting", "stacking", "Bayes-optimal"])
-def test_labels_to_validate_on_are_those_of_y(name, y_val, message):
+def test_labels_to_validate_on_match_y(name, y_val, message):
     """Members of other libraries are given places of classes: an unknown label must not get the place of another."""
-    with pytest.raises(
-        ValueError, match=f"X_val and y_val must be rows and targets like those of X and y: .*{message}"
-    ):
+    with pytest.raises(ValueError, match=f"X_val and y_val must have the same form as X and y: .*{message}"):
         SHARES[name](GaussianNB()).fit(X, NAMES, X_val=X[:3], y_val=y_val)
-    with pytest.raises(ValueError, match=r"X_val and y_val must be rows and targets like .*: X has 2 features"):
+    with pytest.raises(ValueError, match="X_val and y_val must have the same form as X and y"):
         SHARES[name](GaussianNB()).fit(X, NAMES, X_val=X[:3, :2], y_val=NAMES[:3])
 
 
 @pytest.mark.parametrize("name", SHARES)
-def test_a_missing_label_is_no_class_where_rows_are_left_out(name):
+def test_a_missing_label_is_not_a_class_where_rows_are_left_out(name):
     labels, weight = [*NAMES[:-1].tolist(), np.nan], np.arange(len(Y)) > 0
     with pytest.raises(ValueError, match="Input y contains NaN"):
         SHARES[name](GaussianNB()).fit(X, labels, sample_weight=weight)

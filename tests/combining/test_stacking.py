@@ -74,7 +74,7 @@ class Noise(GaussianNB):
         return share / share.sum(axis=1, keepdims=True)
 
 
-def test_a_member_that_learns_by_heart_gains_no_weight(binary):
+def test_a_member_that_memorises_gets_no_weight(binary):
     X, y = binary
     model = StackingClassifier([("noise", Noise()), ("boosting", boosting())]).fit(X, y)
     noise, honest = np.abs(model.final_estimator_.coef_[0])
@@ -189,7 +189,7 @@ def test_unknown_columns_are_named(binary):
     X, y = binary
     with pytest.raises(ValueError, match="columns must name columns of X; got 'z'"):
         StackingClassifier(members(), columns={"bayes": ["z"]}).fit(pd.DataFrame(X, columns=list("abcdef")), y)
-    with pytest.raises(ValueError, match="columns must be given for members; got 'x'"):
+    with pytest.raises(ValueError, match=r"columns must name members.*got 'x'"):
         StackingClassifier(members(), columns={"x": [0]}).fit(X, y)
 
 
@@ -257,7 +257,7 @@ def test_weights_reach_pipelines_and_a_member_without_them_is_named(binary):
     model = StackingClassifier([("p", pipeline)], cv=3, refit=True).fit(X, y, sample_weight=weight)
     alone = clone(pipeline).fit(X, y, logisticregression__sample_weight=weight)
     np.testing.assert_allclose(model.named_estimators_["p"].predict_proba(X), alone.predict_proba(X))
-    with pytest.raises(MemberError, match=r"'knn'.*takes no sample_weight"):
+    with pytest.raises(MemberError, match=r"'knn'.*does not accept sample_weight"):
         StackingClassifier([("knn", KNeighborsClassifier())], cv=3).fit(X, y, sample_weight=weight)
 
 
@@ -266,7 +266,7 @@ def test_validation_rows_reach_members_that_stop_early(binary):
     model = StackingClassifier([("a", boosting(200, learning_rate=0.5)), ("b", GaussianNB())], cv=3, refit=True)
     model.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
     assert model.named_estimators_["a"].n_estimators_ < 200
-    with pytest.raises(ValueError, match="X_val and y_val must be given together"):
+    with pytest.raises(ValueError, match="X_val and y_val must be passed together"):
         model.fit(X, y, X_val=X)
 
 
@@ -373,7 +373,7 @@ def test_regression(final):
 def test_groups_are_one_for_each_row(binary, groups):
     X, y = binary
     for model in (StackingClassifier(members(), cv=3), ConformalClassifier(cv=None)):
-        with pytest.raises(ValueError, match=rf"groups must have one for each of the {len(y)} rows; got shape"):
+        with pytest.raises(ValueError, match=rf"groups must have one label for each of the {len(y)} rows; got shape"):
             model.fit(X, y, groups=groups)
 
 
@@ -393,24 +393,30 @@ def test_parameters_by_name(binary):
         ({"estimators": []}, "at least one estimator"),
         ({"estimators": [("a", boosting()), ("a", boosting())]}, "got 'a' more than once"),
         ({"estimators": [("a__b", boosting())]}, "without '__'"),
-        ({"estimators": [("cv", boosting())]}, "no parameters; got 'cv'"),
+        (
+            {"estimators": [("cv", boosting())]},
+            "estimators must have names that differ from the parameters of the.*got 'cv'",
+        ),
         ({"estimators": [("a", GradientBoostingRegressor())]}, "'a' must be a classifier"),
         ({"estimators": "a"}, "estimators must be a list"),
         ({"final_estimator": LinearRegression()}, "final_estimator must be a classifier"),
         ({"final_estimator": LinearRegression}, "final_estimator must be an estimator .* got <class"),
         ({"final_estimator": "forest"}, "final_estimator must be an estimator or one of|final_estimator must be"),
-        ({"cv": [([0, 1, 2], [2, 3])]}, "a row is in both"),
+        ({"cv": [([0, 1, 2], [2, 3])]}, "disjoint training and test rows"),
         (
             {"cv": [([0, 1, 2], [10**6])]},
-            "cv must give pairs of numbers, or masks, of .* 1000000 is out",
+            "cv must yield pairs of training and test rows, as indices or masks of the",
         ),
-        ({"cv": [(np.array([True, False]),) * 2]}, "cv must give pairs of numbers, or masks, of the .* rows"),
+        (
+            {"cv": [(np.array([True, False]),) * 2]},
+            "cv must yield pairs of training and test rows, as indices or masks of the",
+        ),
         (
             {"cv": SimpleNamespace(split=lambda *given: [([0, 1], [10**6])])},
-            "cv must give pairs of numbers, or masks, of .* 1000000 is out",
+            "cv must yield pairs of training and test rows, as indices or masks of the",
         ),
-        ({"cv": [1, 2]}, "cv must give pairs of numbers, or masks"),
-        ({"levels": [[("a", boosting())]]}, "estimators must be None where levels are given"),
+        ({"cv": [1, 2]}, "cv must yield pairs of training and test rows, as indices or masks of the"),
+        ({"levels": [[("a", boosting())]]}, r"estimators must be None if levels are passed\."),
         ({"levels": [members(), [("a", "drop")]], "estimators": None}, "levels must hold .* each; level 2 has none"),
     ],
 )
@@ -519,7 +525,7 @@ def test_pool_weights_are_repetition(said_and_true):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-5)
 
 
-def test_columns_besides_probabilities_have_coefficients_for_each_class(said_and_true):
+def test_columns_next_to_probabilities_have_coefficients_for_each_class(said_and_true):
     X, y = said_and_true
     model = LogisticStacker().fit(np.hstack([X, np.arange(400)[:, None], np.ones((400, 3))]), y)
     assert np.unique(model.coef_).size > 4
@@ -558,7 +564,7 @@ def test_small_numbers_are_combined_as_large_ones_are(scale, rng):
 
 
 @pytest.mark.parametrize("stacker", [LogisticStacker(), RidgeStacker()])
-def test_penalties_of_default_final_estimators_are_those_of_rows_where_weights_sum_to_1(stacker, rng):
+def test_penalties_of_default_final_estimators_match_rows_where_weights_sum_to_1(stacker, rng):
     X, weight = rng.normal(size=(60, 3)), rng.random(60)
     y = (X @ [1.0, -1.0, 0.5] + rng.normal(size=60) > 0).astype(float)
     coefficients = [clone(stacker).fit(X, y, sample_weight=weight * scale).coef_ for scale in (0.5, 1 / 60, 2.0**-40)]

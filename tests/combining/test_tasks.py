@@ -48,7 +48,7 @@ def test_the_first_error_ends_the_rest(n_threads):
     assert len(done) < 1000
 
 
-def test_of_several_failures_the_first_in_order_is_raised():
+def test_the_first_of_several_failures_in_order_is_raised():
     meet = threading.Barrier(2, timeout=10)
 
     def first():

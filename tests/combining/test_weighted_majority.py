@@ -108,7 +108,7 @@ def exact_majority(row, lost):
     return int(2 * sum(weight for weight, vote in zip(weights, row, strict=True) if vote) > sum(weights))
 
 
-def test_bounds_are_those_of_the_papers(table, experts):
+def test_bounds_match_the_papers(table, experts):
     X, y = table
     model = WeightedMajorityClassifier(experts, prefit=True, beta=0.5).partial_fit(X[100:], y[100:])
     best = model.member_mistakes_.min()
@@ -179,7 +179,7 @@ def test_the_bound_holds_for_weights_from_errors(algorithm):
     assert model.mistake_bound() >= 6
 
 
-def test_a_weight_is_so_many_copies(table, experts):
+def test_integer_weights_count_as_copies(table, experts):
     X, y = table
     weight = np.random.default_rng(0).integers(0, 4, 200)
     rows = np.repeat(np.arange(100, 300), weight)
@@ -224,7 +224,7 @@ def test_a_batch_that_fails_leaves_the_model(table):
     model = WeightedMajorityClassifier([("bayes", GaussianNB()), ("copies", Unweighted())])
     model.partial_fit(X[:100], y[:100], classes=[0, 1, 2])
     weights, mistakes, counts = model.weights_, model.n_mistakes_, model.estimators_[0].class_count_.copy()
-    with pytest.raises(ValueError, match="sample_weight must be whole numbers with member 'copies'"):
+    with pytest.raises(ValueError, match="sample_weight must hold integers with member"):
         model.partial_fit(X[100:300], y[100:300], sample_weight=np.linspace(0, 1, 200))
     assert (model.n_mistakes_, model.n_seen_) == (mistakes, 0)
     np.testing.assert_array_equal(model.weights_, weights)
@@ -259,7 +259,7 @@ def test_the_first_batch_trains_and_online_members_go_on_learning(table):
     np.testing.assert_allclose(model.named_estimators_["bayes"].theta_, online.theta_)
     tree = DecisionTreeClassifier(random_state=0).fit(X[:100], y[:100])
     np.testing.assert_array_equal(model.named_estimators_["tree"].predict(X), tree.predict(X))
-    with pytest.raises(ValueError, match="classes must be those of the first rows"):
+    with pytest.raises(ValueError, match="classes must be the same as in the first call"):
         model.partial_fit(X, y, classes=[0, 1])
 
 

@@ -109,7 +109,7 @@ def test_weights_reach_the_regressor_of_a_transformed_target():
         OtherVote([("knn", KNeighborsClassifier()), ("line", LogisticRegression())]),
     ],
 )
-def test_what_wraps_a_model_without_weights_is_named(member):
+def test_wrappers_of_models_without_weights_are_named(member):
     with pytest.raises(MemberError, match=r"Member 'wrapped' failed.*sample.weight"):
         VotingClassifier([("wrapped", member)]).fit(X, Y, sample_weight=WEIGHT)
 

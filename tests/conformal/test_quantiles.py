@@ -17,7 +17,7 @@ COVERAGES = st.sampled_from([0.07, 0.5, 0.8, 0.9, 0.95, 0.99])
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 10_000), n_folds=st.integers(1, 6), coverage=COVERAGES)
-def test_ends_are_those_of_all_sums_in_order(seed, n_folds, coverage):
+def test_ends_match_all_sums_in_order(seed, n_folds, coverage):
     rng, folds = naive.make_folds(seed, n_folds)
     parts = [ConformalScores.of(*fold) for fold in folds]
     centers, scales = rng.normal(scale=3, size=(7, n_folds)), rng.exponential(size=(7, n_folds)) + 0.1
@@ -71,7 +71,7 @@ def test_split_conformal_covers_exactly():
     assert np.mean(covered) == pytest.approx(0.9, abs=4 * math.sqrt(0.09 / 4000))
 
 
-def test_what_is_not_a_number_ends():
+def test_the_search_terminates_with_nan():
     parts = [ConformalScores.of(np.arange(20.0)), ConformalScores.of(np.arange(30.0))]
     centers = np.array([[np.nan, 0.0], [0.0, np.nan], [np.nan, np.nan], [0.0, 0.0]])
     assert upper_ends(parts, centers, np.ones((4, 2)), needed_weight(parts, 0.5))[3] == 12.0

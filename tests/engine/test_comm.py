@@ -137,7 +137,7 @@ def weights_of(kind, n):
 
 @pytest.mark.parametrize("kind", ["none", "whole", "fractional"])
 @pytest.mark.parametrize("size", SIZES)
-def test_means_sums_and_quantiles_are_those_of_the_whole(kind, size):
+def test_means_sums_and_quantiles_match_the_whole_table(kind, size):
     n = 500
     rng = np.random.default_rng(size)
     values = np.round(rng.normal(size=n) * 10.0 ** rng.uniform(-8, 4, n), 6)
@@ -180,7 +180,7 @@ def targets(name, n):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "whole", "fractional"])
 @pytest.mark.parametrize("name", list(losses()))
-def test_losses_of_all_ranks_are_those_of_the_whole(name, kind):
+def test_losses_of_all_ranks_match_the_whole_table(name, kind):
     n, size = 400, 4
     y, weights, rows = targets(name, n), weights_of(kind, n), parts(size, n)
 
@@ -227,7 +227,7 @@ def test_targets_are_checked_over_all_ranks():
 @pytest.mark.parametrize("kind", ["none", "whole", "fractional"])
 @pytest.mark.parametrize("size", [2, 3, 7])  # 7: more than columns
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_bins_are_those_of_the_whole(kind, size, is_sparse, monkeypatch):
+def test_bins_match_the_whole_table(kind, size, is_sparse, monkeypatch):
     n = 3000
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.normal(size=n), np.round(rng.normal(size=n), 1), rng.integers(0, 90, n), np.ones(n)])

@@ -50,7 +50,7 @@ def test_columns_of_sparse_tables():
 def test_bins_of_sparse_tables():
     binning = Binning([np.zeros(0)], [None])
     binning.n_codes = np.broadcast_to(np.int32(65_536), 65_536)
-    with pytest.raises(ValueError, match="at most 4,294,967,295 bins of all columns together; got 4,294,967,296"):
+    with pytest.raises(ValueError, match="at most 4,294,967,295 bins in all columns together; got 4,294,967,296"):
         sparse_matrix(binning, csr_array((1, 1)))
 
 
@@ -100,7 +100,9 @@ def test_words_of_category_sets():
     trees = GradientBoostingRegressor(n_estimators=1).fit([[0.0], [1.0]], [0, 1])._ensemble
     arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES}
     arrays["category_words"] = np.broadcast_to(np.uint32(0), MAX_INT32 + 1)
-    with pytest.raises(ValueError, match="at most 2,147,483,647 words in sets of categories; got 2,147,483,648"):
+    with pytest.raises(
+        ValueError, match="at most 2,147,483,647 words for the category sets of splits; got 2,147,483,648"
+    ):
         TreeEnsemble(trees.binning, **arrays)
 
 

@@ -61,7 +61,7 @@ def test_further_rounds_and_slices(name, tmp_path):
         model[0]
 
 
-def test_slices_of_boosters_are_those_of_xgboost():
+def test_slices_of_boosters_match_xgboost():
     theirs = MODELS["classes"]()[0].get_booster()
     part = from_model(theirs[1:4])
     raw = from_model(theirs)[1:4]._raw(X)
@@ -105,9 +105,11 @@ def test_rows_of_forests_that_were_not_grown_here_are_unknown(tmp_path):
     theirs = RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
     for model in (from_model(theirs), from_model(ours.export(format="lightgbm")), fastens.merge_models([ours, ours])):
         for same in (model, saved_and_loaded(model, tmp_path)):
-            with pytest.raises(AttributeError, match="only of trees that this model's fit grew"):
+            with pytest.raises(
+                AttributeError, match="estimators_samples_ is available only if fit of this model grew all"
+            ):
                 _ = same.estimators_samples_
-        with pytest.raises(ValueError, match="bootstrap must be as in the last fit, False"):
+        with pytest.raises(ValueError, match="bootstrap must be the same as in the last fit, False"):
             model.set_params(warm_start=True, n_estimators=9, bootstrap=True).fit(X, y)
         model.set_params(bootstrap=False).fit(X, y)
         assert len(model) == 9
@@ -117,5 +119,5 @@ def test_rows_of_forests_that_were_not_grown_here_are_unknown(tmp_path):
 
 @pytest.mark.parametrize("kind", [fastens.GradientBoostingRegressor, fastens.RandomForestRegressor])
 def test_our_own_models_are_not_read(kind):
-    with pytest.raises(fastens.ModelFileError, match=f"the {kind.__name__} is one of fastens already"):
+    with pytest.raises(fastens.ModelFileError, match=f"the {kind.__name__} is already a fastens model"):
         from_model(kind(n_estimators=2).fit(FULL, y))

@@ -79,7 +79,7 @@ def test_mean_of_boosted_models(name, weights, tables, tmp_path):
     np.testing.assert_array_equal(merged[:15]._raw(X), raw)
 
 
-def test_parameters_set_after_fit_are_not_those_of_the_models(tables):
+def test_parameters_set_after_fit_are_not_compared(tables):
     X = tables[2]
     parts = two_fits(tables, lambda n: GradientBoostingRegressor("poisson", n_estimators=2 + n), np.exp)
     expected = merge_models(parts).predict(X)
@@ -130,7 +130,7 @@ def test_models_of_other_libraries():
     parts = [from_model(SklearnForest(3, random_state=n, max_depth=4).fit(X, X[:, n] > 0)) for n in (0, 1)]
     mean = (parts[0].predict_proba(X) + parts[1].predict_proba(X)) / 2
     np.testing.assert_allclose(merge_models(parts).predict_proba(X), mean)
-    with pytest.raises(ValueError, match="same form of class shares as models\\[0\\]"):
+    with pytest.raises(ValueError, match="same form of class probabilities as models\\[0\\]"):
         merge_models([parts[0], RandomForestClassifier(3).fit(X, X[:, 0] > 0)])
 
 
@@ -147,7 +147,7 @@ def test_codes_of_lightgbm():
     np.testing.assert_allclose(merged.predict(X), (parts[0].predict(X) + parts[1].predict(X)) / 2, atol=1e-13)
 
 
-def test_what_is_not_merged(tables):
+def test_incompatible_models_are_not_merged(tables):
     (X, y), (X2, y2), _ = tables
     plain = GradientBoostingRegressor(n_estimators=2).fit(X, y)
 
@@ -167,8 +167,10 @@ def test_what_is_not_merged(tables):
     assert "same linear_leaves as models[0], False; got True" in error(fitted(linear_leaves=True))
     assert "same number of targets as models[0], 1; got 2" in error(fitted(y=np.column_stack([y2, y2])))
     assert "same missing_is_category as" in error(fitted(categories=Categories(missing="category")))
-    assert "must have the target statistics of models[0]" in error(fitted(categories=Categories(encoding="target")))
-    assert "weights must be 2 finite numbers of at least 0" in error(fitted(), [1, -1])
+    assert "must have the same target statistics as models[0], which come from" in error(
+        fitted(categories=Categories(encoding="target"))
+    )
+    assert "finite, non-negative numbers that are not all zero, one for each" in error(fitted(), [1, -1])
     huber = [fitted(loss=HuberLoss(alpha)) for alpha in (0.9, 0.8)]
     with pytest.raises(ValueError, match="same loss as"):
         merge_models(huber)
@@ -179,9 +181,9 @@ def test_what_is_not_merged(tables):
     forests = [RandomForestRegressor(2).fit(X, y) for _ in range(2)]
     with pytest.raises(ValueError, match="weights must be None for forests"):
         merge_models(forests, [1, 2])
-    with pytest.raises(TypeError, match="must be of the class of models\\[0\\], GradientBoostingRegressor"):
+    with pytest.raises(TypeError, match=r"must be of the same class as models\[0\], GradientBoostingRegressor"):
         merge_models([plain, forests[0]])
-    with pytest.raises(TypeError, match="models\\[0\\] must be gradient boosting or a forest of fastens"):
+    with pytest.raises(TypeError, match=r"\] must be a gradient boosting model or a forest of fastens"):
         merge_models([RandomTreesEmbedding(2).fit(X[["c"]])])
     with pytest.raises(ValueError, match="at least one model"):
         merge_models([])

@@ -89,7 +89,7 @@ def test_stops_by_the_rows_that_are_given(load, problem, y):
     assert model.model.get_params()["n_jobs"] == 1
 
 
-def test_folds_where_there_are_no_rows_to_stop_by(load):
+def test_folds_without_validation_rows(load):
     model = load("model").FastensModel("binary", n_iter_no_change=3, learning_rate=0.3)
     model.fit(X=X, y=pd.Series(np.arange(300) < 5))
     assert model.model.early_stopping.folds == 8
@@ -117,7 +117,7 @@ def test_memory_grows_with_the_table(load):
     assert one._get_default_auxiliary_params()["valid_raw_types"] == ["int", "float", "category"]
 
 
-def test_configurations_are_those_of_the_space(load):
+def test_configurations_match_the_space(load):
     load("model")
     found = load("hpo").configurations(4)
     assert len(found) == 4

@@ -13,7 +13,7 @@ WRITINGS = ("%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d", "%Y%m%d", "%d%m%Y", "%d.%m.%y", 
 
 
 @pytest.mark.parametrize("text", WRITINGS)
-def test_days_that_a_month_lacks_are_no_dates(text):
+def test_days_that_a_month_lacks_are_not_dates(text):
     # Each month of a common year and of a leap year, with the days 1 to 31.
     days = [(year, month, day) for year in (2023, 2024) for month in range(1, 13) for day in range(1, 32)]
     signs = {"%Y": "{0}", "%y": "{3:02d}", "%m": "{1:02d}", "%d": "{2:02d}", "%H": "07", "%M": "05", "%S": "09"}

@@ -129,7 +129,7 @@ def written(table: dict[str, list], dialect: Dialect) -> bytes:
 @pytest.mark.slow
 @EXAMPLES
 @given(tables(), dialects())
-def test_what_was_written_is_read(tmp_path_factory, table, dialect):
+def test_written_files_are_read_back(tmp_path_factory, table, dialect):
     path = Path(tmp_path_factory.mktemp("dialect")) / "t.csv"
     path.write_bytes(written(table, dialect))
     given = TableSchema(missing=(dialect.missing,)) if dialect.missing == "-" else TableSchema()

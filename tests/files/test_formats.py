@@ -93,7 +93,7 @@ def test_damaged_files_are_an_error_that_names_them(tmp_path, name, is_text):
             CsvStream([str(path)], TableSchema())
 
 
-def test_names_within_records_that_are_no_utf_8(tmp_path):
+def test_names_within_records_that_are_not_utf_8(tmp_path):
     path = tmp_path / "t.parquet"
     parquet.write_table(pyarrow.table({"a": [[{"name": 1}]]}), path)
     path.write_bytes(path.read_bytes().replace(b"name", b"n\x80me"))
@@ -101,7 +101,7 @@ def test_names_within_records_that_are_no_utf_8(tmp_path):
         fastens.read_table(path)
 
 
-def test_texts_of_a_database_that_are_no_utf_8(tmp_path):
+def test_texts_of_a_database_that_are_not_utf_8(tmp_path):
     with sqlite3.connect(tmp_path / "t.db") as database:
         database.execute("create table one as select cast(x'ff41' as text) as a")
     database.close()

@@ -152,7 +152,7 @@ def test_whole_numbers_stay_whole(tmp_path):
         ["A1", "B2"],
     ],
 )
-def test_texts_that_are_no_numbers(tmp_path, cells):
+def test_texts_that_are_not_numbers(tmp_path, cells):
     text = "n|s\n" + "".join(f'"{cell}"|x\n' for cell in cells)
     found = found_in(text, tmp_path)
     assert found.table["n"].to_pylist() == cells
@@ -164,7 +164,10 @@ def test_one_odd_value_is_named_and_changes_no_other_column(tmp_path):
     found = found_in("a,b\n" + "\n".join(rows), tmp_path)
     assert found.table["a"].type == pa.string()
     assert found.table["b"].to_pylist()[17] == 18500
-    assert any("'a' is text, for '12 kg' in row 18." in note and "--column a:number" in note for note in found.notes)
+    assert any(
+        "'a' is read as text, because of '12 kg' in row 18." in note and "--column a:number" in note
+        for note in found.notes
+    )
     given = found_in("a,b\n" + "\n".join(rows), tmp_path, column_types={"a": "number"})
     assert given.table["a"].to_pylist()[16:19] == [17000, None, 19000]
     assert any("'12 kg' in row 18" in note for note in given.notes)
@@ -201,7 +204,7 @@ def test_dates(tmp_path, cells, days, text):
 
 def test_an_order_of_day_and_month_that_is_not_certain_is_noted(tmp_path):
     found = found_in("d|x\n1/2/2020|1\n3/4/2020|2\n", tmp_path)
-    assert "another order of day and month" in found.notes[0]
+    assert "the order of day and month is ambiguous" in found.notes[0]
 
 
 def test_types_are_found_from_all_rows(tmp_path):
@@ -244,7 +247,10 @@ def test_files_without_a_header(tmp_path, text):
     n_columns = text.splitlines()[0].count(",") + 1
     assert found.table.column_names == [f"column {i + 1}" for i in range(n_columns)]
     assert found.table.num_rows == len(text.splitlines())
-    assert any(note.startswith("The first line is read as a row, not as names") for note in found.notes)
+    assert any(
+        note.startswith("The first line is read as data, not as a header; the columns are named")
+        for note in found.notes
+    )
     # A later file of the kind, of rows that tell nothing about it.
     later = found_in(text.splitlines()[0] + "\n", tmp_path, **found.schema.to_dict())
     assert later.table.to_pylist() == found.table.slice(0, 1).to_pylist()
@@ -265,7 +271,7 @@ def test_files_without_a_header(tmp_path, text):
         "a,b\nx,y\nz,b\n",
     ],
 )
-def test_names_are_no_row(tmp_path, text):
+def test_the_header_is_not_a_row(tmp_path, text):
     names = found_in(text, tmp_path).table.column_names
     assert names == [name or "column 1" for name in text.splitlines()[0].split(",")]
 
@@ -273,11 +279,13 @@ def test_names_are_no_row(tmp_path, text):
 def test_lines_above_the_header_and_a_given_separator(tmp_path):
     text = "report of June\nmade by hand\na:b\n1:2\n"
     assert found_in(text, tmp_path, separator=":", skip_lines=2).table.to_pylist() == [{"a": 1, "b": 2}]
-    with pytest.raises(TableFileError, match="skip_lines must leave lines of the head of the file; got 9"):
+    with pytest.raises(
+        TableFileError, match="skip_lines must be less than the number of lines at the start of the file; got 9"
+    ):
         found_in(text, tmp_path, skip_lines=9)
 
 
-def test_given_types_of_columns_that_are_no_texts(tmp_path):
+def test_given_types_of_columns_that_are_not_texts(tmp_path):
     text = "flag,day,sure\n1,2020-01-02,true\n,,\n0,2020-01-03,false\n"
     found = found_in(text, tmp_path, column_types={"flag": "boolean", "sure": "number"})
     assert found.table.to_pydict() == {
@@ -366,7 +374,9 @@ def test_excel(tmp_path):
 
 def test_sheets_of_files_that_have_none(tmp_path):
     (tmp_path / "t.csv").write_text("a\n1\n")
-    with pytest.raises(TableFileError, match="sheet is for workbooks and databases, and must be None for CSV; got 'q'"):
+    with pytest.raises(
+        TableFileError, match="sheet is only for workbooks and databases, and must be None for CSV; got 'q'"
+    ):
         fastens.read_table(tmp_path / "t.csv", sheet="q")
 
 
@@ -386,13 +396,16 @@ def test_views_of_strings(tmp_path):
     [
         ("", "it is empty"),
         ("a,b\n", "has no rows"),
-        ("a,b\n1,2\n3\n4,5\n6,7,8\n", "must have 2 values, as the header; line 3 has 1: '3'; so has not line 5"),
+        (
+            "a,b\n1,2\n3\n4,5\n6,7,8\n",
+            "must have 2 values, like the header; line 3 has 1: '3'; the same holds for line 5",
+        ),
         ("a,b\n1,2\n\u20ac".encode()[:-1], "line 3 has 1: 'â"),
         (bytes(500), "binary data"),
         (b"\x00\x01\x02\xff" * 200, "binary data"),
     ],
 )
-def test_files_that_are_no_tables(tmp_path, content, message):
+def test_files_that_are_not_tables(tmp_path, content, message):
     with pytest.raises(TableFileError, match=message):
         found_in(content, tmp_path)
 
@@ -448,7 +461,7 @@ def test_arrow_files_with_texts_outside_of_the_file_are_refused(tmp_path):
         fastens.read_table(path)
 
 
-def test_names_that_are_no_text_are_refused(tmp_path):
+def test_names_that_are_not_text_are_refused(tmp_path):
     path = tmp_path / "names.parquet"
     pa.parquet.write_table(pa.table({"größe": [1.0, 2.0]}), path, store_schema=False)
     path.write_bytes(path.read_bytes().replace("ö".encode(), b"\xff\xfe"))
@@ -467,11 +480,11 @@ def test_views_of_texts_outside_of_the_file_are_refused(tmp_path):
     one = struct.pack("<i", 3) + b"one".ljust(12, b"\0")
     assert content.count(one + bytes(16)) == 1
     path.write_bytes(content.replace(one + bytes(16), one + struct.pack("<4i", 2_000_000_000, 0, 7, 5)))
-    with pytest.raises(TableFileError, match=r"views\.arrow as Arrow: a text lies outside of the file"):
+    with pytest.raises(TableFileError, match=r"views\.arrow as Arrow: a string lies outside of the file"):
         fastens.read_table(path)
 
 
-def test_texts_that_are_no_utf8(tmp_path):
+def test_texts_that_are_not_utf8(tmp_path):
     path = tmp_path / "table.jsonl"
     path.write_bytes(b'{"a": 1, "b": "x"}\n{"a": 2, "b": "\x80"}\n')
     with pytest.raises(fastens.TableFileError, match=r"cannot read .*table\.jsonl as .*UTF8"):

@@ -47,20 +47,20 @@ def read_text(path, text, encoding="utf-8", **given):
 
 # One column in a writing of its own: the cells, what they are read as, and what a note says.
 COLUMNS = {
-    "dollars and millions": (["$1.2 M", "$650k", "$3", "$2bn"], [1.2e6, 650e3, 3, 2e9], "magnitudes"),
-    "ten thousands of China": (["650万", "1.2亿", "3000"], [6.5e6, 1.2e8, 3000], "magnitudes"),
-    "yuan": (["650万元", "12万元", "3万元"], [6.5e6, 1.2e5, 3e4], "magnitudes"),
+    "dollars and millions": (["$1.2 M", "$650k", "$3", "$2bn"], [1.2e6, 650e3, 3, 2e9], "multiplied out"),
+    "ten thousands of China": (["650万", "1.2亿", "3000"], [6.5e6, 1.2e8, 3000], "multiplied out"),
+    "yuan": (["650万元", "12万元", "3万元"], [6.5e6, 1.2e5, 3e4], "multiplied out"),
     "kilometres a litre": (["19.7 kmpl", "18 kmpl", "20.1 kmpl"], [19.7, 18, 20.1], "kmpl"),
-    "thousands": (["14k", "2.5k", "900"], [14000, 2500, 900], "magnitudes"),
+    "thousands": (["14k", "2.5k", "900"], [14000, 2500, 900], "multiplied out"),
     "kilograms with a comma": (["12,5 kg", "3 kg", "0,25 kg"], [12.5, 3, 0.25], "kg"),
-    "at least": (["10,000+", "500+", "1,000,000+"], [10000, 500, 1000000], "bounds"),
-    "above and below": ([">50", "12", "<0.1"], [50, 12, 0.1], "bounds"),
-    "billions and small millions": (["1.2bn", "3m", "4 bn"], [1.2e9, 3e6, 4e9], "magnitudes"),
-    "pounds and small millions": (["£1.2m", "£3m", "£400k"], [1.2e6, 3e6, 4e5], "magnitudes"),
+    "at least": (["10,000+", "500+", "1,000,000+"], [10000, 500, 1000000], "such as > and +"),
+    "above and below": ([">50", "12", "<0.1"], [50, 12, 0.1], "such as > and +"),
+    "billions and small millions": (["1.2bn", "3m", "4 bn"], [1.2e9, 3e6, 4e9], "multiplied out"),
+    "pounds and small millions": (["£1.2m", "£3m", "£400k"], [1.2e6, 3e6, 4e5], "multiplied out"),
     "metres": (["1.2 m", "3 m", "2.5 m"], [1.2, 3, 2.5], "1234.5 m"),
-    "lakh and crore": (["5 Lakh", "1.2 Crore", "₹7 lakh"], [5e5, 1.2e7, 7e5], "magnitudes"),
+    "lakh and crore": (["5 Lakh", "1.2 Crore", "₹7 lakh"], [5e5, 1.2e7, 7e5], "multiplied out"),
     "rupees": (["Rs.500", "Rs. 1,200", "Rs 30"], [500, 1200, 30], "Rs"),
-    "German thousands and millions": (["1,5 Mio. €", "200 Tsd. €", "3 Mrd. €"], [1.5e6, 2e5, 3e9], "magnitudes"),
+    "German thousands and millions": (["1,5 Mio. €", "200 Tsd. €", "3 Mrd. €"], [1.5e6, 2e5, 3e9], "multiplied out"),
     "feet and inches": (["5'11\"", "6'", "5'2\""], [71, 72, 62], "in in"),
     "hours and minutes": (["2h 30m", "3h", "1h 5m"], [150, 180, 65], "in min"),
     "litres for 100 km": (["5,6 l/100km", "7,1 l/100 km", "4,9 l/100km"], [5.6, 7.1, 4.9], "l/100km"),
@@ -226,7 +226,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("write", LAYOUTS)
 @pytest.mark.parametrize("format_", ["csv", "xlsx"])
-def test_lines_that_are_no_rows(tmp_path, write, format_):
+def test_lines_that_are_not_rows(tmp_path, write, format_):
     text = write(N_ROWS)
     if format_ == "xlsx":
         separator = ";" if write is with_german_foot else ","
@@ -235,7 +235,7 @@ def test_lines_that_are_no_rows(tmp_path, write, format_):
     assert found.table.column_names[:3] == ["x", "n", "y"]
     assert found.table.num_rows == N_ROWS
     assert found.table["n"].to_pylist() == [i * 7 % 31 for i in range(N_ROWS)]
-    said = [note for note in found.notes if "left out" in note or "header" in note]
+    said = [note for note in found.notes if "skipped" in note or "header" in note]
     assert said or write is with_blank_line
     if format_ == "csv":
         stream = CsvStream([str(tmp_path / "t.csv")], TableSchema())
@@ -418,7 +418,7 @@ def test_na_does_not_make_a_column_text(tmp_path, format_):
 def test_one_odd_date_is_named(tmp_path):
     text = "d,n\n" + "".join(f"2020-01-{day:02},{day}\n" for day in range(1, 29)) + "soon,3\n"
     found = read_text(tmp_path / "t.csv", text)
-    assert "'d' is text, for 'soon' in row 29. To read dates" in found.notes[0]
+    assert "'d' is read as text, because of 'soon' in row 29. To read dates" in found.notes[0]
     given = fastens.files.read.read(str(tmp_path / "t.csv"), TableSchema(), {"d": "date"})
     assert given.table["d"].null_count == 1
 
@@ -440,7 +440,7 @@ def test_leading_zeros_anywhere_in_the_file(tmp_path, head):
 
 
 @pytest.mark.parametrize("cell", ["0", "0.5", "00:15", "05/12/2020", "-05"])
-def test_what_begins_with_a_zero_and_is_no_code(tmp_path, cell):
+def test_numbers_with_leading_zeros_that_are_not_codes(tmp_path, cell):
     found = read_text(tmp_path / "t.csv", f"a,b\n{cell},1\n{cell},2\n")
     assert not any("leading zeros" in note for note in found.notes)
 
@@ -692,7 +692,7 @@ def test_an_encoding_is_remembered(tmp_path, monkeypatch, capsys, encoding, opti
 def test_a_guessed_encoding_is_announced(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_bytes(table_of([1, 2], 40, header=("x", "n", "větší")).encode("cp1250"))
-    with pytest.warns(UserWarning, match="not UTF-8 and is read as cp1252; if letters look wrong: --encoding"):
+    with pytest.warns(UserWarning, match=r"\. If letters look wrong, set --encoding NAME \(such as cp1250, gb18030"):
         fastens.read_table("t.csv")
     assert main(["train", "t.csv", "--target", "větší"]) == 2
     assert "--encoding" in capsys.readouterr().err
@@ -735,21 +735,21 @@ def test_cells_of_several_items(tmp_path, monkeypatch, capsys, sign):
 
     round_trip(tmp_path, monkeypatch, capsys, write)
     output = capsys.readouterr()
-    assert "Lists of items, used as one column for each item: 'langs'" in output.err + output.out
+    assert "Lists of items, split into one column for each item: 'langs'" in output.err + output.out
     assert "langs: SQL" in output.err + output.out
     model = fastens.load("model.fastens")
     assert list(model.feature_names_in_)[:4] == ["langs: C++", "langs: Python", "langs: R", "langs: SQL"]
 
 
 @pytest.mark.parametrize("cells", [["Rome, Italy", "Paris, France", "Bonn, Germany"], ["a;b", "c;d", "e;f"]])
-def test_texts_that_are_no_lists(tmp_path, monkeypatch, capsys, cells):
+def test_texts_that_are_not_lists(tmp_path, monkeypatch, capsys, cells):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text(table_of(cells, N_ROWS))
     assert main(["train", "t.csv", "--target", "y", "--n-estimators", "3"]) == 0
     assert "Lists of items" not in capsys.readouterr().out
 
 
-def test_addresses_of_the_web_are_no_free_text():
+def test_addresses_of_the_web_are_not_free_text():
     from fastens.cli.table.notes import words_per_cell
 
     urls = [f"https://shop.example.org/en/a-long-name-of-a-product-{i}/reviews?page={i}&sort=new" for i in range(100)]

@@ -140,7 +140,7 @@ def test_missing_values_and_unseen_categories_are_predicted(kind, rows):
         ({"criterion": "mse"}, "criterion must be .*; got 'mse'"),
         ({"ccp_alpha": -0.5}, r"ccp_alpha must be .*; got -0\.5"),
         ({"max_bins": 1}, "max_bins must be a whole number from 2 to 65535; got 1"),
-        ({"monotonic_cst": [1, 0]}, "monotonic_cst must have a value for each of the 4 columns"),
+        ({"monotonic_cst": [1, 0]}, "monotonic_cst must have one value for each of the"),
         ({"monotonic_cst": {"z": 1}}, "monotonic_cst must name columns of X; got 'z'"),
     ],
 )
@@ -188,9 +188,9 @@ def test_monotonic_constraints(kind, rows):
 
 def test_poisson_needs_counts(rows):
     X, targets = rows
-    with pytest.raises(ValueError, match=r"y must be non-negative with criterion='poisson'.*got a value of -"):
+    with pytest.raises(ValueError, match=r"y must be non-negative and have a positive sum with.*got a value of -"):
         make(RandomForestRegressor, criterion="poisson").fit(X, targets["numbers"] - 100)
-    with pytest.raises(ValueError, match="and its sum positive; got a sum of 0"):
+    with pytest.raises(ValueError, match=r"y must be non-negative and have a positive sum with.*got a sum of 0"):
         make(RandomForestRegressor, criterion="poisson").fit(X, np.zeros(len(X)))
     model = make(RandomForestRegressor, criterion="poisson", n_estimators=3, warm_start=True).fit(X, targets["binary"])
     before = model.predict(X).mean()

@@ -102,7 +102,7 @@ def test_warm_start_adds_the_same_trees(kind):
     assert_array_equal(model.apply(X), at_once.apply(X))
     with pytest.warns(UserWarning, match="does not fit new trees"):
         model.fit(X)
-    with pytest.raises(ValueError, match="n_estimators must be at least the 8 trees"):
+    with pytest.raises(ValueError, match="n_estimators must be at least"):
         model.set_params(n_estimators=2).fit(X)
     assert len(model) == 8
 
@@ -150,12 +150,12 @@ def test_isolation_by_draws_with_replacement():
     root = [tree.tree_.n_node_samples[0] for tree in model]
     assert 80 < np.mean(root) < 98  # of 100 draws from 500 rows, 90.7 are expected to be distinct
     assert {tree.tree_.weighted_n_node_samples[0] for tree in model} == {100}
-    with pytest.warns(UserWarning, match="max_samples=1000 is more than the 500 rows"):
+    with pytest.warns(UserWarning, match="max_samples=1000 exceeds the 500 rows"):
         assert IsolationForest(2, max_samples=1000).fit(X).max_samples_ == 500
 
 
 @pytest.mark.parametrize("shape", [(100, 10), (1, 3), (2, 1), (7, 2)])
-def test_equal_rows_are_no_outliers(shape):
+def test_equal_rows_are_not_outliers(shape):
     model = IsolationForest(random_state=0).fit(np.ones(shape))
     others = np.random.default_rng(0).normal(size=(20, shape[1]))
     assert_array_equal(model.score_samples(others), -0.5)
@@ -166,7 +166,7 @@ def test_friedman_mse_is_the_squared_error():
     X, y = load_diabetes(return_X_y=True)
     for kind in (DecisionTreeRegressor, RandomForestRegressor):
         plain = kind(max_depth=4, random_state=0).fit(X, y)
-        with pytest.warns(FutureWarning, match="criterion='friedman_mse' is 'squared_error'"):
+        with pytest.warns(FutureWarning, match="criterion='friedman_mse' is the same as 'squared_error', which"):
             named = kind(max_depth=4, random_state=0, criterion="friedman_mse").fit(X, y)
         assert_array_equal(named.predict(X), plain.predict(X))
 

@@ -16,7 +16,7 @@ SEEDS = range(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("kind", ["RandomForest", "ExtraTrees"])
-def test_as_good_as_scikit_learn(table, kind, load_table):
+def test_scores_are_as_good_as_scikit_learn(table, kind, load_table):
     frame = load_table(table).sample(frac=1, random_state=0)
     y = frame.pop(TABLES[table])
     is_class = not pd.api.types.is_numeric_dtype(y)
@@ -34,7 +34,7 @@ def test_as_good_as_scikit_learn(table, kind, load_table):
     assert np.mean(ours) > np.mean(theirs) - max(chance, 0.0075)
 
 
-def test_error_out_of_bag_is_that_of_new_rows(load_table):
+def test_error_out_of_bag_matches_new_rows(load_table):
     frame = load_table("segment").sample(frac=1, random_state=1)
     y = frame.pop("class").to_numpy()
     forest = fastens.RandomForestClassifier(100, oob_score=True, random_state=0).fit(frame[:1155], y[:1155])

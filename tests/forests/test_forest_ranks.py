@@ -64,10 +64,13 @@ def test_nodes_where_all_features_looked_at_are_constant(tmp_path):
 
 
 def test_bags_of_other_estimators_need_all_rows():
-    with pytest.raises(ValueError, match="BaggingClassifier needs all rows on one rank; got 2 ranks"):
+    with pytest.raises(
+        ValueError,
+        match="BaggingClassifier must have all rows on one rank, because it has no distributed fit; got 2 ranks",
+    ):
         fit_on_ranks(2, lambda: BaggingClassifier(GaussianNB()), BINARY)
 
 
 def test_medians_need_all_rows():
-    with pytest.raises(ValueError, match="criterion must not be 'absolute_error' where rows are on several ranks"):
+    with pytest.raises(ValueError, match="criterion must not be 'absolute_error' in distributed fits, because"):
         fit_on_ranks(2, lambda: RandomForestRegressor(criterion="absolute_error", **FEW), T)

@@ -103,7 +103,7 @@ def test_predicting_changes_no_pickle(rows):
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
-def test_bags_are_those_of_fit_whatever_the_parameter_is_by_now(bootstrap, rng, tmp_path):
+def test_bags_match_fit_whatever_the_parameter_is_by_now(bootstrap, rng, tmp_path):
     X = rng.normal(size=(30, 2))
     forest = RandomForestRegressor(3, bootstrap=bootstrap, random_state=0).fit(X, X[:, 0])
     forest.set_params(bootstrap=not bootstrap)

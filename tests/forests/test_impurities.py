@@ -40,14 +40,14 @@ def rows(seed=0):
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("depth", [1, 4, None])
-def test_impurities_are_those_of_the_rows(criterion, depth):
+def test_impurities_match_the_rows(criterion, depth):
     X, y, w = rows()
     tree = DecisionTreeRegressor(criterion=criterion, max_depth=depth).fit(X, y, w).tree_
     assert_allclose(tree.impurity, naive_impurities(tree, X, y, w, criterion), atol=1e-12)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_impurities_are_those_of_scikit_learn(criterion):
+def test_impurities_match_scikit_learn(criterion):
     X, y, w = rows(1)
     X = np.nan_to_num(X)
     options = {"criterion": criterion, "max_depth": 4, "random_state": 0}

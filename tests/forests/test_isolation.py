@@ -48,7 +48,7 @@ def test_a_share_of_outliers_that_rounding_makes_larger(rng):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_equal_rows_are_no_outliers_where_they_are_too_many(weighted, rng):
+def test_equal_rows_are_not_outliers_where_they_are_too_many(weighted, rng):
     """As in scikit-learn: rows of the same score are together outliers or not."""
     X = np.zeros((400, 3))
     X[:20] = rng.normal(5, 1, (20, 3))
@@ -102,7 +102,7 @@ def test_trees_on_other_numbers_of_rows_are_not_mixed(rng):
     model = IsolationForest(3, warm_start=True, random_state=0).fit(X)
     for changed, rows in (({"max_samples": 10}, X), ({}, X[:50])):
         model.set_params(n_estimators=5, **changed)
-        with pytest.raises(ValueError, match="max_samples must stand for the 60 rows that each tree of the last fit"):
+        with pytest.raises(ValueError, match="rows for each tree, as in the last fit, with warm_start=True"):
             model.fit(rows)
         assert (len(model), model.max_samples_) == (3, 60)
     assert len(model.set_params(max_samples=1.0).fit(X)) == 5

@@ -37,7 +37,7 @@ def test_one_class(name, tmp_path):
         assert model.oob_score_ == 1
     if name in TREES:
         assert model.n_classes_ == 1
-        with pytest.raises(ValueError, match="cannot hold a target of one class"):
+        with pytest.raises(ValueError, match="cannot represent a target with a single class"):
             model.export(format="sql")
 
 

@@ -48,7 +48,7 @@ MODELS = [
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weighted"])
 @pytest.mark.parametrize(("kind", "options", "y"), MODELS)
 @pytest.mark.filterwarnings("ignore:Some rows are in all bags", "ignore:All rows are in all bags")
-def test_models_are_those_of_the_array(kind, options, y, weight, monkeypatch):
+def test_models_match_the_array(kind, options, y, weight, monkeypatch):
     given = {"n_estimators": 5, "random_state": 3} | options
     given = {name: value for name, value in given.items() if name in kind().get_params()}
     targets = {} if y is None else {"y": y}

@@ -174,7 +174,7 @@ def test_text(rows):
         ("ExactTreeAverageClassifier", {"max_questions": 4}),
     ],
 )
-def test_whole_weights_are_copies_beside_weights_of_classes(name, parameters, class_weight, rng):
+def test_integer_weights_are_copies_with_class_weights(name, parameters, class_weight, rng):
     X, weight = rng.normal(size=(60, 3)).round(1), rng.integers(0, 4, 60).astype(float)
     y = np.digitize(X[:, 0] + rng.normal(size=60), [-0.5, 0.5])
     rows = np.repeat(np.arange(60), weight.astype(int))

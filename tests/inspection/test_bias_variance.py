@@ -32,7 +32,7 @@ def test_squared_error_adds_up():
     assert parts.row_bias.mean() == pytest.approx(parts.bias)
 
 
-def test_noise_is_told_from_bias():
+def test_noise_is_separated_from_bias():
     X, y, best = made_up(4000, noise=2.0)
     parts = bias_variance_decomposition(LinearRegression(), X, y, optimal=best, n_rounds=10, random_state=0)
     assert parts.noise == pytest.approx(4.0, rel=0.1)
@@ -74,7 +74,7 @@ def naive_zero_one(predictions, y, best):
     return np.mean(parts, axis=0)
 
 
-def test_zero_one_is_that_of_domingos():
+def test_zero_one_matches_domingos():
     from fastens.inspection.bias_variance import _zero_one_parts
 
     random = np.random.default_rng(0)
@@ -127,7 +127,7 @@ def test_same_for_any_n_jobs():
         ({"loss": "hinge"}, "loss must be .squared_error. or .zero_one. or None; got .hinge."),
         ({"n_rounds": 1}, "n_rounds must be a whole number of at least 2; got 1"),
         ({"optimal": [1.0]}, "optimal must have one value for each row"),
-        ({"X_test": [[1.0]]}, "X_test and y_test must be given together"),
+        ({"X_test": [[1.0]]}, r"X_test and y_test must be passed together\."),
         ({"y": np.arange(12.0)}, "X and y must have the same number of rows; got 9 and 12"),
         ({"y": np.arange(7.0)}, "X and y must have the same number of rows; got 9 and 7"),
         ({"y": [np.nan] + [1.0] * 8}, "y must hold finite numbers; it holds nan"),
@@ -164,9 +164,9 @@ def test_several_predictions_a_row():
     ("options", "message"),
     [
         ({"y": ["a"] * 5 + [None] * 4}, "y must hold labels without missing values; row 5 holds None"),
-        ({"y": np.arange(9) / 2}, "y must hold labels with loss='zero_one'; it holds fractions"),
-        ({"y": [1] * 4 + [0] * 5, "optimal": ["a"] * 9}, "y and optimal must hold labels of one kind"),
-        ({"y": [1] * 4 + [0] * 5, "X_test": [[0]], "y_test": ["a"]}, "y and y_test must hold labels of one kind"),
+        ({"y": np.arange(9) / 2}, "y must hold labels with loss='zero_one'; got fractions such as"),
+        ({"y": [1] * 4 + [0] * 5, "optimal": ["a"] * 9}, "must hold labels of one type"),
+        ({"y": [1] * 4 + [0] * 5, "X_test": [[0]], "y_test": ["a"]}, "must hold labels of one type"),
     ],
 )
 def test_errors_of_labels(options, message):

@@ -70,7 +70,7 @@ def answer_at(ax, x, y, n_classes):
         SVC(),  # no probabilities
     ],
 )
-def test_regions_are_those_of_predict(model):
+def test_regions_match_predict(model):
     X, y = MOONS
     model.fit(X, y)
     ax = plot_decision_boundary(model, X, y)
@@ -201,7 +201,7 @@ def test_wide_tables_are_predicted_in_parts(rng):
     X = rng.normal(size=(60, 3000))
     model = fastens.GaussianNB().fit(X, X[:, 5] > 0)
     ax = plot_decision_boundary(model, X, features=(5, 7))
-    assert ax.get_title() == "2998 other columns held at given or typical values"
+    assert ax.get_title() == "2998 other columns fixed at given or typical values"
 
 
 @pytest.mark.parametrize(
@@ -212,15 +212,15 @@ def test_wide_tables_are_predicted_in_parts(rng):
         ({"features": [0, 0]}, "features must be two different columns"),
         ({"features": [0, 9]}, "a column in features must be a whole number from 0 to 4; got 9"),
         ({"features": [0, "weight"]}, "features must name columns of X.*got 'weight'"),
-        ({"features": None}, "features must name the two columns to draw of the 5 of X; got None"),
-        ({"held": [1.0]}, r"held must be a dict of values by column; got \[1.0\]"),
-        ({"held": {"size": 1.0}}, "held must name columns beside the two of the axes"),
-        ({"held": {"city": "Bonn"}}, r"held must give column 'city' a value that it can have; got 'Bonn'.*'Oslo'"),
-        ({"held": {"smoker": np.inf}}, "held must give column 'smoker' a value that it can have; got inf"),
+        ({"features": None}, "features must name two of the.*got None"),
+        ({"held": [1.0]}, r"held must be a dict that maps columns to values; got \[1\.0\]"),
+        ({"held": {"size": 1.0}}, "held must name columns other than the two of the axes"),
+        ({"held": {"city": "Bonn"}}, "held must map column"),
+        ({"held": {"smoker": np.inf}}, "held must map column.*got inf"),
         ({"n_points": -1}, "n_points must be a whole number of at least 0; got -1"),
         ({"y": ["yes"]}, "X and y must have the same number of rows; got 300 and 1"),
         ({"y": ["maybe"] * 300}, r"y must hold classes of the model, \['no', 'yes'\]; got 'maybe'"),
-        ({"y": [1] * 300}, "y and classes_ must hold labels of one kind; got 1 and 'no'"),
+        ({"y": [1] * 300}, "y and classes_ must hold labels of one type; got 1 and 'no'"),
         ({"y": [None] * 300}, "y must hold labels without missing values"),
         ({"X": []}, "X must be a table with rows and columns"),
         ({"X": "rows.csv"}, "X must be a table with rows and columns in memory; got a str"),
@@ -240,12 +240,12 @@ def test_columns_that_cannot_be_drawn(mixed):
     table, y = mixed
     model = fastens.RandomForestClassifier(n_estimators=2).fit(table, y)
     dates = table.assign(age=pd.Timestamp("2020-01-01"))
-    with pytest.raises(ValueError, match="Column 'age' must hold numbers, texts or truth values to be drawn"):
+    with pytest.raises(ValueError, match="Column 'age' must hold numbers, strings or booleans to be drawn"):
         plot_decision_boundary(model, dates, features=["size", "age"])
-    with pytest.raises(ValueError, match="Column 'size' must hold a value to be drawn; all of its are missing"):
+    with pytest.raises(ValueError, match="must hold at least one value to be drawn; all of its values are"):
         plot_decision_boundary(model, table.assign(size=np.nan), features=["size", "age"])
     huge = table.assign(size=np.where(table["age"] > 40, 1.7e308, -1.7e308))
-    with pytest.raises(ValueError, match=r"Column 'size' must hold numbers within \+-1e\+300"):
+    with pytest.raises(ValueError, match="must hold numbers with an absolute value of at most"):
         plot_decision_boundary(model, huge, features=["size", "age"])
 
 
@@ -254,12 +254,12 @@ def test_one_target_only(rng):
     for y in (X, X > 0):
         kind = fastens.RandomForestRegressor if y is X else fastens.RandomForestClassifier
         model = kind(n_estimators=2).fit(X, y.astype(int) if y is not X else y)
-        with pytest.raises(ValueError, match="the decision boundary is that of one target"):
+        with pytest.raises(ValueError, match="the model must predict one target for a decision boundary; it"):
             plot_decision_boundary(model, X)
 
 
 @pytest.mark.parametrize("names", [range(3), [2, 0, 1], [("k", 0), ("k", 1), ("l", 0)], [1, "colour", None]])
-def test_frames_whose_names_are_no_texts(names, rng):
+def test_frames_whose_names_are_not_texts(names, rng):
     table = pd.DataFrame({"size": rng.normal(size=60), "colour": rng.choice(["red", "blue"], 60), "age": range(60)})
     y = (table["size"] > 0) & (table["colour"] == "red")
     other = table.copy()

@@ -110,7 +110,7 @@ def test_how_many_columns_are_drawn(table):
 
 
 def test_importance_of_rows_that_are_not_given(table):
-    with pytest.raises(ValueError, match="X and y must be given with kind='permutation'"):
+    with pytest.raises(ValueError, match="X and y must be passed with kind='permutation', which scores"):
         fitted("boosting", table).plot_importance("permutation")
     with pytest.raises(ValueError, match="kind must be one of"):
         fitted("boosting", table).plot_importance("shap")
@@ -118,7 +118,7 @@ def test_importance_of_rows_that_are_not_given(table):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [0, 2, 3])
-def test_permutation_importance_of_boosting_is_that_of_scikit_learn(table, classes):
+def test_permutation_importance_of_boosting_matches_scikit_learn(table, classes):
     model, (X, y) = fitted("boosting", table, classes), table
     if classes:
         y = np.array(["no", "perhaps", "yes"])[np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))]
@@ -157,12 +157,12 @@ def test_plot_training(table):
     assert ax.lines[2].get_xdata()[0] == model.n_estimators_
     forest = fitted("forest", table, n_estimators=30, oob_score=True)
     np.testing.assert_array_equal(forest.plot_training().lines[0].get_ydata(), forest.oob_error_curve_)
-    with pytest.raises(ValueError, match="got DecisionTreeRegressor without one"):
+    with pytest.raises(ValueError, match="for a training curve; got DecisionTreeRegressor"):
         fitted("tree", table).plot_training()
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_dependence_is_that_of_scikit_learn(table, name):
+def test_dependence_matches_scikit_learn(table, name):
     X, _ = table
     model = fitted(name, table)
     drawn = model.plot_dependence(X, ["large", "kind"])
@@ -182,11 +182,11 @@ def test_dependence_of_other_tables_pairs_and_missing_values(table):
     assert len(model.plot_dependence(pl.from_pandas(X), "small", label="yes")) == 1
     assert len(model.plot_dependence(X, [("large", "small")], label="no")) == 1
     empty = X.assign(small=np.nan)
-    with pytest.raises(ValueError, match=r"none of the columns \['small'\] is missing"):
+    with pytest.raises(ValueError, match="X must have at least one row without missing values in the columns"):
         model.plot_dependence(empty, "small", label="no")
     with pytest.raises(ValueError, match="features must name columns of X; got 'huge', and the columns are"):
         model.plot_dependence(X, "huge", label="no")
-    with pytest.raises(ValueError, match="features must hold positions from 0 to"):
+    with pytest.raises(ValueError, match="features must hold column indices from 0 to"):
         model.plot_dependence(X, 99, label="no")
     numbers = X[["large", "nothing"]].to_numpy()
     plain = fastens.RandomForestRegressor(n_estimators=5).fit(numbers, table[1])
@@ -294,13 +294,33 @@ def models(table):
         ("two", "importances", {"kind": ["gain"]}, r"kind must be 'gain', 'split' or 'cover'; got \['gain'\]"),
         ("two", "plot_importance", {"kind": ["gain"]}, r"kind must be one of .* got \['gain'\]"),
         ("two", "plot_importance", {"ax": 5}, "ax must be matplotlib Axes or None; got int"),
-        ("two", "plot_dependence", {"features": None}, "features must hold positions from 0 to 3; got None"),
-        ("two", "plot_dependence", {"features": np.array(3)}, "features must hold positions from 0 to 3; got array"),
-        ("two", "plot_dependence", {"features": 1.5}, "features must hold positions from 0 to 3; got 1.5"),
-        ("two", "plot_dependence", {"features": True}, "features must hold positions from 0 to 3; got True"),
-        ("two", "plot_dependence", {"features": []}, "features must be columns and pairs of two different ones"),
-        ("two", "plot_dependence", {"features": [(0, 1, 2)]}, "features must be columns and pairs of two different"),
-        ("two", "plot_dependence", {"features": [(0, 0)]}, "features must be columns and pairs of two different ones"),
+        ("two", "plot_dependence", {"features": None}, "features must hold column indices from 0 to 3; got None"),
+        (
+            "two",
+            "plot_dependence",
+            {"features": np.array(3)},
+            "features must hold column indices from 0 to 3; got array",
+        ),
+        ("two", "plot_dependence", {"features": 1.5}, r"features must hold column indices from 0 to 3; got 1\.5"),
+        ("two", "plot_dependence", {"features": True}, "features must hold column indices from 0 to 3; got True"),
+        (
+            "two",
+            "plot_dependence",
+            {"features": []},
+            "features must be one or more columns or pairs of different columns",
+        ),
+        (
+            "two",
+            "plot_dependence",
+            {"features": [(0, 1, 2)]},
+            "features must be one or more columns or pairs of different columns",
+        ),
+        (
+            "two",
+            "plot_dependence",
+            {"features": [(0, 0)]},
+            "features must be one or more columns or pairs of different columns",
+        ),
         ("two", "plot_dependence", {"features": 0, "X": [1, 2]}, "X must be a table with rows and columns"),
         ("two", "plot_dependence", {"features": 0, "X": "rows.csv"}, "X must be a table .* in memory; got a str"),
         ("two", "plot_dependence", {"features": 0, "label": "no"}, "label must be 'perhaps' or None with two classes"),
@@ -323,7 +343,7 @@ def test_errors_say_what_to_do(table, models, name, method, arguments, message):
 def test_axes_that_are_not_straight(models):
     for projection in ("polar", "3d"):
         ax = pyplot.figure().add_subplot(projection=projection)
-        with pytest.raises(ValueError, match="ax must be matplotlib Axes of two straight axes; got "):
+        with pytest.raises(ValueError, match="ax must be two-dimensional matplotlib Axes; got "):
             models["two"].plot_importance(ax=ax)
 
 
@@ -346,7 +366,7 @@ def test_dependence_leaves_infinite_values_out(table, models):
     X = table[0].assign(large=np.where(np.arange(400) == 7, np.inf, table[0]["large"]))
     (ax,) = models["none"].plot_dependence(X, "large")
     assert np.isfinite(ax.lines[0].get_xdata()).all()
-    with pytest.raises(ValueError, match="X must have rows in which none of the columns"):
+    with pytest.raises(ValueError, match="X must have at least one row without missing values in the columns"):
         models["none"].plot_dependence(X.assign(large=-np.inf), "large")
 
 
@@ -359,7 +379,7 @@ def test_dependence_of_one_of_several_targets_and_quantiles(table, loss):
         (ax,) = model.plot_dependence(X, "large", label=label)
         assert sign * (ax.lines[0].get_ydata()[-1] - ax.lines[0].get_ydata()[0]) > 0
     for label in (None, 7, "y"):
-        with pytest.raises(ValueError, match="label must be the number of a target or quantile, from 0 to"):
+        with pytest.raises(ValueError, match="label must be the index of a target or quantile, from 0 to"):
             model.plot_dependence(X, "large", label=label)
 
 
@@ -371,7 +391,7 @@ def test_dependence_of_what_ranks(table):
 
 
 @pytest.mark.slow
-def test_names_with_dollar_signs_are_no_mathematics(table):
+def test_names_with_dollar_signs_are_not_mathematics(table):
     """Between two dollar signs matplotlib reads mathematics, and fails where it is none."""
     X, y = table
     X = X.rename(columns={"large": "$^ in $", "kind": "x_$_^$"})

@@ -108,7 +108,7 @@ def rows_of_nodes(tree, codes):
     return found
 
 
-def test_weights_that_are_no_counts_take_logarithms(rng):
+def test_weights_that_are_not_counts_take_logarithms(rng):
     y = rng.integers(0, 2, N_ROWS)
     _, tree = grown(class_target(y, [2]), rng, rng.random(N_ROWS))
     prior = PruningPrior(ClassPrior(0.1, (2,)), 0.3, COST)

@@ -46,7 +46,7 @@ def test_best_pruning(seed):
     assert set(reached.tolist()) == found[int(logs.argmax())].leaves
 
 
-def test_of_equal_prunings_the_smaller_is_best():
+def test_the_smaller_of_equal_prunings_is_best():
     tree = np.array([1, 0, 0], dtype=np.int32)
     prunings = Prunings(tree, np.log([0.25, 0.5, 0.5]), np.full(3, 0.5))
     assert prunings.map_leaves().tolist() == [True, True, True]

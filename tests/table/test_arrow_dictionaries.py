@@ -50,7 +50,7 @@ def test_missing_weights():
     weights = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array([1, 2]))] * 2)
     table = pa.table({"x": np.arange(6.0), "y": np.arange(6.0), "w": weights})
     for X in (table, Stream(table)):
-        with pytest.raises(ValueError, match="sample_weight must be finite and not negative; got nan"):
+        with pytest.raises(ValueError, match="sample_weight must be finite and non-negative; got nan"):
             fe.DecisionTreeRegressor().fit(X, "y", sample_weight="w")
 
 

@@ -19,7 +19,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_files_that_a_process_left_which_was_killed_are_no_fault(tmp_path):
+def test_files_of_a_killed_process_are_ignored(tmp_path):
     first = fe.BinnedTable.from_source(X, path=tmp_path / "t")
     expected = names(tmp_path / "t")
     for name in ("columns-2.npy", "table-2.json"):
@@ -29,7 +29,7 @@ def test_files_that_a_process_left_which_was_killed_are_no_fault(tmp_path):
     assert names(tmp_path / "t") == sorted(name.replace(first.version, table.version) for name in expected)
 
 
-def test_what_else_is_in_the_folder_stays(tmp_path):
+def test_other_files_in_the_folder_are_kept(tmp_path):
     table = fe.BinnedTable.from_source(X, path=tmp_path / "t")
     (tmp_path / "t" / "notes").mkdir()
     (tmp_path / "t" / "notes.txt").write_text("ours")
@@ -46,7 +46,7 @@ def test_rows_are_not_appended_over_those_of_another_process(tmp_path, monkeypat
         set_aside(file, n_bytes)
 
     monkeypatch.setattr(places, "set_aside", append_before)
-    with pytest.raises(ValueError, match="append must be called on the table that its folder holds"):
+    with pytest.raises(ValueError, match="append must be called on the latest version of the table; rows have"):
         table.append(X)
     assert len(fe.BinnedTable.open(tmp_path / "t")) == 57
 
@@ -83,9 +83,9 @@ def test_nothing_is_mapped_of_files_that_are_removed_after_an_error(tmp_path, mo
     monkeypatch.setattr(places, "set_aside", fail)
     monkeypatch.setattr(Path, "unlink", unlink_unmapped)
     before = names(tmp_path / "t")
-    with pytest.raises(OSError, match="must be on a disk with room"):
+    with pytest.raises(OSError, match="spill_dir or path must be on a disk with"):
         table.append(X)
     assert names(tmp_path / "t") == before
-    with pytest.raises(OSError, match="must be on a disk with room"):
+    with pytest.raises(OSError, match="spill_dir or path must be on a disk with"):
         fe.BinnedTable.from_source(X, path=tmp_path / "u")
     assert names(tmp_path) == ["t"]

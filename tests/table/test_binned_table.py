@@ -72,7 +72,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("kind", "options"), MODELS)
-def test_models_are_those_of_the_table(kind, options, files, n_binned):
+def test_models_match_the_table(kind, options, files, n_binned):
     target = "kind" if "Classifier" in kind.__name__ else "price"
     given = {"n_estimators": 5, "random_state": 0, **options}
     whole = kind(**given).fit(X, FRAME[target], sample_weight=FRAME["copies"])
@@ -135,7 +135,7 @@ READ_VALUES = [
 
 
 @pytest.mark.parametrize(("kind", "options"), READ_VALUES, ids=lambda value: getattr(value, "__name__", ""))
-def test_models_that_read_values_are_those_of_the_table(kind, options, with_values):
+def test_models_that_read_values_match_the_table(kind, options, with_values):
     target = "kind" if "Classifier" in kind.__name__ else "price"
     known = () if "estimators" in options else kind().get_params()
     given = {name: value for name, value in {"n_estimators": 5, "random_state": 0}.items() if name in known} | options
@@ -175,7 +175,7 @@ def test_members_of_other_libraries_get_the_values():
         vote.fit(fe.BinnedTable.from_source(numbers, FRAME["price"].to_numpy()))
 
 
-def test_weights_that_are_given_are_not_those_of_the_table(files):
+def test_given_weights_replace_those_in_the_table(files):
     table = fe.BinnedTable.open(files / "price")
     ones = np.ones(len(table))
     for model in (BOOSTED, fe.VotingRegressor([("a", BOOSTED)])):
@@ -299,7 +299,7 @@ def test_rows_are_appended_with_the_same_bins(files, tmp_path):
     assert os.name == "nt" or not [name for name in names if first.version in name]
     with pytest.raises(ValueError, match="append must be called on the whole table"):
         both[:3].append(parts[1])
-    with pytest.raises(ValueError, match="sample_weight must be given where the table has it"):
+    with pytest.raises(ValueError, match="sample_weight must be passed if the table has it, and only then"):
         both.append(parts[1], "price")
 
 
@@ -309,7 +309,7 @@ def test_rows_are_not_appended_to_a_table_that_has_been_replaced(tmp_path):
     both = first.append(part, sample_weight="copies")
     assert len(both.append(part, sample_weight="copies")) == 3 * len(first)
     for old in (first, both):
-        with pytest.raises(ValueError, match="append must be called on the table that its folder holds"):
+        with pytest.raises(ValueError, match="append must be called on the latest version of the table; rows have"):
             old.append(part, sample_weight="copies")
     newest = fe.BinnedTable.open(tmp_path / "t")
     assert len(newest) == 3 * len(first)
@@ -320,7 +320,7 @@ def test_targets_of_another_kind_are_not_appended():
     y = FRAME["price"].to_numpy()
     times, several = y.astype([("event", bool), ("time", float)]), np.column_stack([y, y])
     for own, others in ((y, y.astype(str)), (FRAME["kind"], y), (times, y), (y, times), (y, several), (several, y)):
-        with pytest.raises(ValueError, match="y must hold what that of the table does"):
+        with pytest.raises(ValueError, match="y must hold the same type as the y of the table"):
             fe.BinnedTable.from_source(X, own).append(X, others)
 
 
@@ -336,13 +336,13 @@ def test_targets_among_objects_are_read_as_fit_reads_them():
     assert fe.BinnedTable.from_source(X, missing, weight).y.tolist() == words[weight > 0].tolist()
     assert fe.BinnedTable.from_source(X, weight.astype(object)).y.dtype == weight.dtype
     for wrong in (missing, np.where(weight, words, 3)):
-        with pytest.raises(ValueError, match="y must hold numbers or texts, not both, none of them missing"):
+        with pytest.raises(ValueError, match="y must hold only numbers or only strings, without missing values; it"):
             fe.BinnedTable.from_source(X, wrong)
 
 
-def test_a_row_is_no_list_of_rows():
+def test_a_row_is_not_a_list_of_rows():
     table = fe.BinnedTable.from_source(X)
-    with pytest.raises(ValueError, match="rows must be given as a list of row numbers, a mask or a slice; got 3"):
+    with pytest.raises(ValueError, match="rows must be a list of row indices, a mask or a slice; got 3"):
         table[3]
 
 
@@ -370,10 +370,10 @@ def test_codes_of_two_bytes():
     np.testing.assert_array_equal(model.predict(table), whole.predict(numbers))
 
 
-def test_what_a_fit_asks_for_and_the_table_has_not(files):
+def test_fits_that_need_values_refuse_codes(files):
     table = fe.BinnedTable.open(files / "price")
     cases = [
-        (fe.GradientBoostingRegressor(max_bins=100), "max_bins must be 255, as the BinnedTable has it; got 100"),
+        (fe.GradientBoostingRegressor(max_bins=100), "max_bins must be 255, as in the BinnedTable; got 100"),
         (fe.GradientBoostingRegressor(linear_leaves=True), "keep_values=True, for GradientBoostingRegressor"),
         (fe.GradientBoostingRegressor(categories=Categories(encoding="target")), "X must be the table itself"),
         (fe.ExtraTreesRegressor(n_estimators=2), "X must be the table itself, or a BinnedTable made with keep_values="),
@@ -381,8 +381,14 @@ def test_what_a_fit_asks_for_and_the_table_has_not(files):
         (fe.IsolationForest(), "keep_values=True, for IsolationForest"),
         (fe.BaggingRegressor(BOOSTED, max_features=2), "models that see some of its columns"),
         (fe.StackingRegressor([("a", BOOSTED)], passthrough=True), "models that see columns beside those of X"),
-        (fe.GradientBoostingRegressor(categorical_features=["word"]), "categorical_features must be those"),
-        (fe.GradientBoostingRegressor(categories=Categories(missing="category")), "categories.missing must be as"),
+        (
+            fe.GradientBoostingRegressor(categorical_features=["word"]),
+            r"categorical_features must be the same as in the BinnedTable \(",
+        ),
+        (
+            fe.GradientBoostingRegressor(categories=Categories(missing="category")),
+            r"categories\.missing must be the same as in the BinnedTable",
+        ),
     ]
     for model, rule in cases:
         with pytest.raises(ValueError, match=rule):
@@ -391,11 +397,11 @@ def test_what_a_fit_asks_for_and_the_table_has_not(files):
     for counting in (fe.GaussianNB(), fe.MixedNB(), fe.TANClassifier(), fe.BayesianNetwork()):
         with pytest.raises(ValueError, match=f"not a BinnedTable, for {type(counting).__name__}"):
             counting.fit(kinds)
-    with pytest.raises(ValueError, match="y must be an array, or the name of the table's own"):
+    with pytest.raises(ValueError, match=r"y must be an array, or the name of the column in the BinnedTable \("):
         fe.GradientBoostingRegressor().fit(table, "size")
     fe.GradientBoostingRegressor(n_estimators=2).fit(table, "price")
     model = fe.GradientBoostingRegressor(n_estimators=2).fit(X.iloc[:100], FRAME["price"][:100])
-    with pytest.raises(ValueError, match="X must have the bins of GradientBoostingRegressor"):
+    with pytest.raises(ValueError, match="X must have the same bins as GradientBoostingRegressor"):
         model.predict(table)
     numbers = fe.GradientBoostingRegressor(n_estimators=2).fit(np.ones((50, 2)), np.arange(50.0))
     with pytest.raises(ValueError, match="X must have the columns that the model was fitted on"):
@@ -403,7 +409,7 @@ def test_what_a_fit_asks_for_and_the_table_has_not(files):
 
 
 def test_arguments_that_break_their_rules(files, tmp_path):
-    with pytest.raises(ValueError, match="path must name a folder that is not there yet"):
+    with pytest.raises(ValueError, match="path must name a folder that does not exist yet"):
         fe.BinnedTable.from_source(X, path=files / "price")
     with pytest.raises(ValueError, match="max_bins must be an integer from 2 to 65535; got 1"):
         fe.BinnedTable.from_source(X, max_bins=1)
@@ -411,7 +417,7 @@ def test_arguments_that_break_their_rules(files, tmp_path):
         fe.BinnedTable.from_source(X, n_bins=3)
     with pytest.raises(ValueError, match="max_memory must be at least"):
         fe.BinnedTable.from_source(X, max_memory="1MB")
-    with pytest.raises(ValueError, match="y must hold numbers or texts"):
+    with pytest.raises(ValueError, match="y must hold only numbers or only strings, without missing values; it"):
         fe.BinnedTable.from_source(X, np.array([None] * N_ROWS))
     assert os.listdir(tmp_path) == []
 

@@ -103,9 +103,11 @@ def test_labels_are_exact(y):
 
 def test_labels_that_would_be_rounded():
     X = np.arange(80.0)[:, None] % 4
-    with pytest.raises(ValueError, match="labels that one type of numbers holds; got 9007199254740993"):
+    with pytest.raises(
+        ValueError, match=r"y must hold labels that fit into a single numeric type.*got 9007199254740993"
+    ):
         GradientBoostingClassifier().fit(X, [float(FIRST), *VALUES[1:]])
-    with pytest.raises(ValueError, match=r"labels that are integers of 64 bits; got \d+. Pass the labels as strings"):
+    with pytest.raises(ValueError, match=r"labels that fit into 64-bit integers; got \d+\. Pass the labels as strings"):
         GradientBoostingClassifier().fit(X, [value << 40 for value in VALUES])
     frame = pd.DataFrame({"a": VALUES, "b": np.array(VALUES, dtype=np.uint64) + np.uint64(2**63)})
     model = RandomForestClassifier(3, random_state=0).fit(X, frame)

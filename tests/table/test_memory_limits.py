@@ -174,14 +174,14 @@ def test_sizes():
     assert in_bytes("1.5mb") == 1_500_000
     assert shown_bytes(2**33) == "8.59GB"
     for wrong in ("much", "-1GB", 0, -5, True, None, 1.5):
-        with pytest.raises(ValueError, match="max_memory must be a number of bytes above 0"):
+        with pytest.raises(ValueError, match="max_memory must be a positive number of bytes"):
             in_bytes(wrong)
 
 
 def test_arguments_that_do_not_fit(tmp_path):
-    with pytest.raises(ValueError, match="table must be one table, not a list of them: join them first"):
+    with pytest.raises(ValueError, match=r"table must be a single table, not a list of tables\. Concatenate them"):
         fe.TableSource([pd.DataFrame({"a": [1]})])
-    with pytest.raises(ValueError, match="table must be one table, not a list of them: join them first"):
+    with pytest.raises(ValueError, match=r"table must be a single table, not a list of tables\. Concatenate them"):
         fe.TableSource(pytest.importorskip("pyarrow").table({"a": [1]}).to_batches())
     with pytest.raises(ValueError, match="spill_dir must be a folder that exists"):
         fe.TableSource(X, max_memory=10, spill_dir=tmp_path / "none")
@@ -199,12 +199,12 @@ def test_estimates_that_are_not_possible():
         ((boosting, 10, "2"), "n_columns must be a number at least 1; got '2'"),
         (
             (LogisticRegression(), 10, 2),
-            r"estimator must be one of fastens that grows trees; got LogisticRegression\(\)",
+            r"estimator must be a tree model of fastens; got LogisticRegression\(\)",
         ),
-        ((fe.GradientBoostingRegressor, 10, 2), "estimator must be one of fastens that grows trees; got <class"),
-        ((fe.GaussianNB(), 10, 2), r"estimator must be one of fastens that grows trees; got GaussianNB\(\)"),
-        ((fe.VotingClassifier([("a", fe.GaussianNB())]), 10, 2), "estimator must be one of fastens that grows trees"),
-        ((forest, 10, 2), "estimator must limit its trees by max_depth or max_leaf_nodes in classification"),
+        ((fe.GradientBoostingRegressor, 10, 2), "estimator must be a tree model of fastens; got <class"),
+        ((fe.GaussianNB(), 10, 2), r"estimator must be a tree model of fastens; got GaussianNB\(\)"),
+        ((fe.VotingClassifier([("a", fe.GaussianNB())]), 10, 2), "estimator must be a tree model of fastens"),
+        ((forest, 10, 2), "estimator must limit its trees by max_depth or max_leaf_nodes for classification"),
         ((fe.BaggingClassifier(), 10, 2), "estimator must limit its trees by max_depth or max_leaf_nodes"),
         ((fe.StackingClassifier([("a", forest)]), 10, 2), "estimator must limit its trees by max_depth or"),
     ):
@@ -359,7 +359,7 @@ def test_a_full_disk_is_named(tmp_path):
         print(str(error))
     """
     found = " ".join(in_child(full, tmp_path))
-    assert re.search(r"spill_dir or path must be on a disk with room for \d+ more bytes; got '.'", found)
+    assert re.search("spill_dir or path must be on a disk with", found)
     assert os.listdir(tmp_path) == []
 
 
@@ -373,7 +373,7 @@ def test_a_full_disk_is_named(tmp_path):
         "fe.RandomForestRegressor(n_estimators=2, min_samples_leaf=5000, n_jobs=2)",
     ],
 )
-def test_of_codes_in_files_only_a_window_is_held(model, tmp_path):
+def test_only_a_window_of_file_codes_is_in_memory(model, tmp_path):
     """Under a higher ceiling more of them; all the time, not only at the end of a round."""
     watched = f"""
     import threading, time

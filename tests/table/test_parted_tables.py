@@ -230,5 +230,5 @@ def test_errors(rng):
     short = PartsOnly(X)
     short.shape = (N_ROWS + 5, 6)
     short.parts = PartsOnly(X).parts
-    with pytest.raises(ValueError, match="X must give the same rows at every pass; it gave 1000 of 1005"):
+    with pytest.raises(ValueError, match="X must yield the same rows in every pass; it yielded"):
         model.predict(short)

@@ -66,7 +66,7 @@ def test_rows_without_weight_teach_no_category(name, rows):
 
 
 @pytest.mark.parametrize("kind", [lambda X: X.to_numpy(), lambda X: X.to_numpy().tolist()])
-def test_of_any_kind(kind, rows):
+def test_rows_without_weight_are_ignored_in_any_kind_of_table(kind, rows):
     X, label, weight = _present(rows)
     model = GradientBoostingClassifier(n_estimators=3).fit(kind(rows[0]), rows[1], sample_weight=rows[2])
     alone = GradientBoostingClassifier(n_estimators=3).fit(kind(X), label, sample_weight=weight)
@@ -75,7 +75,7 @@ def test_of_any_kind(kind, rows):
 
 
 @pytest.mark.parametrize("kind", ["stream", "Source", "BinnedTable"])
-def test_of_tables_in_parts(kind, rows):
+def test_rows_without_weight_are_ignored_in_batches(kind, rows):
     _, label, weight = rows
     X = rows[0].assign(number=np.where(weight > 0, rows[0]["number"], 0.0).astype(float))
     table = pa.Table.from_pandas(X, preserve_index=False)
@@ -129,7 +129,7 @@ def test_rows_that_are_taken(kind):
     assert (np.ravel(found).tolist(), weight.tolist()) == ([2.0, 4.0], [1.0, 2.0])
 
 
-def test_other_numbers_of_rows_stay_as_they_are():
+def test_other_numbers_of_rows_stay_unchanged():
     data = TrainingData.of_target(np.arange(3), [0.0, 1.0, 1.0])
     X = np.zeros((2, 1))
     assert present_table(X, data)[0] is X

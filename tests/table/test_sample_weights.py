@@ -24,7 +24,7 @@ def test_others_are_multiplied_by_a_power_of_two(scale):
     assert 2.0**-101 <= found.max() <= 2.0**100
 
 
-def test_what_is_next_to_nothing_is_not_dropped():
+def test_tiny_weights_are_not_dropped():
     found = check_weights([1e300, 1.0, 5e-324, 0.0], 4)
     np.testing.assert_array_equal(found > 0, [True, True, True, False])
     assert found[1:].sum() < 1e-29 * found[0]
@@ -54,7 +54,7 @@ def test_factors_as_multiples_of_a_power_of_two(weight):
     assert np.frexp(unit)[0] == 0.5
 
 
-def test_factors_of_weights_that_are_no_copies_stay():
+def test_factors_of_weights_that_are_not_copies_stay():
     factors = np.array([0.1, 0.3])
     assert as_multiples(factors, np.array([0.5, 1.5]), 14) is factors
     far = np.array([1e-6, 1.0])

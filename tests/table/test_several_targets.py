@@ -114,7 +114,7 @@ def test_rows_to_validate_on_have_several_targets(tmp_path):
     np.testing.assert_array_equal(found.evals_result_["validation"]["loss"], whole.evals_result_["validation"]["loss"])
 
 
-def test_names_that_are_not_there_and_labels_that_are_no_names(tmp_path):
+def test_missing_names_and_labels_that_are_not_names(tmp_path):
     frame = X.join(TARGETS["prices"])
     frame.to_parquet(tmp_path / "t.parquet")
     for table in (frame, tmp_path / "t.parquet"):

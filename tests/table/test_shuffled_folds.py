@@ -16,7 +16,7 @@ from fastens.table.training_data import shuffled_folds
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
 @pytest.mark.parametrize("n_classes", [1, 2, 9])
-def test_folds_are_those_of_scikit_learn(n_classes):
+def test_folds_match_scikit_learn(n_classes):
     y = np.random.default_rng(0).integers(n_classes, size=40) ** 2
     for labels in (y, y.astype(float), y.astype(str)):
         for kind in (KFold, StratifiedKFold):

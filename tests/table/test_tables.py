@@ -185,7 +185,7 @@ def test_strings_of_pandas_own_types(kind):
     ids=["mixed", "floats", "arrow"],
 )
 def test_frames_with_a_name_twice_are_refused(frame):
-    with pytest.raises(ValueError, match="X must have columns of different names; more than one is called 'a'"):
+    with pytest.raises(ValueError, match="X must have unique column names"):
         table_from_frame(frame)
 
 
@@ -209,7 +209,7 @@ def test_columns_without_a_value_in_fit_may_hold_anything_later(model, kind):
         np.testing.assert_array_equal(model.predict(frame.assign(note=values)), model.predict(frame))
 
 
-def test_numbers_beside_parts_without_a_value_are_no_categories():
+def test_numbers_next_to_parts_without_a_value_are_not_categories():
     frame = pd.DataFrame({"note": pd.Series([None] * 30 + [1.5, 2.5, None] * 10, dtype=object)})
     parts = [table_from_frame(part) for part in (frame[:30], frame[30:])]
     assert joined_kinds([part.categorical_by_type() for part in parts]) == [False]
@@ -287,8 +287,8 @@ def test_columns_that_fit_did_not_see_are_left_out(make_frame):
         ([-1], "column indices from 0 to 1; got -1"),
         ([0.5], "column indices from 0 to 1; got 0.5"),
         (["a"], "name columns of X; got 'a', and X has no column names"),
-        ([(0, 1), (1,)], r"be names or positions of columns, or a mask; got \[\(0, 1\), \(1,\)\]"),
-        ([True], r"2 entries as a mask; got shape \(1,\)"),
+        ([(0, 1), (1,)], r"must be column names, column indices or a mask.*got \[\(0, 1\), \(1,\)\]"),
+        ([True], r"2 entries if it is a mask; got shape \(1,\)"),
     ],
 )
 def test_errors_of_categorical_features(chosen, message):
@@ -369,7 +369,7 @@ def test_sparse_rows_are_predicted_by_models_that_learned_categories(model, form
         lambda X, y, weight: fe.DecisionTreeRegressor().fit(X.toarray(), y).plot_dependence(X, 0),
     ],
 )
-def test_so_they_are_before_rows_are_taken_or_an_array_is_made(learn, monkeypatch):
+def test_sparse_indices_are_checked_before_rows_are_selected(learn, monkeypatch):
     X, y = sparse.csr_matrix(np.arange(1.0, 41.0).reshape(10, 4)), np.arange(10) % 2
     array = X.toarray()
     X.indptr[-1] = 10**6

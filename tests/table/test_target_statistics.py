@@ -144,14 +144,14 @@ def test_categories_of_one_row_tell_nothing():
     assert np.ptp(statistics.transform(X)) < np.ptp(y) / 10
 
 
-def test_categories_beside_one_with_all_weight_tell_nothing():
+def test_categories_without_weight_are_uninformative():
     sums = np.array([[3.2, 3.2, 8.0, 7.0], [0.0, 0.0, 1e-30, 1.0]])
     with np.errstate(all="raise"):
         assert _smoothing(sums) == _Smoothing(0.4, np.inf)
 
 
 @pytest.mark.parametrize("n_categories", [30, 1000, 4000, 10**6])
-def test_noise_is_no_statistic(n_categories):
+def test_noise_is_not_encoded(n_categories):
     """Also with nearly as many categories as rows; 2 standard errors leave chance for about one column of forty."""
     n_constant = 0
     for seed in range(20):
@@ -207,7 +207,7 @@ def test_targets_far_from_0_are_encoded_as_those_near_it(method, far, rng):
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 0.7}])
 @pytest.mark.parametrize("kind", [GradientBoostingClassifier, DecisionTreeClassifier])
-def test_whole_weights_are_copies_beside_weights_of_classes(kind, class_weight, rng):
+def test_integer_weights_are_copies_with_class_weights(kind, class_weight, rng):
     X, weight = rng.integers(0, 12, size=(300, 1)).astype(float), rng.integers(1, 5, 300)
     y = (X[:, 0] + 4 * rng.normal(size=300) > 6).astype(int)
     encoded = {"categorical_features": [0], "categories": Categories(encoding="target"), "random_state": 0}

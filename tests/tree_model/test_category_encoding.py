@@ -117,7 +117,7 @@ def test_forest_out_of_bag_is_honest(table):
     assert abs(found.importances_mean[1]) < 3 * found.importances_standard_error[1] + 0.005
     assert found.importances_mean[0] > 0.01
     before = model.predict_proba(frame[2000:])
-    with pytest.raises(ValueError, match="X and y must be those of the fit"):
+    with pytest.raises(ValueError, match="X and y must be the same as in the fit that this one continues"):
         model.oob_permutation_importance(frame[:2000], ~y[:2000])
     np.testing.assert_array_equal(model.predict_proba(frame[2000:]), before)
 
@@ -136,13 +136,13 @@ def test_warm_start(table, model):
     model.fit(frame, y).set_params(n_estimators=20).fit(frame, y)
     at_once = type(model)(**model.get_params(deep=False)).set_params(warm_start=False).fit(frame, y)
     np.testing.assert_array_equal(model.predict_proba(frame), at_once.predict_proba(frame))
-    with pytest.raises(ValueError, match="X and y must be those of the fit that this one continues"):
+    with pytest.raises(ValueError, match="X and y must be the same as in the fit that this one continues"):
         model.set_params(n_estimators=30).fit(frame, ~y)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "squared_error", "absolute_error", "log_loss", "cox", "aft"])
-def test_means_are_of_what_targets_lack_beside_init_score(loss, method):
+def test_target_encoding_uses_residuals_of_init_score(loss, method):
     """All categories have the same targets, of which other ones are expected."""
     rng = np.random.default_rng(0)
     number = np.arange(1200) % 40
@@ -206,14 +206,17 @@ def test_wrong_values(model):
 @pytest.mark.parametrize("kind", [DecisionTreeClassifier, RandomForestRegressor, AdaBoostClassifier])
 def test_only_boosting_has_the_other_options(kind):
     model = kind(categories=Categories(smoothing=1.0))
-    with pytest.raises(ValueError, match=r"categories must be .* alone; got Categories\(smoothing=1.0\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"categories must be .* with only encoding, missing and unseen; got Categories\(smoothing=1.0\)",
+    ):
         model.fit([[0.0], [1.0]], [0, 1])
     assert model.set_params(categories__smoothing=5.0).fit([[0.0], [1.0]], [0, 1]).n_features_in_ == 1
 
 
 @pytest.mark.parametrize("method", ["partition", "target", "ordered"])
 @pytest.mark.parametrize("kind", [fastens.GradientBoostingRegressor, fastens.RandomForestRegressor])
-def test_what_weights_mean(kind, method):
+def test_weights_in_target_encoding(kind, method):
     """0: the row left out. Whole numbers: copies, for what new rows get; with sets of categories for the trees too."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"c": pd.Categorical(rng.integers(0, 30, 400).astype(str)), "x": rng.normal(size=400)})

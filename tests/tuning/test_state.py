@@ -43,14 +43,14 @@ def test_a_search_without_trials_stands_in_no_other_ones_way(tmp_path):
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "s.jsonl"
     SearchFile(path, "a").append(TRIAL)
-    with pytest.raises(SearchStateError, match="of another one"):
+    with pytest.raises(SearchStateError, match=r"comes from another search\. Choose another file, or remove it\."):
         SearchFile(path, "b")
     path.write_text(path.read_text() + '{"no": 1}\n')
-    with pytest.raises(SearchStateError, match="holds a line that is no trial"):
+    with pytest.raises(SearchStateError, match=r"has a line that is not a trial\."):
         SearchFile(path, "a")
     for content in ["a,b\n1,2\n", "[1]\n", "3\n", "no end"]:
         path.write_text(content)
-        with pytest.raises(SearchStateError, match="holds something else"):
+        with pytest.raises(SearchStateError, match="checkpoint must be a new file or the file of an earlier search"):
             SearchFile(path, "a")
         assert path.read_text() == content
 

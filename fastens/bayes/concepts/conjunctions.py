@@ -77,12 +77,13 @@ class Conjunction:
             return
         if not isinstance(self.values, tuple | list):
             raise ValueError(
-                f"values must be a tuple with a value, or ANY, for each attribute, or None; got {self.values!r}."
+                f"values must be None or a tuple with a value or ANY for each attribute; got {self.values!r}."
             )
         for value in self.values:
             if is_missing(value) or not isinstance(value, Hashable):
                 raise ValueError(
-                    f"values must hold a value of each attribute, or ANY for no constraint; got {value!r}."
+                    "values must hold a value for each attribute, or ANY where the attribute is not "
+                    f"constrained; got {value!r}."
                 )
         object.__setattr__(self, "values", tuple(self.values))
 
@@ -103,8 +104,8 @@ class Conjunction:
             return other.values is None
         if len(self.values) != len(other.values):
             raise ValueError(
-                f"hypotheses must have as many attributes to be compared; got {self!r} with {len(self.values)} and "
-                f"{other!r} with {len(other.values)}."
+                f"hypotheses must have the same number of attributes to be compared; got {self!r} with "
+                f"{len(self.values)} and {other!r} with {len(other.values)}."
             )
         return all(mine is ANY or mine == its for mine, its in zip(self.values, other.values, strict=True))
 
@@ -123,7 +124,10 @@ class Conjunction:
         if self.values is None:
             return np.zeros(len(rows), dtype=bool)
         if rows.shape[1] != len(self.values):
-            raise ValueError(f"X must have {len(self.values)} columns, as the hypothesis has; got {rows.shape[1]}.")
+            raise ValueError(
+                f"X must have {len(self.values)} columns, one for each attribute of the "
+                f"hypothesis; got {rows.shape[1]}."
+            )
         covered = np.ones(len(rows), dtype=bool)
         for column, value in zip(rows.T, self.values, strict=True):
             if value is not ANY:
@@ -177,7 +181,7 @@ def space_sizes(n_values: Sequence[int]) -> SpaceSizes:
     SpaceSizes(instances=96, syntactic=5120, semantic=973)
     """
     if not _is_list(n_values):
-        raise ValueError(f"n_values must hold the number of values of each attribute; got {n_values!r}.")
+        raise ValueError(f"n_values must be a list with the number of values of each attribute; got {n_values!r}.")
     for size in n_values:
         whole(1).check("each of n_values", size)
     return SpaceSizes(math.prod(n_values), math.prod(n + 2 for n in n_values), 1 + math.prod(n + 1 for n in n_values))
@@ -208,11 +212,11 @@ def all_conjunctions(categories: Sequence[Sequence[Any]]) -> Iterator[Conjunctio
     [<nothing>, <sun>, <rain>, <?>]
     """
     if not _is_list(categories):
-        raise ValueError(f"categories must hold a list of values for each attribute; got {categories!r}.")
+        raise ValueError(f"categories must be a list with one list of values for each attribute; got {categories!r}.")
     for number, values in enumerate(categories):
         if not _is_list(values) or len(set(values)) < len(values):
             raise ValueError(
-                f"categories must hold a list of distinct values for each attribute; got {values!r} in place {number}."
+                f"categories must have a list of distinct values for each attribute; got {values!r} at index {number}."
             )
     choices = itertools.product(*([*values, ANY] for values in categories))
     return itertools.chain([NOTHING], map(Conjunction, choices))
@@ -311,7 +315,7 @@ def brute_force_map(
     log_likelihoods = xlogy(errors, noise) + xlog1py(len(truth) - errors, -noise)
     joint = log_prior + log_likelihoods
     if np.isneginf(joint).all():
-        raise ValueError("no hypothesis of the space agrees with all examples: set noise above 0.")
+        raise ValueError("no hypothesis of the space agrees with all examples. Set noise above 0.")
     posterior, log_evidence = normalised(joint)
     return BruteForce(posterior, int(posterior.argmax()), int((errors == 0).sum()), log_evidence, log_likelihoods)
 
@@ -324,7 +328,7 @@ def _listed(hypotheses: Any) -> list[Any]:
     for place, hypothesis in enumerate(space):
         if not callable(getattr(hypothesis, "covers", None)):
             raise ValueError(
-                f"hypotheses must hold Conjunctions, or objects with covers(X); got {hypothesis!r} in place {place}."
+                f"hypotheses must be Conjunctions or objects with covers(X); got {hypothesis!r} at index {place}."
             )
     return space
 
@@ -347,7 +351,7 @@ def _plain_rows(X: Any) -> NDArray[np.object_]:
         rows[np.ma.getmaskarray(X)] = None
     is_ragged = rows.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in rows)
     if is_ragged or rows.ndim not in (1, 2):
-        raise ValueError(f"X must be a table, with as many values in every row; got {X!r}.")
+        raise ValueError(f"X must be a table whose rows have the same length; got {X!r}.")
     return rows[None, :] if rows.ndim == 1 else rows
 
 
@@ -355,11 +359,11 @@ def _truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
     """Convert booleans, or 1 and 0, to a boolean array; raise ValueError for other values or a wrong length."""
     found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     if found.shape != (n_rows,):
-        raise ValueError(f"{name} must have one truth value for each of the {n_rows} rows; got shape {found.shape}.")
+        raise ValueError(f"{name} must have one boolean for each of the {n_rows} rows; got shape {found.shape}.")
     for value in () if found.dtype.kind == "b" and not np.ma.is_masked(found) else found.tolist():
         if not isinstance(value, bool | int | float) or value not in (0, 1):
             raise ValueError(
-                f"{name} must hold truth values, True and False or 1 and 0; got {value!r}. Compare labels first, as in "
-                "y == 'yes'."
+                f"{name} must hold booleans (True and False, or 1 and 0); got {value!r}. Compare labels first, "
+                "as in y == 'yes'."
             )
     return np.asarray(found, dtype=bool)

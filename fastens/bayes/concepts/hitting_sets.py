@@ -389,8 +389,9 @@ class SampledFamily:
             if missing == 0:
                 return np.concatenate(found)
         raise ValueError(
-            f"the version space over {self._clauses.shape[1]} constrained attributes is too large to count and too "
-            "small a share of all conjunctions to be drawn from; give it fewer attributes or more positive examples."
+            f"the version space over {self._clauses.shape[1]} constrained attributes is too large to count, "
+            "and too small a share of all conjunctions to sample from. Use fewer attributes or more positive "
+            "examples."
         )
 
     @property

@@ -50,8 +50,8 @@ class ListsHypotheses:
         space = self._space
         if not space.is_exact or space.n_hypotheses > MAX_LISTED:
             raise AttributeError(
-                f"posterior_ holds a number for each of at most {MAX_LISTED} hypotheses; there are "
-                f"{space.n_hypotheses}. posterior_of(hypothesis) is that of one."
+                f"posterior_ lists at most {MAX_LISTED} hypotheses; there are {space.n_hypotheses}. Use "
+                "posterior_of(hypothesis) for a single one."
             )
         return space.posterior()
 

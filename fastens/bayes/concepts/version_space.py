@@ -333,15 +333,16 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         if self.on_collapse == "set-aside":
             n_negative = len(self._examples.of_class(NEGATIVE))
             warn(
-                f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct negative "
-                "instances are set aside. If labels may be wrong, noise=0.1, the probability of that, gives the exact "
-                "posterior of all conjunctions; on_collapse='max-consistent' lets those with the fewest errors vote."
+                f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct "
+                "negative instances are ignored. If labels may be wrong, set noise to the probability of a "
+                "wrong label, such as noise=0.1, for the exact posterior of all conjunctions; "
+                "on_collapse='max-consistent' lets the conjunctions with the fewest errors vote."
             )
             return space
         if self.on_collapse == "raise":
             raise SpaceError(
-                f"the version space is empty: {space.n_set_aside} negative instance(s) satisfy every conjunction that "
-                "covers the positive ones. Set noise, or on_collapse, to go on."
+                f"the version space is empty: {space.n_set_aside} negative instance(s) satisfy every "
+                "conjunction that covers the positive ones. Set noise or on_collapse to continue."
             )
         best = WeightedSpace(self._examples, sizes, self.prior, None)
         if self.on_collapse == "max-consistent":
@@ -406,15 +407,15 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
                 found = general_without_positives(negatives, self._attribute_sizes(), self.max_boundary)
         except TooManyError:
             raise SpaceError(
-                f"the general boundary has more than max_boundary={self.max_boundary} members on the way; the version "
-                "space itself is held without it."
+                f"the general boundary grew to more than max_boundary={self.max_boundary} members. Raise "
+                "max_boundary, or do without the boundary, which predictions do not need."
             ) from None
         return sorted(map(self._conjunction, found), key=lambda h: [value is ANY for value in h.values or ()])
 
     def _needs_boundaries(self) -> None:
         self._check_fitted()
         if self._has_positives and isinstance(self._space, WeightedSpace):
-            raise SpaceError("boundaries exist only without noise: here every conjunction has a weight.")
+            raise SpaceError("noise must be 0 for the boundaries; with noise, every conjunction has a positive weight.")
 
     def _conjunction(self, codes: NDArray[np.int64]) -> Conjunction:
         if NEVER in codes:
@@ -442,7 +443,9 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         if hypothesis.values is None:
             return np.full(n, NEVER)
         if len(hypothesis.values) != n:
-            raise ValueError(f"the hypothesis must have {n} values, as X has columns; got {len(hypothesis.values)}.")
+            raise ValueError(
+                f"the hypothesis must have {n} values, one for each column of X; got {len(hypothesis.values)}."
+            )
         pairs = zip(hypothesis.values, self._encoder.categories, strict=True)
         # A constraint on an unknown value covers no example.
         codes = [ANYTHING if v is ANY else known.index(v) if v in known else NEVER for v, known in pairs]  # type: ignore

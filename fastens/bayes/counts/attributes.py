@@ -126,7 +126,9 @@ def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, nam
         index = places[plain_name(name)]
         known = encoder.categories[index]
         if known is None:
-            raise ValueError(f"states must name columns of categories; {name!r} holds numbers that max_bins cuts.")
+            raise ValueError(
+                f"states must name categorical columns; {name!r} is numerical, and max_bins sets its bins."
+            )
         listed = distinct_values(f"states[{name!r}]", values)
         among = set(listed)
         unknown = [value for value in known if value not in among]
@@ -145,7 +147,7 @@ def distinct_values(name: str, values: Any) -> list[Any]:
     is_plain = all(isinstance(value, str | bool | int | float) and not is_missing(value) for value in listed)
     if not listed or not is_plain or len(set(listed)) < len(listed):
         raise ValueError(
-            f"{name} must be a list of distinct strings, numbers or booleans, none of them missing; got {values!r}."
+            f"{name} must be a list of distinct strings, numbers or booleans without missing values; got {values!r}."
         )
     return listed
 
@@ -214,7 +216,7 @@ class CategoricalInput(BaseClassifier):
         try:
             rows = super()._learn_table(dense(X))
         except TypeError as error:  # an unhashable value, such as a dict
-            raise TypeError(f"Each argument must be a string or a number, as a value of X; {error}.") from error
+            raise TypeError(f"Each argument must be a string or a number, like the values of X; {error}.") from error
         return as_array(rows) if isinstance(rows, RowSource) else rows
 
     def _check_table(self, X: Any) -> Any:

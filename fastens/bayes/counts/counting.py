@@ -109,8 +109,8 @@ def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
     n_cells = n_classes * int(n_codes.sum()) ** 2
     if n_cells > MAX_PAIRS:
         raise ValueError(
-            f"Pairs of columns must have at most {MAX_PAIRS} counts, (categories of all columns)^2 x classes; here "
-            f"they have {n_cells}. Join rare categories, or leave out columns with many."
+            f"X must have at most {MAX_PAIRS} pair counts, (categories of all columns)^2 x classes; got "
+            f"{n_cells}. Merge rare categories, or leave out columns with many of them."
         )
 
 
@@ -227,8 +227,8 @@ def check_cube_size(sizes: Sequence[int], n_classes: int) -> None:
     n_cells = math.prod(n + 1 for n in sizes)
     if n_cells * n_classes > MAX_NUMBERS:
         raise ValueError(
-            f"X must have few enough attributes and values that all conjunctions can be counted; they are {n_cells}, "
-            f"and at most {MAX_NUMBERS // n_classes} fit."
+            f"X must have at most {MAX_NUMBERS // n_classes} conjunctions of attribute values; got {n_cells}. "
+            "Use fewer attributes or values."
         )
 
 

@@ -25,7 +25,7 @@ def _is_pseudo_counts(value: Any) -> bool:
 
 SMOOTHING_RULES = {
     "smoothing": one_of(*SMOOTHINGS),
-    "alpha": real(0) | Rule("an array of such numbers, one for each column", _is_pseudo_counts),
+    "alpha": real(0) | Rule("an array with one such number for each column", _is_pseudo_counts),
     "m": real(0, open_low=True),
     "ess": real(0, open_low=True),
 }

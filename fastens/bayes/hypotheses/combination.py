@@ -91,9 +91,9 @@ def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) ->
     best = log_likelihoods[prior > 0].max()
     if np.isneginf(best):
         raise ValueError(
-            "estimators must have a member of positive prior under which all rows are possible; every member gives the "
-            "class of some row the probability 0, so that all are refuted. Set noise above 0, such as noise=(1, 1), or "
-            "use members whose probabilities are never 0."
+            "estimators must have a member with a positive prior that gives the class of every row a positive "
+            "probability; every member has a row whose class it gives probability 0. Set noise above 0, such "
+            "as noise=(1, 1), or use members whose probabilities are never 0."
         )
     # Divide differences, because the log likelihoods themselves would overflow for temperatures near 0.
     with np.errstate(over="ignore"):  # overflow to minus infinity means a weight of 0
@@ -201,8 +201,8 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         return "predict_proba" if self.noise is None else "predict"
 
     _remedy = (
-        " With noise all members vote by their labels: noise=0.1 is the probability of a wrong vote, noise=(1, 1) "
-        "learns it for each member."
+        " With noise, members vote by their predicted labels: noise=0.1 is the probability of a wrong vote, and "
+        "noise=(1, 1) learns it for each member."
     )
 
     def _learn_target(self, y: NDArray[Any]) -> Array:

@@ -154,8 +154,9 @@ class FiniteHypothesisLearner(BaseFastens):
         if impossible.size:
             first = int(impossible[0])
             raise ValueError(
-                f"outcomes must be possible under some hypothesis; none is left after number "
-                f"{self.n_observed_ + first + 1}, {self.classes_.tolist()[index[first]]!r}."
+                "outcomes must be possible under at least one hypothesis; outcome "
+                f"{self.n_observed_ + first + 1}, {self.classes_.tolist()[index[first]]!r}, ruled out the last "
+                "one."
             )
         self.log_likelihoods_ = np.concatenate([self.log_likelihoods_, steps])
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint, axis=1)])
@@ -304,7 +305,7 @@ class FiniteHypothesisLearner(BaseFastens):
             first = int(mode == "ml")  # all likelihoods are equal before the first outcome
             found = self.predictions(mode)[first:, index]
             ax.plot(np.arange(first, first + len(found)), found, style, markersize=4, label=mode)
-        label = plain(f"probability that the next is {shortened(str(self.classes_[index]), 16)}")
+        label = plain(f"probability that the next outcome is {shortened(str(self.classes_[index]), 16)}")
         ax.set(xlabel="outcomes observed", ylabel=label, ylim=(-0.03, 1.03))
         whole_ticks(ax)
         ax.legend()
@@ -356,8 +357,8 @@ def _check_likelihoods(likelihoods: Any) -> Array:
     wrong = np.flatnonzero(~((table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) < 1e-9)))
     if wrong.size:
         raise ValueError(
-            f"likelihoods must have rows that are probabilities and sum to 1; got {table[wrong[0]].tolist()} "
-            f"in row {wrong[0]}."
+            f"likelihoods must have rows of probabilities that sum to 1; got {table[wrong[0]].tolist()} in row "
+            f"{wrong[0]}."
         )
     return table
 

@@ -113,7 +113,10 @@ class SmoothingParameters:
 def check_alpha(alpha: Any, n_features: int) -> Any:
     """Return `alpha`; raise ValueError if it is an array whose length differs from the number of columns."""
     if np.ndim(alpha) and len(alpha) != n_features:
-        raise ValueError(f"alpha must be a number or have one for each of the {n_features} columns; got {len(alpha)}.")
+        raise ValueError(
+            f"alpha must be a number or an array with one number for each of the {n_features} "
+            f"columns; got {len(alpha)}."
+        )
     return alpha
 
 
@@ -409,13 +412,15 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         for column in range(self.n_features_in_ if own.names != theirs.names else 0):
             ours, named = (None if each.names is None else each.names[column] for each in (own, theirs))
             if ours != named:
-                raise ValueError(f"Column {column} of other must be {ours!r}, as that of this {name}; it is {named!r}.")
+                raise ValueError(f"Column {column} of other must be named {ours!r}, as in this {name}; got {named!r}.")
         for column in np.flatnonzero(own.is_categorical != theirs.is_categorical).tolist():
             called = column if own.names is None else repr(own.names[column])
             kind, found = ("categories", "numbers")[:: 1 if own.is_categorical[column] else -1]
-            raise ValueError(f"Column {called} of other must hold {kind}, as that of this {name}; it holds {found}.")
+            raise ValueError(
+                f"Column {called} of other must hold {kind}, like the same column of this {name}; it holds {found}."
+            )
         if (self.classes_.dtype.kind == "U") != (other.classes_.dtype.kind == "U"):
-            raise ValueError("other must have labels of the same kind, strings or numbers.")
+            raise ValueError("other must have labels of the same type, either strings or numbers.")
 
     def _move_into(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
         # Reorder the statistics to a larger set of classes and categories.
@@ -472,7 +477,7 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
         self._check_fitted()
         values = [likelihood.log_evidence() for likelihood in self._likelihoods]
         if any(value is None for value in values):
-            raise AttributeError("log_evidence_ needs a proper prior of the parameters of every column; there is none.")
+            raise AttributeError("log_evidence_ needs a proper prior for the parameters of every column.")
         return sum_in_order(values)
 
     @property

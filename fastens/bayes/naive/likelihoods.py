@@ -110,7 +110,7 @@ class NotPositionsError(ValueError):
 
     def __init__(self, columns: NDArray[np.intp], name: str) -> None:
         super().__init__(
-            f"Column {name} must hold category positions, whole numbers from 0 to {MAX_CATEGORIES - 1}, as in the "
+            f"Column {name} must hold category indices, integers from 0 to {MAX_CATEGORIES - 1}, as in the "
             "first rows; it holds other numbers."
         )
         self.columns = columns
@@ -423,7 +423,7 @@ class CategoricalLikelihood(CellLikelihood):
     def check(self, n_classes: int, n_features: int) -> None:
         super().check(n_classes, n_features)
         if len(self.sizes) != n_features or self.log_unseen.shape != (n_classes, n_features):
-            raise ValueError("the numbers of categories do not fit the columns")
+            raise ValueError("the numbers of categories do not match the columns")
         if not (self.log_unseen <= 0).all() or self.feature_posterior.shape != (n_features,):
             raise ValueError("the log probabilities are malformed")
 
@@ -498,7 +498,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
     def add(self, other: Any) -> None:
         if other.threshold != self.threshold:
             raise ValueError(
-                f"binarize must be the same for all rows, of partial_fit and in both models that are merged; got "
+                "binarize must be the same in all calls of partial_fit and in models that are merged; got "
                 f"{float(self.threshold)!r} and {float(other.threshold)!r}."
             )
         super().add(other)
@@ -555,7 +555,9 @@ class MultinomialLikelihood(DirichletLikelihood):
             is_finite = np.isfinite(self.counts.sum())
         if not is_finite:
             column = self.column_name(names, int(self.counts.max(axis=0).argmax()))
-            raise ValueError(f"Columns of counts must have finite sums; column {column} is too large: scale it.")
+            raise ValueError(
+                f"Columns of counts must have finite sums; column {column} has values that are too large. Scale it."
+            )
 
     def _refuse(self, X: Any, names: list[str] | None) -> None:
         data = X if isinstance(X, np.ndarray) else X.data
@@ -564,7 +566,7 @@ class MultinomialLikelihood(DirichletLikelihood):
         bad = X if isinstance(X, np.ndarray) else X.toarray()
         row, column = (int(found[0]) for found in np.nonzero((bad < 0) | np.isinf(bad)))
         raise ValueError(
-            f"Negative values in data passed to columns of counts, or infinite ones: column "
+            "Negative values in data passed to columns of counts, or infinite values: column "
             f"{self.column_name(names, column)} must hold finite numbers of at least 0; got {bad[row, column]}."
         )
 
@@ -581,7 +583,7 @@ class MultinomialLikelihood(DirichletLikelihood):
     def check(self, n_classes: int, n_features: int) -> None:
         super().check(n_classes, n_features)
         if self.sizes.tolist() != [n_features]:
-            raise ValueError("the numbers of events do not fit the columns")
+            raise ValueError("the numbers of events do not match the columns")
 
 
 def _filled_blocks(X: Any) -> Any:
@@ -664,7 +666,7 @@ class GaussianLikelihood(Likelihood):
             variances = self._pooled()[1]
         if not np.isfinite(variances).all():
             column = self.column_name(batch.names, int(np.argmin(np.isfinite(variances))))
-            raise ValueError(f"Column {column} must have a finite variance; its numbers are too large: scale it.")
+            raise ValueError(f"Column {column} must have a finite variance; its values are too large. Scale it.")
 
     def _count_blocks(self, batch: Batch) -> None:
         """Sum the moments of blocks of rows; block boundaries do not depend on how the table is read."""

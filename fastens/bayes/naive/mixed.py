@@ -289,7 +289,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         table = open_table(X, type(self).__name__, fewest=0)
         self.kinds_ = self._kinds_of(table)
         if table.is_sparse and self.categorical_features.any():
-            raise ValueError("kinds must have no 'categorical' column for a sparse X; pass a dense one.")
+            raise ValueError("kinds must not have a 'categorical' column for a sparse X. Pass a dense X.")
         X = X if isinstance(X, np.ndarray) or table.is_sparse else table
         return super()._learn_table(X)
 
@@ -301,7 +301,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         given = self.kinds
         if not isinstance(given, str | Mapping):
             if len(given) != n_features:
-                raise ValueError(f"kinds must have a kind for each of the {n_features} columns; got {len(given)}.")
+                raise ValueError(f"kinds must have one kind for each of the {n_features} columns; got {len(given)}.")
             given = dict(enumerate(given) if table.names is None else zip(table.names, given, strict=True))
         kinds = ["gaussian"] * n_features
         if isinstance(given, str) or len(given) < n_features:
@@ -336,7 +336,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     def _check_mergeable(self, other: Any) -> None:
         super()._check_mergeable(other)
         if not np.array_equal(self.kinds_, other.kinds_):
-            raise ValueError(f"other must have columns of the same kinds, {self.kinds_.tolist()}.")
+            raise ValueError(f"other must have columns of the same kinds as this model, {self.kinds_.tolist()}.")
 
     _saved_names: ClassVar[tuple[str, ...]] = ("kinds_",)
 

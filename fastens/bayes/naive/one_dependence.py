@@ -293,9 +293,9 @@ def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | N
         largest = np.argsort(-sizes, kind="stable")[:LARGEST].tolist()
         top = ", ".join(f"{names[column] if names else column!r} ({sizes[column]})" for column in largest)
         raise ValueError(
-            f"order=2 must have at most {MAX_TRIPLES} probabilities, categories of all pairs of columns x categories "
-            f"of all columns x classes; here it has {n_triples}. The columns with the most categories are {top}: join "
-            "rare ones, leave such columns out, take fewer max_bins, or order=1."
+            f"order must be 1 for more than {MAX_TRIPLES} probabilities, (categories of all pairs of columns) "
+            f"x (categories of all columns) x classes; got {n_triples}. Set order=1, lower max_bins, merge "
+            f"rare categories or leave out columns; the columns with the most categories are {top}."
         )
 
 
@@ -423,7 +423,8 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
     def add(self, other: Any) -> None:
         if not isinstance(other, TwoDependenceLikelihood):
             raise ValueError(
-                "order must be 2 from the first rows on, or in both models; some were counted with order 1."
+                "order must be 2 in every call of partial_fit and in models that are merged; some rows were "
+                "counted with order=1."
             )
         super().add(other)
         self.triples = self.triples + other.triples
@@ -548,7 +549,10 @@ class _PairModel(CategoryInput):
         super()._check_mergeable(other)
         pairs = zip(self._limits, other._limits, strict=True)
         if not all(one is None or np.array_equal(one, another) for one, another in pairs):
-            raise ValueError("other must have the same bins of columns of numbers; fit one, and partial_fit the other.")
+            raise ValueError(
+                "other must have the same bins for numerical columns. Fit one model, and call "
+                "its partial_fit on the other rows."
+            )
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:
         return super()._fitted_arrays() | limits_to_arrays(self._limits)
@@ -622,8 +626,8 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
         try:
             return column_positions("root", [self.root], names, self.n_features_in_)[0]
         except ValueError:
-            known = f"are {names}" if names else f"have the numbers 0 to {self.n_features_in_ - 1}"
-            raise ValueError(f"root must be a column of X, and these {known}; got {self.root!r}.") from None
+            known = f"are {names}" if names else f"have the indices 0 to {self.n_features_in_ - 1}"
+            raise ValueError(f"root must be a column of X; got {self.root!r}, and the columns {known}.") from None
 
     @property
     def parents_(self) -> NDArray[np.int64]:

@@ -207,8 +207,8 @@ def needing_words() -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(
-            "X must hold texts with words of at least two letters or digits that stop_words, min_df and max_df leave: "
-            f"{error}"
+            "X must hold texts with words of at least two letters or digits that stop_words, min_df and "
+            f"max_df do not remove: {error}"
         ) from error
 
 
@@ -229,7 +229,7 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
     If `name` is the name of a column, the table may have other columns as well.
     """
     if isinstance(X, str):
-        raise ValueError(f"X must be a list of texts; got one text, {X[:40]!r}.")
+        raise ValueError(f"X must be a list of texts; got a single text, {X[:40]!r}.")
     if isinstance(X, Mapping | set | frozenset):  # keys are not rows, and sets are unordered
         raise ValueError(f"X must be a list of texts, or a table of one column; got a {type(X).__name__}.")
     if isinstance(X, Batches | TableParts):
@@ -243,7 +243,7 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
         X = nw.from_native(table.native, eager_only=True)[:, table.names.index(name)].to_list()
     elif hasattr(X, "shape") and len(X.shape) == 2:
         if X.shape[1] != 1:
-            raise ValueError(f"X must be one column of texts; got {X.shape[1]} columns.")
+            raise ValueError(f"X must have one column of texts; got {X.shape[1]} columns.")
         X = np.asarray(X)[:, 0]
     elif hasattr(X, "to_pylist"):  # an Arrow column
         X = X.to_pylist()
@@ -264,7 +264,7 @@ def _check_texts(texts: list[Any], fewest: int) -> None:
 
 def _check_one_column(names: list[str]) -> None:
     if len(names) != 1:
-        raise ValueError(f"X must be one column of texts; got the {len(names)} columns {names}.")
+        raise ValueError(f"X must have one column of texts; got the {len(names)} columns {names}.")
 
 
 Array = NDArray[np.float64]
@@ -420,7 +420,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     )
     stemmer: str | None = parameter(NONE | instance(str, "the name of a language"), default=None)
     ngram_range: tuple[int, int] = parameter(
-        Rule("a pair of whole numbers from 1, the smaller first", _is_range), default=(1, 1)
+        Rule("a pair of integers of at least 1, in ascending order", _is_range), default=(1, 1)
     )
     min_df: float = parameter(whole(1) | real(0, 1), default=1)
     max_df: float = parameter(whole(1) | real(0, 1), default=1.0)
@@ -614,5 +614,5 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         own = {name.removeprefix("classifier."): array for name, array in arrays.items()}
         self.classifier_ = MODELS[self.model]._from_state(own, self.__dict__.pop("_classifier_state"))
         if self.classifier_.n_features_in_ != len(self.terms_):
-            raise ValueError("the vocabulary does not fit the counts")
+            raise ValueError("the vocabulary does not match the counts")
         self.classes_ = self.classifier_.classes_

@@ -93,7 +93,9 @@ class DiscreteNetwork:
         """Raise ValueError unless all parts are consistent and the tables hold probabilities."""
         n = len(self.names)
         if len({len(self.names), len(self.states), len(self.parents), len(self.tables)}) != 1 or n == 0:
-            raise ValueError("a network must have as many sets of values, parents and tables as variables, at least 1.")
+            raise ValueError(
+                "a network must have one or more variables, each with a list of values, a set of parents and a table."
+            )
         if len(set(self.names)) != n:
             raise ValueError(f"the variables of a network must have different names; got {list(self.names)}.")
         for node, found in enumerate(self.parents):
@@ -102,7 +104,7 @@ class DiscreteNetwork:
         check_acyclic(self.parents, self.names)
         for name, values, family, table in zip(self.names, self.states, self.families, self.tables, strict=True):
             if not values or len(set(values)) != len(values):
-                raise ValueError(f"{name!r} must have different values, at least one; got {list(values)}.")
+                raise ValueError(f"{name!r} must have at least one value, and no value twice; got {list(values)}.")
             check_table(name, table, tuple(self.sizes[list(family)].tolist()))
 
 

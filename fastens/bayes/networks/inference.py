@@ -53,8 +53,8 @@ def _check_size(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     n_cells = math.prod(map(max, one, other))
     if n_cells > MAX_CELLS:
         raise ValueError(
-            f"Exact inference here needs a table of {n_cells:.3g} cells, more than the {MAX_CELLS} allowed: too many "
-            "variables depend on each other."
+            f"The network must have tables of at most {MAX_CELLS} cells for exact inference; got "
+            f"{n_cells:.3g}, because too many variables depend on each other. Use fewer edges or bins."
         )
 
 

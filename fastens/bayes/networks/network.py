@@ -131,7 +131,7 @@ class NetworkQueries:
 
     def _evidence(self, evidence: Evidence) -> dict[int, Any]:
         """Return the position of each value, or the likelihoods of all values, by variable."""
-        (NONE | instance(Mapping, "a dict of values by variable")).check("evidence", evidence)
+        (NONE | instance(Mapping, "a dict that maps variables to values")).check("evidence", evidence)
         found: dict[int, Any] = {}
         for variable, value in (evidence or {}).items():
             number = self._number(variable, "evidence")
@@ -141,7 +141,7 @@ class NetworkQueries:
             position = self._position(number, value)
             if position is None:
                 values = list(self._network.states[number])
-                raise ValueError(f"evidence of {variable!r} must be one of its values, {values}; got {value!r}.")
+                raise ValueError(f"evidence for {variable!r} must be one of its values, {values}; got {value!r}.")
             found[number] = position
         return found
 
@@ -239,7 +239,7 @@ class NetworkQueries:
         queried = [variables] if isinstance(variables, str) else list(variables)
         numbers, known = [self._number(variable, "variables") for variable in queried], self._evidence(evidence)
         if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(observed(known)):
-            raise ValueError(f"variables must be different ones without evidence, at least one; got {queried}.")
+            raise ValueError(f"variables must be one or more distinct variables without evidence; got {queried}.")
         table, log_evidence = query(self._network, numbers, known)
         if log_evidence == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
@@ -397,11 +397,11 @@ class NetworkQueries:
 
 MANY_VALUES = 100  # a column with more distinct fractional values is probably continuous
 
-GIVEN = instance((Mapping, list, tuple), "a dict of parents by child, or a list of edges (parent, child)")
+GIVEN = instance((Mapping, list, tuple), "a dict that maps children to parents, or a list of edges (parent, child)")
 EDGES = NONE | GIVEN
 MANY = whole(2, 65_000)
 HIDDEN = NONE | Rule(
-    "a dict of numbers of values, from 2 to 65000, by name",
+    "a dict that maps names to numbers of values from 2 to 65000",
     lambda value: (
         isinstance(value, Mapping) and all(isinstance(key, str) and MANY.holds(n) for key, n in value.items())
     ),
@@ -549,7 +549,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     tol: float = parameter(real(0), default=1e-6)
     hidden: Mapping[str, int] | None = parameter(HIDDEN, default=None)
     states: Mapping[str, Any] | None = parameter(
-        NONE | instance(Mapping, "a dict of lists of values by column"), default=None
+        NONE | instance(Mapping, "a dict that maps columns to lists of values"), default=None
     )
     max_bins: int | None = parameter(MANY | NONE, default=None)
     class_name: str = parameter(instance(str, "a string"), default="class")
@@ -561,8 +561,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         super()._check_parameters()
         if self.learning_rate is not None and self.missing != "gradient":
             raise ValueError(
-                f"learning_rate must be None without missing='gradient', as missing={self.missing!r} has no step size; "
-                f"got {self.learning_rate!r}."
+                f"learning_rate must be None unless missing='gradient', because missing={self.missing!r} has "
+                f"no step size; got {self.learning_rate!r}."
             )
         for name in ("required_edges", "forbidden_edges"):
             if self.structure != "hill-climb" and (given := getattr(self, name)) is not None:
@@ -608,8 +608,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         for name, found in zip(names, states, strict=True):
             if len(found) > MANY_VALUES and isinstance(found[0], float) and any(value % 1 for value in found):
                 warn(
-                    f"column {name!r} has {len(found)} distinct numbers, and each is a value of its variable; "
-                    "max_bins=8 cuts such columns into bins."
+                    f"column {name!r} has {len(found)} distinct numbers, and each becomes a value of its "
+                    "variable. Set max_bins, such as max_bins=8, to bin such columns."
                 )
                 return
 
@@ -650,7 +650,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         ]
         empty = [name for name, found in zip(names, states, strict=True) if not found]
         if empty:
-            raise ValueError(f"every column must hold a value; {empty[0]!r} holds none: name it in hidden instead.")
+            raise ValueError(
+                f"every column must hold at least one value; {empty[0]!r} is empty. Leave it out, "
+                "and name it in hidden instead."
+            )
         for name, count in (self.hidden or {}).items():
             names.append(name)
             states.append(tuple(range(count)))
@@ -693,7 +696,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         if not isinstance(self.structure, str):
             return parents_from(self.structure, names)
         if self.hidden:
-            raise ValueError(f"hidden variables need a given structure; got structure={self.structure!r}.")
+            raise ValueError(
+                f"structure must list the edges if there are hidden variables; got structure={self.structure!r}."
+            )
         if self.structure in WITH_CLASS and not hasattr(self, "classes_"):
             raise ValueError(
                 f"structure={self.structure!r} requires y to be passed, but the target y is None: the class is a "
@@ -718,9 +723,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         """Return P(class | row), shape (n_samples, n_classes), computed from the Markov blanket of the class."""
         self._check_fitted()
         if not hasattr(self, "classes_"):
-            raise AttributeError(
-                "the network has no class: fit it with y, or compute the `posterior` of one of its variables."
-            )
+            raise AttributeError("the network has no class. Fit it with y, or call posterior for one of its variables.")
         return self.posterior(self._network.names[-1], X)
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
@@ -757,7 +760,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         labels = None
         if y is not None:
             if not hasattr(self, "classes_"):
-                raise ValueError("y must not be given: the network has no class.")
+                raise ValueError("y must be None: the network has no class.")
             labels = self._encode_target(self._read_target(y))
             check_same_rows(len(positions), len(labels))
         return fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))

@@ -52,9 +52,7 @@ class _Tokens:
         for word in wanted:
             found = self.next()
             if found != word:
-                raise BIFError(
-                    f"{word!r} must come where {found!r} is, after {' '.join(self.words[self._before()])!r}."
-                )
+                raise BIFError(f"expected {word!r} after {' '.join(self.words[self._before()])!r}; got {found!r}.")
 
     def _before(self) -> slice:
         return slice(max(self.place - 8, 0), max(self.place - 1, 0))
@@ -106,7 +104,7 @@ def parse_bif(text: str) -> DiscreteNetwork:
             tokens.until("{")
             tokens.place -= 1
             for word in tokens.statements():
-                raise BIFError(f"the network block must hold properties alone; it holds {word!r}.")
+                raise BIFError(f"the network block must hold only properties; got {word!r}.")
         elif keyword == "variable":
             name = tokens.next().strip('"')
             states[name] = _read_variable(name, tokens)
@@ -114,7 +112,7 @@ def parse_bif(text: str) -> DiscreteNetwork:
             name, parents, table = _read_probability(tokens, states)
             found[name] = parents, table
         else:
-            raise BIFError(f"'network', 'variable' or 'probability' must come where {keyword!r} is.")
+            raise BIFError(f"expected 'network', 'variable' or 'probability'; got {keyword!r}.")
     return _assemble(states, found)
 
 
@@ -122,7 +120,7 @@ def _read_variable(name: str, tokens: _Tokens) -> tuple[str, ...]:
     values: tuple[str, ...] = ()
     for word in tokens.statements():
         if word != "type":
-            raise BIFError(f"variable {name!r} must hold its type and properties; it holds {word!r}.")
+            raise BIFError(f"variable {name!r} must have only a type and properties; got {word!r}.")
         tokens.expect("discrete", "[")
         count = tokens.until("]")
         tokens.expect("{")
@@ -138,7 +136,7 @@ def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tu
     name, *parents = (word for word in _listed(tokens.until(")")) if word != "|")
     for variable in (name, *parents):
         if variable not in states:
-            raise BIFError(f"a probability must be that of variables declared before it; got {variable!r}.")
+            raise BIFError(f"a probability must be about variables that are declared before it; got {variable!r}.")
     shape = [len(states[parent]) for parent in parents]
     n_values = len(states[name])
     places = [{value: place for place, value in enumerate(states[parent])} for parent in parents]
@@ -185,7 +183,7 @@ def _cell(name: str, words: list[str], places: list[dict[str, int]]) -> tuple[in
 
 def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[str], Array]]) -> DiscreteNetwork:
     if not states:
-        raise BIFError("there is no variable.")
+        raise BIFError("the network must have at least one variable.")
     without = [name for name in states if name not in found]
     if without:
         raise BIFError(f"every variable must have a probability; {without[0]!r} has none.")
@@ -208,7 +206,7 @@ def format_bif(network: DiscreteNetwork, title: str = "unknown") -> str:
     words = [[_quoted(str(value)) for value in values] for values in network.states]
     for name, found in zip(network.names, words, strict=True):
         if len(set(found)) != len(found):
-            raise ValueError(f"the values of {name!r} must differ as text to be written; got {found}.")
+            raise ValueError(f"the values of {name!r} must have different texts to be written; got {found}.")
     names = [_quoted(name) for name in network.names]
     blocks = [f"network {_quoted(title)} {{\n}}\n"]
     for name, values in zip(names, words, strict=True):
@@ -229,7 +227,7 @@ def format_bif(network: DiscreteNetwork, title: str = "unknown") -> str:
 def _quoted(word: str) -> str:
     """Return a word as BIF text, quoted unless it is a single plain token."""
     if '"' in word:
-        raise ValueError(f"names and values must hold no quotation marks to be written as BIF; got {word!r}.")
+        raise ValueError(f"names and values must not contain quotation marks to be written as BIF; got {word!r}.")
     return word if PLAIN.fullmatch(word) and word not in KEYWORDS else f'"{word}"'
 
 
@@ -296,11 +294,13 @@ class NetworkFiles:
         0.6667
         """
         for parameter, given in (("states", states), ("parents", parents), ("tables", tables)):
-            instance(Mapping, "a dict by variable").check(parameter, given)
+            instance(Mapping, "a dict with the variables as keys").check(parameter, given)
         names = tuple(states)
         missing = [name for name in names if name not in tables]
         if missing or len(tables) > len(names):
-            raise ValueError(f"tables must hold one for each variable, {list(names)}; got those of {list(tables)}.")
+            raise ValueError(
+                f"tables must have one table for each variable, {list(names)}; got tables for {list(tables)}."
+            )
         network = DiscreteNetwork(
             names,
             tuple(tuple(distinct_values(f"states[{name!r}]", states[name])) for name in names),
@@ -409,8 +409,8 @@ def _hidden_variables(network: DiscreteNetwork, hidden: Mapping[str, int], targe
         if name == target or list(states.get(name, ())) != list(range(count)):
             found = {other: list(values) for other, values in states.items() if other != target}
             raise ValueError(
-                "hidden must name variables of the network other than the target, and their numbers of values, which "
-                f"are 0, 1, ...; got {name!r}: {count}, and they are {found}."
+                "hidden must map variables of the network other than the target to their numbers of values, "
+                f"which are 0, 1, ...; got {name!r}: {count}, but its values are {found}."
             )
     return list(hidden)
 
@@ -420,12 +420,12 @@ def _read_text(path: Path) -> str:
     try:
         return (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
     except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
-        raise BIFError(f"{path} is no text in UTF-8, nor that compressed by gzip: {error}.") from error
+        raise BIFError(f"{path} must be UTF-8 text, plain or compressed with gzip: {error}.") from error
 
 
 def _split(flat: Array, shapes: list[tuple[int, ...]]) -> list[Array]:
     ends = np.cumsum([float(np.prod(shape, dtype=np.float64)) for shape in shapes])
     if flat.ndim != 1 or ends[-1] != len(flat):
-        raise ValueError("the tables do not fit the variables")
+        raise ValueError("the tables do not match the variables")
     parts = np.split(flat, ends[:-1].astype(np.int64))
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -212,7 +212,7 @@ def check_acyclic(parents: Sequence[Sequence[int]], names: Sequence[Any]) -> Non
         topological_order(parents)
     except CycleError as error:
         among = [names[node] for node in error.args[0]]
-        raise ValueError(f"the structure must have no directed cycle; there is one among {among}.") from None
+        raise ValueError(f"structure must not have a directed cycle; got one among {among}.") from None
 
 
 def parents_from(structure: Any, names: Sequence[Any], *, acyclic: bool = True) -> Parents:
@@ -232,7 +232,9 @@ def parents_from(structure: Any, names: Sequence[Any], *, acyclic: bool = True) 
     parents: list[list[int]] = [[] for _ in names]
     for parent, child in edges:
         if place[parent] == place[child] or place[parent] in parents[place[child]]:
-            raise ValueError(f"structure must name each edge between two variables once; got {parent!r} -> {child!r}.")
+            raise ValueError(
+                f"structure must list each edge once, between two different variables; got {parent!r} -> {child!r}."
+            )
         parents[place[child]].append(place[parent])
     if acyclic:
         check_acyclic(parents, names)
@@ -245,7 +247,9 @@ def _as_list(parents: Any) -> list[Any]:
 
 def _pair(edge: Any) -> tuple[Any, Any]:
     if not isinstance(edge, list | tuple) or len(edge) != 2:
-        raise ValueError(f"structure must be a dict of parents by child, or pairs (parent, child); got {edge!r}.")
+        raise ValueError(
+            f"structure must be a dict that maps children to parents, or a list of pairs (parent, child); got {edge!r}."
+        )
     return tuple(edge)
 
 

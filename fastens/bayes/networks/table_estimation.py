@@ -160,7 +160,7 @@ def _moved(table: Array, change: Array) -> Array:
     return moved / moved.sum(axis=-1, keepdims=True)
 
 
-START = one_of("counts", "random") | instance(Mapping, "a dict of tables by variable")
+START = one_of("counts", "random") | instance(Mapping, "a dict that maps variables to tables")
 SYMMETRY = 0.5  # noise in the initial tables of hidden variables, because EM cannot leave uniform tables
 
 
@@ -228,8 +228,8 @@ class TableEstimation(ParameterPosteriorMixin):
         for name, family in zip(network.names, network.families, strict=True):
             if n_cells(family, sizes) > MAX_CELLS:
                 raise ValueError(
-                    f"The table of {name!r} must have at most {MAX_CELLS} cells; with its parents it would have "
-                    f"{n_cells(family, sizes):.3g}."
+                    f"The table of {name!r} must have at most {MAX_CELLS} cells; with its parents it would "
+                    f"have {n_cells(family, sizes):.3g}. Use fewer parents or bins."
                 )
         layout = FamilyLayout(network.families, data.sizes)
         is_complete = complete_columns(data.codes, data.sizes, data.n_threads)
@@ -271,7 +271,7 @@ class TableEstimation(ParameterPosteriorMixin):
         found = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)
         if not found.converged:
             warn(
-                f"the likelihood still rises after max_iter={self.max_iter} steps; raise max_iter or tol.",
+                f"EM has not converged after max_iter={self.max_iter} steps. Raise max_iter or tol.",
                 ConvergenceWarning,
             )
         self._network, self._counts, self.history_ = found.network, found.counts, found.history
@@ -282,7 +282,10 @@ class TableEstimation(ParameterPosteriorMixin):
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         self._check_fitted()  # type: ignore[attr-defined]
         if self._counts is None:
-            raise AttributeError("a network that was not fitted has no counts, and so no posterior of its tables.")
+            raise AttributeError(
+                "the network must be fitted to have a posterior of its tables; this network "
+                "was not learned from counts."
+            )
         model = copy.copy(self)
         model._network = self._network.with_tables(self._estimate(mode, rng))
         return model
@@ -294,5 +297,5 @@ class TableEstimation(ParameterPosteriorMixin):
         counts = self._counts or ()
         groups = self._groups([found.shape for found in counts])
         if not counts or len(self.history_) > 1 or (groups.pseudo == 0).any():
-            raise AttributeError("log_evidence_ needs a fit to rows without missing values, with smoothing.")
+            raise AttributeError("log_evidence_ needs a fit with smoothing on rows without missing values.")
         return float(groups.log_evidence(joined(counts)[None]).sum())

@@ -197,7 +197,7 @@ class BaseBayesTree(BaseDecisionTree):
         self._check_fitted()
         others = [name for name in prior if name not in self._PRIOR]
         if others:
-            raise ValueError(f"reweight takes {', '.join(self._PRIOR)}; got {others[0]!r}.")
+            raise ValueError(f"reweight must get only {', '.join(self._PRIOR)}; got {others[0]!r}.")
         for name, value in prior.items():
             self._parameter_rules[name].check(name, value)
         self.set_params(**prior)
@@ -342,14 +342,14 @@ class BaseBayesTree(BaseDecisionTree):
         statistics = arrays["node_statistics"]
         n_nodes, expected = len(self._ensemble.left_child), len(self._leaf_prior.statistics(np.zeros(1)))
         if statistics.shape != (expected, n_nodes) or not np.isfinite(statistics).all():
-            raise ValueError("the statistics and the tree do not fit together")
+            raise ValueError("the statistics and the tree do not match")
         # Row weights of each class, or of all rows for regression.
         weights = statistics if isinstance(self._leaf_prior, ClassPrior) else statistics[:1]
         if (weights < 0).any():
             raise ValueError("the statistics of the nodes are malformed")
         n_splits = arrays["n_splits"]
         if n_splits.shape != (n_nodes,) or not (n_splits >= 1).all():
-            raise ValueError("the numbers of splits and the tree do not fit together")
+            raise ValueError("the numbers of splits and the tree do not match")
         self._node_statistics, self._n_splits = statistics.astype(np.float64), n_splits.astype(np.float64)
 
 
@@ -525,9 +525,9 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         shares = self._class_shares
         if shares.shape != (len(self.classes_),) or not ((shares >= 0) & (shares <= 1)).all():
-            raise ValueError("the shares and the classes do not fit together")
+            raise ValueError("the shares and the classes do not match")
         if not 0 < self._prior_rows < np.inf:
-            raise ValueError("the prior's rows are no positive number")
+            raise ValueError("the number of prior rows is not positive")
         super()._restore_fitted(arrays)
 
 
@@ -607,7 +607,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
             If the rows are incompatible with the first call, or `criterion` has changed.
         """
         if hasattr(self, "_location") and self.criterion != self._as_fitted().criterion:
-            raise ValueError(f"criterion must be as in fit for partial_fit; got {self.criterion!r}.")
+            raise ValueError(f"criterion must be the same as in fit for partial_fit; got {self.criterion!r}.")
         self._add_rows(X, y, sample_weight)
         return self
 
@@ -676,4 +676,4 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
 
     def _restored(self) -> None:
         if not np.shape(self._location) == np.shape(self._variance) == (self._ensemble.n_outputs,):
-            raise ValueError("the trees and the targets do not fit together")
+            raise ValueError("the trees and the targets do not match")

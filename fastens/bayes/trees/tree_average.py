@@ -200,8 +200,8 @@ class Tree:
         found = np.asarray(answers)
         if found.ndim != 2 or found.shape[1] != len(self.names) or not np.isin(found, (0, 1)).all():
             raise ValueError(
-                f"answers must be the model's answers(X), a 0 or 1 for each of the {len(self.names)} questions; "
-                f"got {answers!r}."
+                "answers must come from the answers(X) of this model, with a 0 or 1 for each of its "
+                f"{len(self.names)} questions; got {answers!r}."
             )
         answers, node = found.astype(np.int64), np.zeros(len(found), dtype=np.int64)
         for _ in range(len(self.names)):
@@ -607,7 +607,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         _check_restored(questions, answers, counts)
         n_columns, n_classes = len(self._encoder.categories), len(self.classes_)
         if counts.shape[1] != n_classes or (questions.column >= n_columns).any() or (questions.column < 0).any():
-            raise ValueError("the questions and the columns do not fit together")
+            raise ValueError("the questions and the columns do not match")
         self._questions, self._answers, self._counts = questions, answers, counts
         self._average()
 

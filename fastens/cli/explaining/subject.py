@@ -127,7 +127,7 @@ def _change(sample: Subject, predicted: Array) -> float:
 
 
 def _measure(sample: Subject) -> str:
-    return "change of predictions" if sample.truth is None else f"growth of the {sample.truth.loss_name}"
+    return "change of the predictions" if sample.truth is None else f"increase of the {sample.truth.loss_name}"
 
 
 @dataclass(frozen=True)
@@ -234,9 +234,9 @@ N_OTHERS = 100
 NOTHING = 1e-3  # steps smaller than this share of the largest are not shown
 MAX_WORDS, QUOTED = 60, 300
 TINY = 1e-300
-ADDED = "Bars lead from the expected prediction to that of the row."
-REPLACED = "Bars show the mean change of the prediction when a column has the values of other rows."
-LEFT_OUT = "Bars show the contribution of each word: the change of the prediction when it is left out."
+ADDED = "Bars lead from the expected prediction to the prediction for the row."
+REPLACED = "Bars show the mean change of the prediction if the column takes the values of other rows."
+LEFT_OUT = "Bars show the contribution of each word, which is the change of the prediction if the word is removed."
 Step = tuple[str, str, float]
 
 
@@ -263,7 +263,7 @@ def chosen_rows(subject: Subject) -> dict[int, str]:
     predicted, found = subject.predicted, {}
     if subject.truth is not None:
         losses = row_losses(predicted, subject.truth)
-        found[int(losses.argmax())] = "furthest from the truth"
+        found[int(losses.argmax())] = "largest error"
     if subject.classes is None:
         places = {int(predicted.argmax()): "highest prediction", int(predicted.argmin()): "lowest prediction"}
     else:
@@ -272,7 +272,7 @@ def chosen_rows(subject: Subject) -> dict[int, str]:
     for row, choice in places.items():
         found.setdefault(row, choice)
     typical = np.argsort(subject.outputs[:, 0], kind="stable")[len(predicted) // 2]
-    found.setdefault(int(typical), "in the middle of all predictions")
+    found.setdefault(int(typical), "median prediction")
     return found
 
 
@@ -312,7 +312,7 @@ def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
     odds = np.log(np.maximum(changed[:, k], TINY)) - np.log(np.maximum(np.delete(changed, k, axis=1).sum(axis=1), TINY))
     shown = _largest([(word, "", float(step)) for word, step in zip(words, odds[0] - odds[1:], strict=True)])
     quote = text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
-    label = f"log odds of {subject.output_names[output]} that the word adds"
+    label = f"contribution of the word to the log odds of {subject.output_names[output]}"
     return Reasons(row, choice, None, shown, None, label, LEFT_OUT, quote)
 
 

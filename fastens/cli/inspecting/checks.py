@@ -423,16 +423,16 @@ def leak_findings(
     alone = scores_alone(some, kinds, y, target.task)
     near = {name: value for name, value in alone.items() if value >= GIVES_AWAY}
     texts = [
-        f"{name!r} alone gives the target away: {score_name(target)} {_rounded(value)}. If it is not known when "
-        f"predictions are made, drop it: --drop {shlex.quote(name)}"
+        f"{name!r} alone predicts the target: {score_name(target)} {_rounded(value)}. This may be target "
+        f"leakage. If the column is not known at prediction time, use --drop {shlex.quote(name)}"
         for name, value in sorted(near.items(), key=lambda pair: -pair[1])
     ]
     for found in formulas(some, kinds, y, target.task, alone):
         score = "R²" if target.task != CLASSIFICATION else "AUC"
         option = "--drop " + shlex.quote(",".join(found.names))
         texts.append(
-            f"{found.text} gives the target away: {score} {_rounded(found.score)}. If these columns are not known when "
-            f"predictions are made, drop them: {option}"
+            f"{found.text} predicts the target: {score} {_rounded(found.score)}. This may be target leakage. "
+            f"If these columns are not known at prediction time, use {option}"
         )
     return alone, [Finding(LEAK, text, is_warning=True) for text in texts]
 
@@ -455,9 +455,9 @@ def code_findings(column: pa.ChunkedArray, target: Target) -> list[Finding]:
     return [
         Finding(
             BALANCE,
-            f"The target {target.name!r} is {code} in {n:,} of {n_rows:,} rows ({share_text(n, n_rows)}): a code for "
-            f"missing? If so, the model learns it and every score is wrong. --missing={shlex.quote(code)} leaves "
-            "these rows out.",
+            f"The target {target.name!r} is {code} in {n:,} of {n_rows:,} rows ({share_text(n, n_rows)}): is "
+            "this a missing-value code? If so, the model learns it and every score is wrong. Use "
+            f"--missing={shlex.quote(code)} to leave these rows out.",
             is_warning=True,
         )
         for code, n in counts.items()
@@ -482,10 +482,10 @@ def time_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
     names, rising = [*names, *numbers], [*rising, *numbers]
     if not names:
         return []
-    order = f"; the rows are in the order of {listed(rising)}" if rising else ""
+    order = f"; the rows are sorted by {listed(rising)}" if rising else ""
     option = "--time-column " + shlex.quote((rising or names)[0])
-    advice = f"Rows are held out at random. If later rows are to be predicted from earlier ones: {option}"
-    return [Finding(TIME, f"Times: {listed(names)}{order}. {advice}")]
+    advice = f"Rows are held out at random. If the model will predict later rows from earlier rows, use {option}"
+    return [Finding(TIME, f"Time columns: {listed(names)}{order}. {advice}")]
 
 
 def _is_sorted(column: pa.ChunkedArray) -> bool:
@@ -501,8 +501,8 @@ def group_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
     return [
         Finding(
             GROUP,
-            f"{listed(names)}: several rows of each value, some of which may be held out and others trained on. If the "
-            f"model is for new values: --group {shlex.quote(names[0])}",
+            f"{listed(names)}: each value has several rows, and some of them may be held out while others are "
+            f"trained on. If the model will predict new values, use --group {shlex.quote(names[0])}",
         )
     ]
 
@@ -514,9 +514,9 @@ def _repeated_rows(table: pa.Table) -> list[Finding]:
     if not len(rows) or not (n := n_repeated(row_groups([column_codes(column) for column in some.columns]))):
         return []
     share = share_text(n, len(rows))
-    many = f"{counted_rows(n)} ({share}) {'is' if n == 1 else 'are'}"
-    many = many if len(rows) == len(table) else f"About {share} of the rows are"
-    text = f"{many} equal to an earlier one in all columns used: some may be both held out and trained on."
+    many = f"{counted_rows(n)} ({share}) {'is a duplicate' if n == 1 else 'are duplicates'}"
+    many = many if len(rows) == len(table) else f"About {share} of the rows are duplicates"
+    text = f"{many} of earlier rows in all columns used, so that the same row may be both held out and trained on."
     return [Finding(DUPLICATES, text)]
 
 
@@ -547,15 +547,15 @@ def score_warnings(scores: Scores, shares: Sequence[tuple[str, float]] = (), wha
     largest = max(shares, key=lambda pair: pair[1], default=("", 0.0))
     one = len(shares) > 1 and total > 0 and largest[1] >= ALL_GAIN * total
     if (name := perfect(scores)) is not None:
-        first = f" The column to look at first is {largest[0]!r}." if one else ""
+        first = f" Check the column {largest[0]!r} first." if one else ""
         found.append(
-            f"{what} {name} of {shown(name, scores[name])} is seldom real. Look for columns that follow from the "
-            f"target or are known only after it, and for rows that are there twice: fastens inspect.{first}"
+            f"{what} {name} of {shown(name, scores[name])} is rarely realistic. Check with fastens inspect for "
+            f"columns that are derived from the target or known only after it, and for duplicate rows.{first}"
         )
     if one:
         share = share_text(largest[1], total)
         found.append(
-            f"{largest[0]!r} has {share} of what the splits gain: the model is nearly this column alone. If it is not "
-            f"known when predictions are made: --drop {shlex.quote(largest[0])}"
+            f"{largest[0]!r} has {share} of the total gain: the model depends almost only on this column. If "
+            f"it is not known at prediction time, use --drop {shlex.quote(largest[0])}"
         )
     return found

@@ -147,7 +147,9 @@ def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
     if n_distinct == 1 and n_missing == 0:
         return [Remark("is the same in every row", "are the same in every row")]
     if n_distinct == 1:
-        return [Remark("has one value, or is missing", "have one value each, or are missing")]
+        return [
+            Remark("has only one value apart from missing values", "have only one value each apart from missing values")
+        ]
     if n_missing >= MOSTLY_MISSING * n_rows:
         share = share_text(n_missing, n_rows)
         return [Remark(f"is missing in {share} of the rows", "are missing in nearly all rows", share)]
@@ -169,7 +171,7 @@ def _odd_numbers(values: Array) -> list[Remark]:
 
 def code_remark(code: float, n_cells: int) -> Remark:
     """Return a remark on a missing-value code, with the option that reads it as missing."""
-    advice = f"far from all other values: a code for missing? --missing={code:.15g}"
+    advice = f"far from all other values: is it a missing-value code? If so, use --missing={code:.15g}"
     return Remark(
         f"is {code:.15g} in {n_cells:,} cells, {advice}",
         f"hold {code:.15g}, {advice}",
@@ -186,7 +188,7 @@ def _outliers(values: Array) -> list[Remark]:
         return []
     example = f"such as {values[far][np.abs(values[far] - low).argmax()]:g}"
     cells, are = ("1 cell", "is") if far.sum() == 1 else (f"{far.sum():,} cells", "are")
-    where = f"more than {FAR:g} quartile ranges out"
+    where = f"more than {FAR:g} interquartile ranges from the quartiles"
     return [Remark(f"has outliers: {cells} {are} {where}, {example}", f"have outliers, {where}", f"{cells} {example}")]
 
 
@@ -250,7 +252,7 @@ def _odd_spellings(present: pa.ChunkedArray) -> list[Remark]:
     if not same or len(distinct) > len(present) // 2:
         return []
     more = f", and {len(same) - 1:,} more such groups" if len(same) > 1 else ""
-    text = "categories that differ only by case or blanks"
+    text = "categories that differ only in case or whitespace"
     return [Remark(f"has {text}: {listed(same[0])}{more}", f"have {text}", listed(same[0]))]
 
 

@@ -100,16 +100,18 @@ def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> lis
     of_target = np.zeros(len(table), dtype=np.int64) if target is None else column_codes(table[target.name])
     found = []
     if n := n_repeated(row_groups([groups, of_target])):
-        rows = f"{counted_rows(n)} ({share_text(n, len(table))}) {'is' if n == 1 else 'are'}"
-        found.append(f"{rows} equal to an earlier one: some may be both held out and trained on.")
+        rows = f"{counted_rows(n)} ({share_text(n, len(table))}) {'is a duplicate' if n == 1 else 'are duplicates'}"
+        found.append(f"{rows} of earlier rows, so that the same row may be both held out and trained on.")
     if target is not None and (n := n_contradicting(groups, of_target)):
         found.append(f"{n:,} rows are equal in all columns but the target {target.name!r}.")
     pairs = equal_columns(others, codes)
     if len(pairs) > MAX_PAIRS:
         shown = ", ".join(f"{name!r} ({earlier!r})" for earlier, name in pairs[:MAX_PAIRS])
-        found.append(f"{len(pairs)} columns say the same as another: {shown} and {len(pairs) - MAX_PAIRS} more.")
+        found.append(
+            f"{len(pairs)} columns hold the same information as another: {shown} and {len(pairs) - MAX_PAIRS} more."
+        )
     else:
-        found += [f"{name!r} says the same as {earlier!r}." for earlier, name in pairs]
+        found += [f"{name!r} holds the same information as {earlier!r}." for earlier, name in pairs]
     return [Finding(DUPLICATES, text) for text in found]
 
 
@@ -121,7 +123,7 @@ def _balance(target: Target | None) -> list[Finding]:
         skewness = float(stats.skew(target.y)) if np.ptp(target.y) > 0 else 0.0
         if skewness < SKEWED:
             return []
-        text = f"{target.name!r} has a long tail (skewness {skewness:.1f}): a few rows make most of the squared error."
+        text = f"{target.name!r} has a long tail (skewness {skewness:.1f}): a few rows dominate the squared error."
         return [Finding(BALANCE, text)]
     labels, counts = np.unique(target.y, return_counts=True)
     fewest = max(RARE_ROWS, RARE_SHARE * len(target.y) / len(labels))
@@ -131,11 +133,11 @@ def _balance(target: Target | None) -> list[Finding]:
     rare.sort(key=lambda pair: pair[1])
     shown = ", ".join(f"{label!r} {counted_rows(n)} ({share_text(n, len(target.y), 2)})" for label, n in rare[:5])
     more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
-    return [Finding(BALANCE, f"Rare classes of {target.name!r}: {shown}{more}. Accuracy says little about them.")]
+    return [Finding(BALANCE, f"Rare classes of {target.name!r}: {shown}{more}. Accuracy hardly reflects them.")]
 
 
 MAX_COLUMNS, N_TYPICAL, LONGEST, CONTENTS_WIDTH = 60, 3, 24, 44
-CONTENTS = "range, or what is frequent"
+CONTENTS = "range or frequent values"
 WIDE = 62  # minimum terminal width for a column with the contents
 KINDS = {**DESCRIPTIONS, TEXT: "categories"}
 
@@ -162,8 +164,8 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     if left_out := [*headers[n_shown:], *([] if is_wide else [CONTENTS])]:
         report.out.print(f" a wider terminal also shows: {'; '.join(left_out)}", style="dim")
     if len(found.columns) > MAX_COLUMNS:
-        report.out.print(f" and {len(found.columns) - MAX_COLUMNS:,} more columns: -o page.html shows all of them")
-    report.title("What to look at" if found.findings else "Nothing stands out")
+        report.out.print(f" and {len(found.columns) - MAX_COLUMNS:,} more columns; use -o page.html to see all of them")
+    report.title("What to check" if found.findings else "Nothing stands out")
     grid = Table.grid(padding=(0, 2))
     for finding in sorted(found.findings, key=lambda finding: not finding.is_warning):
         grid.add_row(finding.kind, finding.text, style="bold red" if finding.is_warning else "")
@@ -188,7 +190,7 @@ def table_facts(found: Inspection, title: str) -> list[tuple[str, str]]:
     ]
     if found.target is not None:
         n = len(np.unique(found.target.y))
-        what = f"{n:,} classes" if found.target.task == CLASSIFICATION else f"{n:,} different numbers"
+        what = f"{n:,} classes" if found.target.task == CLASSIFICATION else f"{n:,} distinct numbers"
         facts.append(("target", f"{found.target.name}: {found.target.task}, {what}"))
     return facts
 

@@ -96,7 +96,7 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
         return {_column_of_texts(model): WORDS}
     needed = ["predict", "n_features_in_", *(["classes_"] if is_classifier(model) else [])]
     if not all(hasattr(model, name) for name in needed):
-        raise CommandError(f"{type(model).__name__} predicts nothing for the rows of a table; use it in Python")
+        raise CommandError(f"{type(model).__name__} does not predict the rows of a table. Use it in Python.")
     names = [str(name) for name in getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_])]
     kinds = column_kinds(table, [])
     return {name: kinds.get(name, NUMBER) for name in names}
@@ -105,7 +105,7 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
 def _column_of_texts(model: Any) -> str:
     """Return the column that a text model was fitted on."""
     if model._column is None:
-        raise CommandError("TextClassifier was fitted on texts without the name of a column; fit it on a table")
+        raise CommandError("TextClassifier was fitted on texts without a column name. Fit it on a table.")
     return str(model._column)
 
 
@@ -133,5 +133,5 @@ def values_of_one_output(model: Any, X: pa.Table) -> NDArray:
     """Return the predicted values; raise CommandError if the model has several quantiles or targets."""
     found = predicted_values(model, X)
     if isinstance(found, list) or (not is_classifier(model) and found.ndim > 1):
-        raise CommandError(f"{type(model).__name__} has several outputs; only fastens predict is for such models")
+        raise CommandError(f"{type(model).__name__} has several outputs, which only fastens predict supports")
     return found

@@ -46,14 +46,14 @@ FAMILIES = {
     "extra-trees": Family("extra trees", fastens.ExtraTreesClassifier, fastens.ExtraTreesRegressor, "trees"),
     "tree": Family("single tree", fastens.DecisionTreeClassifier, fastens.DecisionTreeRegressor),
     "bayes-tree": Family(
-        "single tree, averaged over all its prunings", fastens.BayesTreeClassifier, fastens.BayesTreeRegressor
+        "a tree averaged over all its prunings", fastens.BayesTreeClassifier, fastens.BayesTreeRegressor
     ),
-    "exact-trees": Family("all trees on a few questions", fastens.ExactTreeAverageClassifier, None),
+    "exact-trees": Family("average over all trees of a few binary questions", fastens.ExactTreeAverageClassifier, None),
     "bagging": Family("bagged trees", fastens.BaggingClassifier, fastens.BaggingRegressor, "members"),
     "adaboost": Family("AdaBoost", fastens.AdaBoostClassifier, fastens.AdaBoostRegressor),
-    "naive-bayes": Family("naive Bayes, each column of its own kind", fastens.MixedNB, None),
-    "tan": Family("naive Bayes with a tree of the columns", fastens.TANClassifier, None),
-    "aode": Family("naive Bayes averaged over a further parent", fastens.AODEClassifier, None),
+    "naive-bayes": Family("naive Bayes with a distribution for each kind of column", fastens.MixedNB, None),
+    "tan": Family("tree-augmented naive Bayes", fastens.TANClassifier, None),
+    "aode": Family("averaged one-dependence estimators", fastens.AODEClassifier, None),
     "network": Family("Bayesian network", partial(fastens.BayesianNetwork, max_bins=8), None),
     "voting": Family(
         "average of several models",
@@ -63,43 +63,46 @@ FAMILIES = {
         is_composed=True,
     ),
     "stacking": Family(
-        "a model of the predictions of others", fastens.StackingClassifier, fastens.StackingRegressor, is_composed=True
+        "stacking of several models", fastens.StackingClassifier, fastens.StackingRegressor, is_composed=True
     ),
     "bayes-optimal": Family(
-        "several models, by their posterior", fastens.BayesOptimalClassifier, None, is_composed=True
+        "average of several models, weighted by their posterior", fastens.BayesOptimalClassifier, None, is_composed=True
     ),
     "cascade": Family(
-        "layers of forests", fastens.CascadeForestClassifier, fastens.CascadeForestRegressor, is_composed=True
+        "cascade of forest layers", fastens.CascadeForestClassifier, fastens.CascadeForestRegressor, is_composed=True
     ),
     "weighted-majority": Family(
-        "several models that vote, by their mistakes", fastens.WeightedMajorityClassifier, None, is_composed=True
+        "weighted majority vote of several models", fastens.WeightedMajorityClassifier, None, is_composed=True
     ),
     "gibbs": Family(
-        "one of several models for each row, by their posterior", fastens.GibbsClassifier, None, is_composed=True
+        "Gibbs classifier: a model drawn from the posterior for each row",
+        fastens.GibbsClassifier,
+        None,
+        is_composed=True,
     ),
     "map": Family("the most probable of several models", fastens.MAPClassifier, None, is_composed=True),
     "ml": Family("the most likely of several models", fastens.MaximumLikelihoodClassifier, None, is_composed=True),
     "conformal": Family(
-        "boosting with sets and intervals that hold",
+        "conformal prediction sets and intervals from boosting",
         fastens.ConformalClassifier,
         fastens.ConformalRegressor,
         is_composed=True,
     ),
-    "stump": Family(
-        "a tree of one split", fastens.DecisionStumpClassifier, fastens.DecisionStumpRegressor, is_special=True
-    ),
+    "stump": Family("decision stump", fastens.DecisionStumpClassifier, fastens.DecisionStumpRegressor, is_special=True),
     "version-space": Family(
-        "conjunctions of values, by their posterior",
+        "version space of conjunctions",
         # Without noise, a single wrong label would exclude all conjunctions.
         partial(fastens.VersionSpaceClassifier, noise=0.1),
         None,
         is_special=True,
     ),
-    "gaussian-nb": Family("naive Bayes of numbers, Gaussian", fastens.GaussianNB, None, is_special=True),
-    "categorical-nb": Family("naive Bayes of categories", fastens.CategoricalNB, None, is_special=True),
+    "gaussian-nb": Family("Gaussian naive Bayes for numerical columns", fastens.GaussianNB, None, is_special=True),
+    "categorical-nb": Family("naive Bayes for categorical columns", fastens.CategoricalNB, None, is_special=True),
     "bernoulli-nb": Family("naive Bayes for binary columns", fastens.BernoulliNB, None, is_special=True),
-    "multinomial-nb": Family("naive Bayes of counts", fastens.MultinomialNB, None, is_special=True),
-    "complement-nb": Family("naive Bayes of counts, for rare classes", fastens.ComplementNB, None, is_special=True),
+    "multinomial-nb": Family("multinomial naive Bayes for counts", fastens.MultinomialNB, None, is_special=True),
+    "complement-nb": Family(
+        "complement naive Bayes, for imbalanced classes", fastens.ComplementNB, None, is_special=True
+    ),
     TEXT: Family("naive Bayes on the words of a text", fastens.TextClassifier, None),
 }
 
@@ -107,24 +110,26 @@ FAMILIES = {
 ELSEWHERE: dict[str, tuple[type, str]] = {
     "ranker": (
         fastens.GradientBoostingRanker,
-        "ranking needs the query of each row; in Python: fastens.GradientBoostingRanker().fit(X, y, qid=queries)",
+        ("ranking needs the query of each row. In Python, use fastens.GradientBoostingRanker().fit(X, y, qid=queries)"),
     ),
     "survival": (
         fastens.GradientBoostingSurvival,
-        "survival needs times, and which of them are censored; in Python: "
-        "fastens.GradientBoostingSurvival().fit(X, times)",
+        "survival analysis needs times and censoring. In Python, use fastens.GradientBoostingSurvival().fit(X, times)",
     ),
     "isolation-forest": (
         fastens.IsolationForest,
-        "anomalies have no target; in Python: fastens.IsolationForest().fit_predict(X)",
+        "anomaly detection has no target. In Python, use fastens.IsolationForest().fit_predict(X)",
     ),
     "embedding": (
         fastens.RandomTreesEmbedding,
-        "an embedding has no target; in Python: fastens.RandomTreesEmbedding().fit_transform(X)",
+        "an embedding has no target. In Python, use fastens.RandomTreesEmbedding().fit_transform(X)",
     ),
     "hypotheses": (
         fastens.FiniteHypothesisLearner,
-        "hypotheses are given by their likelihoods; in Python: fastens.FiniteHypothesisLearner(likelihoods).fit(data)",
+        (
+            "hypotheses are defined by their likelihoods. In Python, use "
+            "fastens.FiniteHypothesisLearner(likelihoods).fit(data)"
+        ),
     ),
 }
 
@@ -134,7 +139,7 @@ def known_family(name: str) -> str:
     if name in ELSEWHERE:
         raise CommandError(f"--model {name}: {ELSEWHERE[name][1]}")
     if name not in FAMILIES:
-        raise CommandError(f"--model {name}: there is no such kind; there are {', '.join(FAMILIES)}")
+        raise CommandError(f"--model must be one of {', '.join(FAMILIES)}; got {name}")
     return name
 
 
@@ -153,7 +158,7 @@ def estimator_class(name: str, task: str) -> Callable[..., Any]:
     """Return the class of a family for a task."""
     estimator = FAMILIES[name].estimator(task)
     if estimator is None:
-        raise CommandError(f"--model {name} does not do {task}; these do: {', '.join(families(task))}")
+        raise CommandError(f"--model must be one of {', '.join(families(task))} for {task}; got {name}")
     return estimator
 
 
@@ -186,7 +191,7 @@ def word_range(text: str) -> tuple[int, int]:
     try:
         return int(first), int(last or first)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be two whole numbers, as 1-2; got {text!r}") from error
+        raise argparse.ArgumentTypeError(f"must be two integers, such as 1-2; got {text!r}") from error
 
 
 class Declared(NamedTuple):
@@ -301,7 +306,7 @@ _GROUPS = {
     "split_penalty min_impurity_decrease l2_regularization ccp_alpha",
     "how trees are grown": "max_bins max_features max_features_per_tree criterion splitter subsample bootstrap "
     "max_samples oob_score boosting sampling linear_leaves averaging monotonic_cst interaction_cst",
-    "what is learned, and when to stop": "loss quantile alpha class_weight early_stopping validation_fraction refit "
+    "loss and early stopping": "loss quantile alpha class_weight early_stopping validation_fraction refit "
     "n_iter_no_change tol",
     "AdaBoost": "algorithm restart resample",
     "combinations of models": "estimators weights voting final_estimator passthrough max_layers inputs_from beta",
@@ -325,7 +330,7 @@ def parameter_groups() -> dict[str, list[Parameter]]:
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
     """Add `--model` and an option for each parameter; the estimator provides the defaults."""
-    text = f"kind of model, one of those below (default: {DEFAULT})"
+    text = f"kind of model, see below (default: {DEFAULT})"
     parser.add_argument("--model", metavar="KIND", help=text)
     width = max(map(len, FAMILIES)) + 2
     kinds = "\n".join(f"  {name:{width}}{family.title}" for name, family in FAMILIES.items())
@@ -339,9 +344,9 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 def add_quality(parser: argparse.ArgumentParser) -> None:
     """Add `--quality` and its `--time-limit`."""
-    text = "of boosting: fast, default, or best, an ensemble of boosting and forests"
+    text = "quality preset of boosting: fast, default or best (an ensemble of boosting and forests)"
     parser.add_argument("--quality", choices=QUALITIES, help=text)
-    text = "with --quality best: the time that training may take"
+    text = "time limit in seconds with --quality best"
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help=text)
 
 
@@ -349,10 +354,12 @@ def chosen_model(options: argparse.Namespace) -> str:
     """Return the requested family, given by name or by a column of texts."""
     if options.text is None:
         if options.model == TEXT:
-            raise CommandError("--model text needs --text COL, the column with the texts")
+            raise CommandError("--model text needs --text COL to name the column with the texts")
         return known_family(options.model or DEFAULT)
     if options.model not in (None, TEXT):
-        raise CommandError(f"--text is for --model {TEXT}; --model {options.model} takes texts as categories")
+        raise CommandError(
+            f"--text must be used with --model {TEXT}; --model {options.model} treats text columns as categories"
+        )
     return TEXT
 
 
@@ -374,7 +381,7 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
         values["random_state"] = options.random_state
     if options.weight_type != AUTO:
         if options.weight is None:
-            raise CommandError("--weight-type is read with --weight, which names a column")
+            raise CommandError("--weight-type must be used with --weight COL")
         if "weight_type" not in known:
             raise CommandError(f"--weight-type does not apply to {name} for {task}")
         values["weight_type"] = options.weight_type
@@ -389,10 +396,12 @@ def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Calla
     quality, seconds = getattr(options, "quality", None), getattr(options, "time_limit", None)
     if quality is None:
         if seconds is not None and "quality" in vars(options):
-            raise CommandError("--time-limit is read with --quality best; fastens tune searches for a time")
+            raise CommandError(
+                "--time-limit must be used with --quality best; fastens tune searches within a time limit too"
+            )
         return estimator
     if not hasattr(estimator, "with_quality"):
-        raise CommandError(f"--quality is for --model boosting; got {name}")
+        raise CommandError(f"--quality must be used with --model boosting; got {name}")
     return partial(estimator.with_quality, quality, seconds)
 
 
@@ -412,7 +421,7 @@ def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
     known = families(task)
     for name in wanted:
         if name not in known:
-            raise CommandError(f"--members: no {name!r} for {task}; there are {', '.join(known)}")
+            raise CommandError(f"--members must be among {', '.join(known)} for {task}; got {name!r}")
     return [(name, known[name]()) for name in wanted]
 
 

@@ -246,7 +246,7 @@ def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
     chart.area(mean, low, high, "c0")
     chart.line(mean, share, "c0")
     for x, y, n in zip(mean, share, count, strict=True):
-        chart.dot(x, y, "c0", f"{n:,} rows predicted {x:.1%} on average; it came true for {y:.1%}")
+        chart.dot(x, y, "c0", f"{n:,} rows: mean prediction {x:.1%}, observed {y:.1%}")
     return chart.html()
 
 
@@ -292,7 +292,7 @@ def residuals(predicted: Array, y: Array) -> Html:
     at = _spaced(len(y), N_DOTS)
     left = y - predicted
     x, y_range = _central(predicted), _central(left)
-    chart = Chart(x, y_range, (NARROW, 300), ("predicted", "true value less predicted"))
+    chart = Chart(x, y_range, (NARROW, 300), ("predicted", "true minus predicted value"))
     chart.dots(_clipped(predicted[at], x), _clipped(left[at], y_range), "c0")
     chart.line([x.low, x.high], [0, 0], "reference")
     parts = [part for part in np.array_split(np.argsort(predicted, kind="stable"), 2 * N_BINS) if len(part)]
@@ -431,7 +431,7 @@ def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], widt
     """Return stacked bars of the mean absolute contributions, which have shape (n_classes, n_columns)."""
     ticks = [(-float(place), shortened(name, _name_length(width))) for place, name in enumerate(names)]
     x = Range(0, 1.04 * float(sizes.sum(axis=0).max(initial=0)) or 1.0)
-    label = "mean absolute contribution, the classes added up"
+    label = "mean absolute contribution, summed over the classes"
     chart = Chart(x, Range(-len(names) + 0.4, 0.6), (width, 60 + 26 * len(names)), (label, ""), y_ticks=ticks)
     for place, name in enumerate(names):
         ends = np.concatenate([[0], np.cumsum(sizes[:, place])])
@@ -522,7 +522,9 @@ def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Htm
         element("p", lead, class_="lead"),
         (element("p", note, class_="note") for note in notes),
     )
-    footer = element("footer", f"Written by fastens {__version__}. This page loads nothing and sends nothing.")
+    footer = element(
+        "footer", f"Written by fastens {__version__}. This page is self-contained: it loads and sends nothing."
+    )
     main = element("main", header, _contents(sections), sections, footer)
     return "<!doctype html>\n" + element("html", head, element("body", main), lang="en") + "\n"
 

@@ -52,16 +52,19 @@ def report_page(everything: Subject, model_file: str, table_file: str) -> str:
     n_rows = f"{len(everything.predicted):,}"
     rows = f"all {n_rows} rows"
     if trained_on is not None and trained_on.all():
-        notes.append("The model was trained on all rows of this table: scores and importances flatter it.")
+        notes.append("The model was trained on all rows of this table, so scores and importances are too optimistic.")
     elif trained_on is not None:
         subject = everything.take(np.flatnonzero(~trained_on))
         rows = f"the {len(subject.predicted):,} of {n_rows} rows that training held out"
     if subject.truth is None:
-        notes.append("The table does not hold the true values: no scores, and importances are changes of predictions.")
+        notes.append(
+            "The table does not have the target, so there are no scores, and importances are changes "
+            "of the predictions."
+        )
     model, card = subject.model, subject.card
     title = f"What predicts {card.target}" if card.target else "What predicts"
     model_name, table_name = os.path.basename(model_file), os.path.basename(table_file)
-    lead = f"{type(model).__name__} in {model_name}, seen through {rows} of {table_name}"
+    lead = f"{type(model).__name__} in {model_name}, explained on {rows} of {table_name}"
     parts = [*_quality(subject, rows), *_columns(subject.take(subject.sample(MAX_ROWS))), *_training(model)]
     return document(title, lead, notes, [*parts, _about(subject)], kicker="fastens · model report")
 
@@ -184,7 +187,7 @@ def _about(subject: Subject) -> Html:
     if n_rounds is not None:
         facts.append(("n_estimators_", f"{n_rounds:,}"))
     return sections.section(
-        "model", "The model", "What it is, and the parameters that differ from the defaults.", sections.about(facts)
+        "model", "The model", "The model and the parameters that differ from the defaults.", sections.about(facts)
     )
 
 
@@ -196,7 +199,7 @@ def table_page(found: Inspection, table_file: str) -> str:
     name = os.path.basename(table_file)
     lead = f"{found.n_rows:,} rows and {len(found.columns):,} columns of {name}"
     parts = [
-        section("table", "The table", "What was read.", about(table_facts(found, name))),
+        section("table", "The table", "The table as it was read.", about(table_facts(found, name))),
         _findings(found),
         *([_alone(found)] if found.alone else []),
         _column_sections(found),
@@ -205,11 +208,11 @@ def table_page(found: Inspection, table_file: str) -> str:
 
 
 def _findings(found: Inspection) -> Html:
-    hint = "What a model would stumble over, or what would make its scores too good to be true."
+    hint = "Problems that would harm a model or make its scores too optimistic."
     if not found.findings:
-        return section("findings", "What to look at", "Nothing stands out.")
+        return section("findings", "What to check", "Nothing stands out.")
     rows = (element("tr", element("th", one.kind, scope="row"), element("td", one.text)) for one in found.findings)
-    return section("findings", "What to look at", hint, card(element("table", element("tbody", rows), class_="prose")))
+    return section("findings", "What to check", hint, card(element("table", element("tbody", rows), class_="prose")))
 
 
 def _alone(found: Inspection) -> Html:
@@ -223,17 +226,17 @@ def _alone(found: Inspection) -> Html:
         lines.append(element("tr", element("th", name, scope="row"), meter, element("td", shown(measure, value))))
     head = element("tr", (element("th", title, scope="col") for title in ("column", "", measure)))
     hint = (
-        f"The {measure} of this column alone, on rows that it was not fitted on. Near 1 it gives the target "
-        f"away; at {nothing:g} or below it says nothing alone."
+        f"The {measure} of a model on this column alone, on held-out rows. A value near 1 suggests target "
+        f"leakage; at {nothing:g} or below, the column alone is not informative."
     )
-    return section("alone", "What does each column say alone?", hint, card(wide_table(head, lines)))
+    return section("alone", "How informative is each column alone?", hint, card(wide_table(head, lines)))
 
 
 def _column_sections(found: Inspection) -> Html:
     cards = [_picture(facts) for facts in found.columns[:MAX_PICTURES]]
     n_more = len(found.columns) - MAX_PICTURES
     more = [element("p", f"and {n_more:,} more columns", class_="caption")] if n_more > 0 else []
-    return section("columns", "The columns", "How the values of each column are spread.", grid(cards), *more)
+    return section("columns", "The columns", "The distribution of each column.", grid(cards), *more)
 
 
 def _picture(facts: ColumnFacts) -> Html:

@@ -70,10 +70,11 @@ def probabilities(subject: Subject) -> Html:
     else:
         probability = subject.predicted.max(axis=1)
         happened = subject.predicted.argmax(axis=1) == truth.codes
-        names, of = ("wrong", "right"), "of the class predicted"
+        names, of = ("wrong", "right"), "of the predicted class"
     hint = (
-        f"The probability {of} against the observed frequency, each dot a tenth of the rows. Dots on the dashed line "
-        "are calibrated, below it probabilities are too high; the band is a 95 % confidence interval."
+        f"The predicted probability {of} against the observed frequency; each dot is a tenth of the rows. Dots "
+        "on the dashed line are calibrated; below it, probabilities are too high. The band is a 95 % "
+        "confidence interval."
     )
     drawn = [
         card(charts.calibration(probability, happened), title="Calibration"),
@@ -104,7 +105,7 @@ def _mistakes(subject: Subject) -> Html:
             for k, n in enumerate(counts[true])
         )  # fmt: skip
         lines.append(element("tr", element("th", name, scope="row"), cells))
-    head = element("tr", element("th", "truth ↓  predicted →"), (element("th", name, scope="col") for name in names))
+    head = element("tr", element("th", "true ↓  predicted →"), (element("th", name, scope="col") for name in names))
     return card(wide_table(head, lines, "confusion"), title="Confusion matrix")
 
 
@@ -114,18 +115,23 @@ def errors(subject: Subject) -> Html:
     assert truth is not None
     y = truth.y.astype(np.float64)
     hint = (
-        "Each dot is a row. The solid line is the mean residual: where it leaves the dashed line, "
-        "predictions of that size are too low (above) or too high (below)."
+        "Each dot is a row. The solid line is the mean residual: where it is above the dashed line, "
+        "predictions are too low; where it is below, they are too high."
     )
     drawn = [
         card(charts.true_against_predicted(predicted, y), title="True value against prediction"),
         card(charts.residuals(predicted, y), title="Residuals"),
     ]
-    spread = card(charts.histogram(y - predicted, "true value less predicted"), title="Distribution of errors")
+    spread = card(charts.histogram(y - predicted, "true minus predicted value"), title="Distribution of errors")
     quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
     limits = zip(quantiles, np.quantile(y - predicted, quantiles), strict=True)
     listed = table(["share of rows", "error at most"], [[f"{share:.0%}", short(limit)] for share, limit in limits])
-    return section("residuals", "How wrong, and where?", hint, grid([*drawn, spread, card(listed, title="Quantiles")]))
+    return section(
+        "residuals",
+        "How large are the errors, and where?",
+        hint,
+        grid([*drawn, spread, card(listed, title="Quantiles")]),
+    )
 
 
 def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Importance | None) -> Html:
@@ -140,7 +146,7 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
         main = next(iter(shares.values()))
         order, hint = np.argsort(-main, kind="stable"), "The gain of the splits on each column."
     if shares:
-        hint += " Beside it the column's share in what the splits gain, and in their number."
+        hint += " The other bars show the column's share of the total gain and of the number of splits."
     largest = float(main.max(initial=0)) or 1.0
     lines = []
     for column in order[:N_IMPORTANT]:
@@ -160,24 +166,21 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
 def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str) -> Html:
     """Return the section on contributions, with a swarm plot for each column."""
     hint = (
-        f"A dot for each row and column, at what the column's value adds to the {label} of the row. Grey dots are "
-        f"categories and missing values. Drawn: {len(parts):,} rows."
+        f"Each dot is the contribution of a column to the {label} of a row. Grey dots are categories and "
+        f"missing values. The plot shows {len(parts):,} rows."
     )
     scale = element("p", "value of the column: low", element("span", class_="scale"), "high", class_="caption")
     names, values = zip(*columns, strict=True)
     drawn = both_widths(lambda width: charts.swarm(parts, values, names, f"contribution to the {label}", width))
-    return section("contributions", "What do their values do?", hint, card(scale, drawn))
+    return section("contributions", "How do their values affect predictions?", hint, card(scale, drawn))
 
 
 def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[str], n_rows: int) -> Html:
     """Return the section on contributions by class, with stacked bars of mean sizes."""
-    hint = (
-        "How far each column moves the predictions for each class, whatever the direction: the mean over "
-        f"{n_rows:,} rows."
-    )
+    hint = f"The mean absolute contribution of each column to the predictions for each class, over {n_rows:,} rows."
     shown_classes = [*classes[:N_COLOURS], *(["other classes"] if len(classes) > N_COLOURS else [])]
     drawn = both_widths(lambda width: charts.class_sizes(sizes, names, classes, width))
-    return section("contributions", "What do their values do?", hint, card(legend(shown_classes), drawn))
+    return section("contributions", "How do their values affect predictions?", hint, card(legend(shown_classes), drawn))
 
 
 def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str], label: str) -> Html:
@@ -185,8 +188,9 @@ def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str],
     absent = [one.missing for _, one in found if one.missing is not None]
     y = Range.of(*(one.means for _, one in found), *absent, margin=0.08)
     hint = (
-        f"The mean {label} when a column has this value in all rows and the others stay as they are; grey bars: how "
-        "many rows have such values. Combinations of values that do not occur in reality count too."
+        f"Partial dependence: the mean {label} if a column has this value in all rows and the other columns "
+        "are unchanged. Grey bars show how many rows have such values. The mean includes combinations of "
+        "values that may not occur in reality."
     )
     cards = [card(charts.dependence_chart(one, y, label, outputs), title=name) for name, one in found]
     names = legend(outputs) if len(outputs) > 1 else Html()
@@ -195,7 +199,7 @@ def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str],
 
 def training(curves: Mapping[str, Array], best: int | None) -> Html:
     """Return the section on the loss after each round."""
-    hint = "The loss after each round. The training loss always falls; the validation loss shows when to stop."
+    hint = "The loss after each round. The training loss keeps falling; the validation loss shows when to stop."
     drawn = both_widths(lambda width: charts.training(curves, best, width))
     return section("training", "How did training go?", hint, card(legend(list(curves)), drawn))
 
@@ -212,7 +216,10 @@ def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
             for word, score in best
         )  # fmt: skip
         cards.append(card(element("table", element("tbody", rows)), title=str(label)))
-    hint = "The most characteristic words of each class: the log ratio of their frequencies in it and in the others."
+    hint = (
+        "The most characteristic words of each class: the log ratio of their frequencies in the class and "
+        "in the other classes."
+    )
     return section("words", "Which words matter?", hint, grid(cards))
 
 

@@ -115,7 +115,7 @@ class Report:
         self.title(title)
         done = [entry for entry in entries if entry.scores]
         names = list(done[0].scores[0])
-        headers = [*(name.replace(" (one against the rest)", "") for name in names), "fit", "a row", "size"]
+        headers = [*(name.replace(" (one-vs-rest)", "") for name in names), "fit", "a row", "size"]
         rows = [[*(with_error(name, one.mean(name), one.error(name)) for name in names), *_costs(one)] for one in done]
         n_shown = n_columns_shown(headers, rows, self.out.width - NARROW_NAME)
         table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
@@ -135,7 +135,7 @@ class Report:
         largest = [(name, share) for name, share in largest if share > 0]
         if not largest:
             return
-        self.title("Most important columns (share of what the splits gain)")
+        self.title("Most important columns (share of the total gain)")
         grid = _grid(3)
         for name, share in largest:
             bar = ProgressBar(
@@ -300,7 +300,7 @@ def score_constant(constant: NDArray, truth: Truth) -> Scores:
 
 def _classification_scores(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> Scores:
     labels = np.arange(probabilities.shape[1])
-    name = "AUC" if len(labels) == 2 else "AUC (one against the rest)"
+    name = "AUC" if len(labels) == 2 else "AUC (one-vs-rest)"
     return {
         "log loss": float(np.average(_log_losses(probabilities, codes), weights=weight)),
         name: _area_under_curve(probabilities, codes, weight),
@@ -330,11 +330,11 @@ def area_notes(truth: Truth) -> list[str]:
     present = np.unique(truth.codes)
     if len(present) < 2:
         only = listed([str(truth.classes[k]) for k in present])
-        return [f"There is no AUC, as all rows scored are of one class, {only}."]
+        return [f"The AUC is undefined, because all scored rows have the class {only}."]
     absent = [str(label) for label in np.delete(truth.classes, present)]
     if not absent:
         return []
-    return [f"The AUC is the mean of the classes that have rows among those scored; these have none: {listed(absent)}."]
+    return [(f"The AUC is the mean over the classes that occur in the scored rows; these do not: {listed(absent)}.")]
 
 
 def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:
@@ -514,7 +514,7 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
     left.grid(axis="x", color="0.9")
     right.set_xscale("log")
     right.margins(x=0.25)
-    right.set_xlabel("seconds of a fit")
+    right.set_xlabel("fit time in seconds")
     figure.suptitle(title, fontsize=10, parse_math=False)
     figure.savefig(path, dpi=150)
 

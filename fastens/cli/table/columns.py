@@ -159,7 +159,7 @@ def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
     found = kind_of(column.type)
     if not pa.types.is_null(column.type) and found not in CONVERTIBLE.get(kind, (kind,)):
         example = example_of(column)
-        raise CommandError(f"column {name!r} must hold {DESCRIPTIONS[kind]}, as in training, but holds {example!r}")
+        raise CommandError(f"column {name!r} must hold {DESCRIPTIONS[kind]}, as in training; got {example!r}")
     try:
         return _cast(column, kind)
     except pa.ArrowException as error:

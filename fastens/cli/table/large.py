@@ -54,9 +54,11 @@ def large_task(options: argparse.Namespace) -> Task | None:
     paths = [options.table] if isinstance(options.table, str) else options.table or []
     size = 0 if options.text is not None else _bytes_in_batches(paths)
     if size == 0 and options.dask is not None:
-        raise CommandError("--dask is for CSV and Parquet files and tables without --text, read in batches")
+        raise CommandError("--dask must be used with CSV or Parquet files, and without --text")
     if options.max_memory is not None and options.dask is not None:
-        raise CommandError("--max-memory is for training here; workers of a cluster take what their rows need")
+        raise CommandError(
+            "--max-memory must not be used with --dask, because workers use as much memory as their rows need"
+        )
     if size == 0 or (size <= LARGE_BYTES and options.max_memory is None and options.dask is None):
         return None
     check_task_options(options)
@@ -71,7 +73,7 @@ def large_task(options: argparse.Namespace) -> Task | None:
     kinds, notes = usable_kinds(head, replace(targets, y=targets.y[: head.num_rows]), options)
     read = FeatureReader(parts, kinds)
     X = Batches(Reader(read.schema, read, parts.n_rows))[rows]
-    notes = [*targets.notes, *parts.notes, *notes, "What the columns hold was told from the first rows."]
+    notes = [*targets.notes, *parts.notes, *notes, "The column types were inferred from the first rows."]
     made = Features(", ".join(paths), X, kinds, head.select([*kinds, targets.name]), parts.schema)
     task = task_of(replace(targets, notes=notes), made, options)
     return replace(task, files=FileRows(paths, parts.schema, kinds, rows))
@@ -119,14 +121,14 @@ def cluster_at(address: str) -> Iterator[Any]:
         try:
             client = Client(address, timeout=_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
-            rule = "no scheduler answers; it must be at tcp://HOST:PORT, or local:N"
+            rule = "it must be the address of a scheduler, tcp://HOST:PORT, or local:N; no scheduler answers"
             raise CommandError(f"--dask: {rule}; got {address!r}") from error
         with client:
             yield client
         return
     given = address.removeprefix(_LOCAL)
     if not given.isdecimal() or int(given) == 0:
-        raise CommandError(f"--dask: local:N must have a number of processes from 1; got {address!r}")
+        raise CommandError(f"--dask local:N must have at least one process; got {address!r}")
     threads = max(1, resolve_n_jobs(None) // int(given))
     options = {"dashboard_address": ":0", "silence_logs": logging.ERROR}  # any free port
     with (

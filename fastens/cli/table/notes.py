@@ -19,10 +19,10 @@ from fastens.files.numbers import number_format, whole_numbers
 # A text column is an identifier if at least this share of its values is distinct and it has at least this many values.
 IDENTIFIER_SHARE = 0.95
 IDENTIFIER_MINIMUM = 50
-NAMES, COUNTER, DRAWN = "a value of its own in nearly every row", "it counts the rows", "numbers drawn at random"
+NAMES, COUNTER, DRAWN = "a distinct value in nearly every row", "a row number", "random numbers"
 INDEX, NAMED = (
-    "a running index without a name",
-    "a number of its own in each row, and the name of an identifier",
+    "an unnamed row index",
+    "a distinct number in each row, and the name of an identifier",
 )
 # Names that programs give to the index of a table or to unnamed columns, and words that mark names of identifiers.
 INDEX_NAME = re.compile(
@@ -160,14 +160,17 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
     found = []
     left_out = [name for name, kind in all_kinds.items() if kind == UNUSABLE]
     if left_out:
-        found.append(f"Left out, as they hold nothing or no plain values: {listed(left_out)}.")
+        found.append(f"Ignored, because they are empty or hold nested values: {listed(left_out)}.")
     dates = [name for name, kind in all_kinds.items() if kind in (DATE, TIMESTAMP)]
     if dates:
-        found.append(f"Dates, used as day, month, day of month, weekday and hour: {listed(dates)}.")
+        found.append(f"Dates, split into day, month, day of month, weekday and hour: {listed(dates)}.")
     lists = [name for name, kind in all_kinds.items() if kind.startswith(ITEMS)]
     if lists:
         option = "--column " + shlex.quote(f"{lists[0]}:category")
-        found.append(f"Lists of items, used as one column for each item: {listed(lists)}. As categories: {option}")
+        found.append(
+            f"Lists of items, split into one column for each item: {listed(lists)}. To use them as "
+            f"categories, use {option}"
+        )
     return found + text_notes(table, all_kinds)
 
 
@@ -178,7 +181,9 @@ def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
         n_words = words_per_cell(table[name]) if kind == TEXT else 0.0
         if n_words:
             option = f"--text {shlex.quote(name)}"
-            found.append(f"{name!r} is free text, {n_words:.0f} words in a cell. To learn from its words: {option}")
+            found.append(
+                f"{name!r} is free text with {n_words:.0f} words per cell. To learn from its words, use {option}"
+            )
     return found
 
 
@@ -188,10 +193,10 @@ def identifier_notes(left_out: Mapping[str, str], others: Mapping[str, str]) -> 
     for reason in dict.fromkeys(left_out.values()):
         names = [name for name, own in left_out.items() if own == reason]
         option = "--column " + shlex.quote(f"{names[0]}:{'category' if reason == NAMES else 'number'}")
-        found.append(f"Left out as identifiers, {reason}: {listed(names)}. To learn from one all the same: {option}")
+        found.append(f"Ignored as identifiers, {reason}: {listed(names)}. To train on one anyway, use {option}")
     for reason in dict.fromkeys(others.values()):
         names = [name for name, own in others.items() if own == reason]
-        what = "as they count the rows" if reason == COUNTER else reason
+        what = "because they are row numbers" if reason == COUNTER else reason
         option = "--drop " + shlex.quote(",".join(names))
-        found.append(f"These look like identifiers, {what}: {listed(names)}. To leave them out: {option}")
+        found.append(f"These look like identifiers, {what}: {listed(names)}. To ignore them, use {option}")
     return found

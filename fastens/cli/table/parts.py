@@ -170,7 +170,7 @@ def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tu
             raise
     table = table.filter(pc.is_null(table[UNFIT])).drop_columns([UNFIT])
     n_rows = f"{len(unfit):,} of {parts.n_rows:,} rows"
-    return table, [f"Left out are {n_rows}, as cells do not fit the columns of training: {unfit_text(unfit)}."]
+    return table, [f"Skipped {n_rows}, because cells do not match the training columns: {unfit_text(unfit)}."]
 
 
 def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
@@ -188,7 +188,10 @@ def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
         start = f"column {name!r}"
         own = [(row, reason) for row, reason in found.items() if reason.startswith(f"{start}:")]
         if len(own) > 1 or len(found) == first - 1:
-            raise CommandError(f"{start}, row {own[0][0]}{own[0][1].removeprefix(start)}; no other cell fits either")
+            raise CommandError(
+                f"{start}, row {own[0][0]}{own[0][1].removeprefix(start)}; the cells of all "
+                "other rows do not match either"
+            )
     return found
 
 

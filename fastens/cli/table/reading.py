@@ -20,20 +20,20 @@ _LINES = ("skip_lines", "header_rows", "skip_footer")
 COLUMN_TYPES = {NUMBER: NUMBER, TEXT: TEXT, CATEGORY: TEXT, DATE: DATE, BOOLEAN: BOOLEAN}
 
 
-def add_reading_options(parser: argparse.ArgumentParser, default: str = "found out unless given") -> None:
+def add_reading_options(parser: argparse.ArgumentParser, default: str = "default: detected") -> None:
     """Add the options that describe the format of the table."""
-    group = parser.add_argument_group(f"how the table is written ({default})")
+    group = parser.add_argument_group(f"how to read the table ({default})")
     add = group.add_argument
     many: dict[str, Any] = {"action": "append", "default": []}
     add("--column", metavar="COL:TYPE", help=f"type of a column: {', '.join(COLUMN_TYPES)}; repeatable", **many)
-    add("--missing", metavar="CODE", help="a code of missing values, as --missing=-; repeatable", **many)
-    add("--separator", metavar="SIGN", help="what stands between the values of a CSV file")
+    add("--missing", metavar="CODE", help="a missing-value code, such as --missing=-; repeatable", **many)
+    add("--separator", metavar="SIGN", help="separator of a CSV file")
     add("--encoding", metavar="NAME", help="encoding of a CSV file")
-    add("--skip-lines", type=int, metavar="N", help="lines above the header of a CSV file or sheet")
-    add("--header-rows", type=int, metavar="N", help="lines of the header; 0 if there is none")
-    add("--skip-footer", type=int, metavar="N", help="lines below the rows, such as totals and sources")
+    add("--skip-lines", type=int, metavar="N", help="number of lines above the header of a CSV file or sheet")
+    add("--header-rows", type=int, metavar="N", help="number of header lines; 0 if there is no header")
+    add("--skip-footer", type=int, metavar="N", help="number of lines below the table, such as totals and sources")
     add("--sheet", metavar="NAME", help="sheet of a workbook, or table of a database")
-    add("--schema", metavar="FILE", help="TOML file of all this, as fastens.TableSchema.save writes it")
+    add("--schema", metavar="FILE", help="TOML file with these settings, as written by fastens.TableSchema.save")
 
 
 def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
@@ -63,7 +63,10 @@ def check_target_column(options: argparse.Namespace, names: list[str], notes: Se
     target = options.target
     guessed = [note for note in notes if "--encoding" in note]
     if target is not None and target not in names and guessed:
-        raise CommandError(f"--target: the table has no column {target!r}; it has {listed(names)}. {guessed[0]}")
+        raise CommandError(
+            f"--target must name a column of the table; got {target!r}, and the columns are "
+            f"{listed(names)}. {guessed[0]}"
+        )
 
 
 def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
@@ -79,7 +82,7 @@ def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
     """Raise CommandError if options give types of columns that the table lacks."""
     for name in _column_option(options):
         if name not in names:
-            raise CommandError(f"--column: the table has no column {name!r}; it has {names}")
+            raise CommandError(f"--column must name a column of the table; got {name!r}, and the columns are {names}")
 
 
 def _of_formats(options: argparse.Namespace) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _known_schema(options: argparse.Namespace) -> TableSchema:
     lines = {name: getattr(options, name) for name in _LINES}
     for name, value in lines.items():
         if value is not None and value < 0:
-            raise CommandError(f"--{name.replace('_', '-')} must be at least 0, got {value}")
+            raise CommandError(f"--{name.replace('_', '-')} must be at least 0; got {value}")
     separator = "\t" if options.separator == r"\t" else options.separator
     given = {"separator": separator, "encoding": options.encoding, "sheet": options.sheet, **lines}
     try:

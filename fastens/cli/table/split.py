@@ -22,9 +22,12 @@ Codes = NDArray[np.int64]
 
 def add_holdout(parser: argparse.ArgumentParser) -> None:
     """Add the options for rows that are held out by time or by group."""
-    text = "hold out the last rows by this column of dates or numbers, not random ones"
+    text = "hold out the last rows by this date or numeric column instead of random rows"
     parser.add_argument("--time-column", metavar="COL", help=text)
-    text = "hold out whole groups, the rows of one value of this column, which is not learned from"
+    text = (
+        "hold out whole groups, which are the rows with the same value of this column; the column is not "
+        "used for training"
+    )
     parser.add_argument("--group", metavar="COL", help=text)
 
 
@@ -42,7 +45,7 @@ class Order:
         """Return the order of `--time-column` or `--group`, or None if neither is given."""
         time, group = options.time_column, options.group
         if time is not None and group is not None:
-            raise CommandError("--time-column and --group exclude each other: rows are held out by one of them")
+            raise CommandError("--time-column and --group must not be used together")
         if time is not None:
             return cls.by_time(required(table, time, "--time-column"), time)
         return None if group is None else cls.by_group(required(table, group, "--group"), group)
@@ -51,7 +54,7 @@ class Order:
     def by_time(cls, column: pa.ChunkedArray, name: str) -> Order:
         """Order rows by time; rows with equal times have equal ranks."""
         if kind_of(column.type) not in (DATE, TIMESTAMP, TIME, NUMBER):
-            raise CommandError(f"--time-column must name a column of dates or numbers; {name!r} holds {_shown(column)}")
+            raise CommandError(f"--time-column must name a date or numeric column; {name!r} holds {_shown(column)}")
         present = pc.fill_null(pc.invert(pc.is_null(column, nan_is_null=True)), False)
         ranks = np.zeros(len(column), dtype=np.int64)
         known = np.asarray(present.to_numpy())
@@ -62,7 +65,7 @@ class Order:
     def by_group(cls, column: pa.ChunkedArray, name: str) -> Order:
         """Number the groups; rows without a group form one group."""
         if pa.types.is_nested(column.type):
-            raise CommandError(f"--group must name a column of plain values; {name!r} holds {_shown(column)}")
+            raise CommandError(f"--group must name a column without nested values; {name!r} holds {_shown(column)}")
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         values = pa.chunked_array(encoded.unify_dictionaries().chunks, encoded.type).combine_chunks()
         indices = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -73,7 +76,7 @@ class Order:
         if len(np.unique(codes)) < 2:
             option = "--time-column" if is_time else "--group"
             raise CommandError(
-                f"{option} must name a column of at least two values; {name!r} holds {_shown(column)} only"
+                f"{option} must name a column with at least two values; {name!r} holds only {_shown(column)}"
             )
         return cls(name, is_time, codes, column)
 

@@ -65,7 +65,7 @@ HIDDEN = re.compile(rf"\.[0-9a-f]{{16}}\.[^/'\"\s]{{0,{ENDING}}}")
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
     """Add the option that allows outputs to replace inputs and files of other kinds."""
-    text = "let an output replace an input, or a file of another kind"
+    text = "allow an output to replace an input or a file of another type"
     parser.add_argument("--overwrite", action="store_true", help=text)
 
 
@@ -90,7 +90,7 @@ def check_output(
     if path == STANDARD:
         if may_be_standard:
             return
-        raise CommandError("an output must be a file; - stands for standard output in fastens predict only")
+        raise CommandError("an output must be a file; - means standard output only in fastens predict")
     _check_place(path)
     if not overwrite and os.path.isfile(path):
         _check_loss(path, kind, inputs)
@@ -102,8 +102,8 @@ def _check_place(path: str) -> None:
     if os.path.isdir(path):
         raise CommandError(f"cannot write {path}: it is a folder")
     if not os.path.isdir(folder):
-        raise CommandError(f"cannot write {path}: there is no folder {folder}")
-    # The new file is written next to the old one, so the folder must be writable. Read-only files are not replaced.
+        raise CommandError(f"cannot write {path}: the folder {folder} does not exist")
+    # The new file is written next to the old one, so the folder must be writable; read-only files are kept.
     if not os.access(folder, os.W_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         raise CommandError(f"cannot write {path}: permission denied")
 
@@ -112,17 +112,19 @@ def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> No
     """Raise CommandError if an input or a file of another kind would be replaced."""
     for given in inputs:
         if given is not None and os.path.exists(given) and os.path.samefile(path, given):
-            raise CommandError(f"will not write over {path}, which is read; choose another file, or add --overwrite")
+            raise CommandError(
+                f"will not overwrite {path}, which is an input. Choose another file, or add --overwrite."
+            )
     found = _kind_of_file(path)
     if kind == TEXT and found == TEXT and os.path.splitext(path)[1].lower() in TABLE_SUFFIXES:
         raise CommandError(
-            f"will not write over {path}, whose name is that of a table; choose another file, or add --overwrite"
+            f"will not overwrite {path}, which has the file name of a table. Choose another file, or add --overwrite."
         )
     expected = kind or BY_SUFFIX.get(os.path.splitext(path)[1].lower(), TEXT)
     if found not in (None, expected):
         raise CommandError(
-            f"will not write {_named(expected)} over {path}, which holds {_named(found)}; "
-            "choose another file, or add --overwrite"
+            f"will not overwrite {path}, which holds {_named(found)}, with {_named(expected)}. Choose another "
+            "file, or add --overwrite."
         )
 
 
@@ -189,14 +191,14 @@ def read_table(
 
 def add_escape(parser: argparse.ArgumentParser) -> None:
     """Add the option to escape cells that a spreadsheet would run as formulas."""
-    text = "in CSV files, put ' before texts and names that a spreadsheet would run, such as =1+1 (default: yes)"
+    text = "in CSV files, write ' before texts and names that a spreadsheet would execute, such as =1+1 (default: yes)"
     parser.add_argument("--escape-formulas", action=argparse.BooleanOptionalAction, default=True, help=text)
 
 
 def escape_note(n_cells: int) -> str:
     """Return a note on the number of escaped cells and on the option to disable escaping."""
     cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
-    return f"{cells} that a spreadsheet would run are written with ' before them; --no-escape-formulas leaves it out"
+    return f"{cells} that a spreadsheet would execute are written with a leading '; use --no-escape-formulas to omit it"
 
 
 def write_table(table: pa.Table, path: str) -> None:

@@ -48,22 +48,22 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool =
     """Raise CommandError if the target cannot be learned, or has unlikely classes and its type was not given."""
     kind = kind_of(column.type)
     if kind not in (NUMBER, TEXT, BOOLEAN):
-        raise CommandError(f"the target {name!r} holds neither classes nor numbers but {column.type}")
+        raise CommandError(f"the target {name!r} must hold classes or numbers; got {column.type}")
     if task == REGRESSION and kind == TEXT:
-        raise CommandError(f"the target {name!r} holds text ({column[0].as_py()!r}); regression needs numbers")
+        raise CommandError(f"the target {name!r} must hold numbers for regression; got text ({column[0].as_py()!r})")
     n_classes = n_distinct(column)
     if task == CLASSIFICATION and n_classes < 2:
         only = column[0].as_py()
-        raise CommandError(f"the target {name!r} has one class only, {only!r}: at least two are needed")
+        raise CommandError(f"the target {name!r} must have at least two classes; got only {only!r}")
     if task == CLASSIFICATION and pa.types.is_floating(column.type) and not whole_numbers(column.chunks):
         raise CommandError(
-            f"the target {name!r} has {n_classes:,} different numbers that are not whole, which are no classes; use "
-            f"--task regression, or --column {name}:category if each stands for a class"
+            f"the target {name!r} has {n_classes:,} distinct numbers with fractions, which are not classes. "
+            f"Use --task regression, or --column {name}:category if each number is a class"
         )
     if task == CLASSIFICATION and kind == NUMBER and n_classes > max(CLASSES_MAXIMUM, len(column) // MIN_OF_CLASS):
         raise CommandError(
-            f"the target {name!r} has {n_classes:,} different numbers in {len(column):,} rows, too many for classes; "
-            f"use --task regression, or --column {name}:category if each stands for a class"
+            f"the target {name!r} has {n_classes:,} distinct numbers in {len(column):,} rows, which are too "
+            f"many for classes. Use --task regression, or --column {name}:category if each number is a class"
         )
     if task == CLASSIFICATION and kind == TEXT and (not is_given or n_classes > len(column) // 2):
         _check_classes(column, name, n_classes)
@@ -83,16 +83,17 @@ def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
     is_like_numbers = share >= LOOKS_LIKE_NUMBERS or mixed_units(distinct)
     if n_classes > CLASSES_MAXIMUM and is_like_numbers and not is_plain:
         odd = distinct.filter(pc.invert(style.fits(distinct)))
-        others = f", but for {listed(odd.slice(0, 9).to_pylist(), 3)}" if len(odd) else ""
+        others = f", except {listed(odd.slice(0, 9).to_pylist(), 3)}" if len(odd) else ""
         raise CommandError(
             f"the target {name!r} must hold numbers or few classes; got {n_classes:,} texts that look like "
-            f"numbers{others}. To read numbers, and leave out other rows: --column {shlex.quote(name)}:number; if each "
-            f"is a class: {option}"
+            f"numbers{others}. To read numbers and skip other rows, use --column {shlex.quote(name)}:number; "
+            f"if each text is a class, use {option}"
         )
     if n_classes > MANY_CLASSES and len(column) < FEW_ROWS * n_classes and n_classes <= len(column) // 2:
         raise CommandError(
-            f"the target {name!r} must have more rows for each class; got {n_classes:,} classes in {len(column):,} "
-            f"rows. Join rare classes, choose another target, or say that these are classes: {option}"
+            f"the target {name!r} must have more rows for each class; got {n_classes:,} classes in "
+            f"{len(column):,} rows. Merge rare classes or choose another target; if these are classes, use "
+            f"{option}"
         )
 
 
@@ -102,7 +103,9 @@ def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> N
     if task == REGRESSION:
         y = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
         if n_infinite := np.count_nonzero(np.isinf(y)):
-            raise CommandError(f"the target {name!r} is infinite in {n_infinite:,} of {len(y):,} rows")
+            raise CommandError(
+                f"the target {name!r} must be finite; it is infinite in {n_infinite:,} of {len(y):,} rows"
+            )
         return y
     return np.asarray(values.to_numpy(), dtype=object if kind == TEXT else None)
 
@@ -116,7 +119,7 @@ def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
         raise CommandError(f"--weight must name a column of numbers; {name!r} holds {example_of(column)!r}")
     weights = np.asarray(converted(column, name, NUMBER).cast(pa.float64(), safe=False).to_numpy())
     if not np.all(np.isfinite(weights)) or weights.min() < 0 or weights.max() == 0:
-        raise CommandError(f"the weights in {name!r} must be finite, zero or more, and not all zero")
+        raise CommandError(f"the weights in {name!r} must be finite, non-negative and not all zero")
     return weights
 
 
@@ -125,7 +128,7 @@ def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
     if name not in table.column_names:
         close = difflib.get_close_matches(name, table.column_names)
         hint = f"did you mean {listed(close)}?" if close else f"it has {listed(table.column_names)}"
-        raise CommandError(f"{option}: the table has no column {name!r}; {hint}")
+        raise CommandError(f"{option} must name a column of the table; got {name!r}. {hint}")
     return table[name]
 
 
@@ -143,7 +146,7 @@ def bundled_table(task: str) -> BundledTable:
     from sklearn.datasets import load_breast_cancer, load_diabetes
 
     if task == REGRESSION:
-        title = "diabetes: 442 patients, how far the disease went in a year (bundled with scikit-learn)"
+        title = "diabetes: 442 patients, disease progression after one year (bundled with scikit-learn)"
         return BundledTable(_table(load_diabetes(scaled=False), "progression", None), "progression", title)
     title = "breast cancer: 569 tumours, malignant or benign (bundled with scikit-learn)"
     data = load_breast_cancer()

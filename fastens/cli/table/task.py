@@ -142,7 +142,7 @@ class Task:
         """Return facts about rows, columns, missing cells and target as pairs of name and text."""
         n_rows, n_test = len(self.held_out), int(self.held_out.sum())
         how = "" if self.order is None else f", {self.order.text(self.held_out)}"
-        split = f" ({n_rows - n_test:,} to train on, {n_test:,} held out{how})" if n_test else ""
+        split = f" ({n_rows - n_test:,} for training, {n_test:,} held out{how})" if n_test else ""
         kinds = [described(kind) for kind in self.card.kinds.values()]
         counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
         return [
@@ -190,29 +190,32 @@ def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = F
     """Add the options for the table, the target and the columns."""
     add = parser.add_argument
     if takes_several:
-        text = "CSV or Parquet files, by name or pattern; left out: a real table of scikit-learn's"
+        text = "CSV or Parquet files, by name or pattern (default: an example table of scikit-learn)"
         add("table", nargs="*", action=_Tables, metavar="TABLE", help=text)
     else:
-        add("table", nargs="?", metavar="TABLE", help="CSV or Parquet file; left out: a real table of scikit-learn's")
+        add("table", nargs="?", metavar="TABLE", help="CSV or Parquet file (default: an example table of scikit-learn)")
     add("--target", metavar="COL", help="the column to predict")
-    add("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="what to learn (default: auto)")
+    add("--task", choices=("auto", CLASSIFICATION, REGRESSION), default="auto", help="the task (default: auto)")
     columns: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMNS"}
-    add("--drop", "--ignore", help="columns to leave out, separated by commas", **columns)
-    add("--categorical", help="columns of numbers that stand for categories", **columns)
+    add("--drop", "--ignore", help="columns to ignore, separated by commas", **columns)
+    add("--categorical", help="numeric columns that hold category codes", **columns)
     add("--weight", metavar="COL", help="a column with the weight of each row")
-    text = "a weight is the number of equal rows (frequency), or scales a row's influence; auto: by its size (default)"
+    text = (
+        "frequency: weights count as copies of rows; importance: weights scale the influence of rows; "
+        "auto: decide by their size (default)"
+    )
     add("--weight-type", choices=WEIGHT_TYPES, default=AUTO, help=text)
-    text = "leave out rows without a target (default), or refuse them"
+    text = "skip rows without a target (default), or stop with an error"
     add("--missing-target", choices=(DROP, ERROR), default=DROP, help=text)
     parser.set_defaults(text=None)
     add_holdout(parser)
-    add("--random-state", type=int, default=0, metavar="SEED", help="seed of all random choices (default: 0)")
+    add("--random-state", type=int, default=0, metavar="SEED", help="random seed (default: 0)")
     add_reading_options(parser)
 
 
 def add_test_fraction(parser: argparse.ArgumentParser) -> None:
     """Add the option for the share of rows to hold out."""
-    text = "share of rows to hold out (default: 0.2)"
+    text = "fraction of rows to hold out (default: 0.2)"
     parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help=text)
 
 
@@ -231,9 +234,9 @@ def read_task(options: argparse.Namespace) -> Task:
 def check_task_options(options: argparse.Namespace) -> None:
     """Raise CommandError for invalid options before any file is read."""
     if not 0 <= options.test_fraction < 1:
-        raise CommandError(f"--test-fraction must be at least 0 and less than 1, got {options.test_fraction:g}")
+        raise CommandError(f"--test-fraction must be at least 0 and less than 1; got {options.test_fraction:g}")
     if not 0 <= options.random_state < 2**32:
-        raise CommandError(f"--random-state must be at least 0 and less than 2**32, got {options.random_state}")
+        raise CommandError(f"--random-state must be at least 0 and less than 2**32; got {options.random_state}")
 
 
 def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Targets:
@@ -262,7 +265,7 @@ def usable_kinds(table: pa.Table, targets: Targets, options: argparse.Namespace)
     candidates, all_kinds = _columns(table, targets.name, options)
     kinds, notes = _without_identifiers(candidates, all_kinds, targets.y, targets.task, given_types(options))
     if not kinds:
-        raise CommandError("; ".join(["no columns are left to learn from", *text_notes(candidates, all_kinds)]))
+        raise CommandError("; ".join(["no columns are left for training", *text_notes(candidates, all_kinds)]))
     of_target = _task_notes(table[targets.name], targets.name, options.task, targets.task)
     return kinds, [*of_target, *column_notes(candidates, all_kinds), *notes]
 
@@ -280,7 +283,7 @@ def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Ta
 
 def add_text(parser: argparse.ArgumentParser) -> None:
     """Add the option for a column of free text."""
-    text = "learn from the words of this column alone (--model text)"
+    text = "learn only from the words of this column (--model text)"
     parser.add_argument("--text", metavar="COL", help=text)
 
 
@@ -305,7 +308,7 @@ def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple
     if options.text is not None:
         found = kind_of(required(table, options.text, "--text").type)
         if found != TEXT or options.text in dropped:
-            raise CommandError(f"--text must name a column of texts other than the target; got {options.text!r}")
+            raise CommandError(f"--text must name a text column other than the target; got {options.text!r}")
         return table.select([options.text]), {options.text: WORDS}
     candidates = table.select([name for name in table.column_names if name not in dropped])
     kinds = column_kinds(candidates, named_columns(options.categorical, table, "--categorical"))
@@ -335,10 +338,10 @@ def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[
         return table, []
     rows = f"{n_missing:,} of {len(column):,} rows"
     if option == ERROR:
-        raise CommandError(f"the target {target!r} is missing in {rows}; fill them, or --missing-target drop")
+        raise CommandError(f"the target {target!r} is missing in {rows}. Fill it in, or use --missing-target drop.")
     if n_missing == len(column):
         raise CommandError(f"the target {target!r} is missing in all rows")
-    return table.filter(pc.invert(is_missing)), [f"Left out, as the target {target!r} is missing: {rows}."]
+    return table.filter(pc.invert(is_missing)), [f"Skipped, because the target {target!r} is missing: {rows}."]
 
 
 def word_notes(column: pa.ChunkedArray, target: str, options: argparse.Namespace) -> list[str]:
@@ -373,9 +376,13 @@ def _held_out(targets: Targets, split: Split) -> NDArray[np.bool_]:
     y = targets.y
     held_out = split.held_out(y, targets.task, targets.order)
     if targets.task == CLASSIFICATION and targets.order is not None and np.all(y[~held_out] == y[~held_out][:1]):
-        raise CommandError(f"the rows to train on have one class only, as rows are held out by {targets.order.name!r}")
+        raise CommandError(
+            f"the training rows have a single class, because rows are held out by {targets.order.name!r}"
+        )
     if split.fraction > 0 and not 0 < held_out.sum() < len(y):
-        raise CommandError(f"{len(y):,} rows are too few to hold some out; --test-fraction 0 trains on all of them")
+        raise CommandError(
+            f"{len(y):,} rows are too few to hold some out. Use --test-fraction 0 to train on all of them."
+        )
     return held_out
 
 
@@ -385,7 +392,7 @@ def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) ->
     if option != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
         return []
     other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
-    return [f"{target!r} has {n_values} distinct whole numbers, taken as {task}. For {other}: --task {other}"]
+    return [(f"{target!r} has {n_values} distinct integers and is treated as {task}. For {other}, use --task {other}")]
 
 
 def _schema_of(schema: TableSchema, names: list[str]) -> dict[str, Any]:

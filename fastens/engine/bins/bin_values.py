@@ -105,7 +105,7 @@ class CodedRows(RowSource):
 
     def parts(self) -> Iterator[Any]:
         """Raise ValueError, because there are only bin codes and no values."""
-        raise ValueError("there are codes of these rows and no values.")
+        raise ValueError("the table has only bin codes of these rows, not their values.")
 
     def __getitem__(self, rows: Any) -> CodedRows:
         """Return a subset of the rows in any order."""

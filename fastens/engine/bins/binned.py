@@ -166,7 +166,7 @@ def _full_disk_named(folder: str, n_bytes: int) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            rule = f"spill_dir or path must be on a disk with room for {n_bytes} more bytes"
+            rule = f"spill_dir or path must be on a disk with {n_bytes} free bytes"
             raise OSError(error.errno, f"{rule}; got {folder!r}: {error.strerror}") from error
         raise
 

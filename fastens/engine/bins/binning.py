@@ -159,7 +159,7 @@ class Binning:
     ) -> None:
         """Write the codes of X, whose rows start at `first_row`, in column-major and, unless None, row-major order."""
         if X.shape[1] != self.n_features:  # another thread may refit the model during prediction
-            raise ValueError(f"X must have {self.n_features} columns, got {X.shape[1]}")
+            raise ValueError(f"X must have {self.n_features} columns; got {X.shape[1]}.")
         of_row = columns.shape[0] * columns.itemsize + (0 if records is None else records.shape[1])
         for start, part in parts_of(X):
             n_near = threads_for(part.size, n_threads, _BIN_GRAIN)
@@ -547,8 +547,8 @@ def sparse_codes(binning: Binning, X: Any, n_threads: int = 1) -> SparseCodes:
 def sparse_matrix(binning: Binning, X: Any, n_threads: int = 1) -> SparseMatrix:
     """Return a sparse matrix binned for training; see `sparse_codes` for the parameters."""
     n_cells = int(np.sum(binning.n_codes, dtype=np.int64))
-    advice = "Lower max_bins, or hash the columns to fewer."
-    check_count("A histogram", "bins of all columns together", n_cells, 2 * MAX_INT32 + 1, advice=advice)
+    advice = "Lower max_bins, or hash the columns to fewer columns."
+    check_count("A histogram", "bins in all columns together", n_cells, 2 * MAX_INT32 + 1, advice=advice)
     columns = sparse_codes(binning, X, n_threads)
     stored = columns.rows[: columns.n_stored]
     first_cell = np.append(0, np.cumsum(np.bincount(stored, minlength=columns.n_rows)))

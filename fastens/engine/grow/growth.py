@@ -193,8 +193,8 @@ class RowWeights:
                 return cls(weights, copies if most > 1 else None, factors, comm, n_copies, total, most)
         if total >= MAX_SUM_OF_COPIES and not is_any(comm, not are_whole(weights)):
             warn(
-                f"sample_weight must sum to less than 2**31 for boosting to count copies of rows; got {total:,.0f}. "
-                "Limits such as min_samples_leaf count each row once. Divide the weights and these limits by a common "
+                "sample_weight must sum to less than 2**31 with integer weights, which count as copies of "
+                f"rows; got {total:,.0f}. Divide the weights, and limits such as min_samples_leaf, by a common "
                 "factor."
             )
         return cls(weights, None, weights, comm, n_rows, total, 1.0)
@@ -369,8 +369,8 @@ class Columns:
         listed = [given] if isinstance(given, str) else np.asarray(given, dtype=object).ravel().tolist()
         if len(listed) != self.n_features:
             raise ValueError(
-                f"{parameter} must have a value for each of the {self.n_features} columns, or be a dict of some; "
-                f"got {given!r}."
+                f"{parameter} must have one value for each of the {self.n_features} columns, or be a dict with "
+                f"values for some of them; got {given!r}."
             )
         return np.array([_number(parameter, value) for value in listed])
 
@@ -455,7 +455,7 @@ def feature_chances(given: Any, columns: Columns) -> NDArray[np.float64] | None:
     weights = columns.values("feature_weights", given, 1.0)
     if weights.min() < 0 or not weights.any():
         bad = weights.min() if weights.min() < 0 else 0.0
-        raise ValueError(f"feature_weights must not be negative, and not all of them 0; got {bad:g}.")
+        raise ValueError(f"feature_weights must be non-negative and not all 0; got {bad:g}.")
     return weights / weights.max()
 
 

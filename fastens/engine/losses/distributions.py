@@ -173,7 +173,7 @@ class Distribution(NumericLoss):
     def _check_targets(self, y: Array, rule: str, is_right: NDArray[np.bool_]) -> None:
         if is_any(self.comm, not is_right.all()):
             low, high = self._range(y)
-            raise ValueError(f"y must {rule} for loss={self.name!r}; its values are from {low} to {high}.")
+            raise ValueError(f"y must {rule} for loss={self.name!r}; got values from {low} to {high}.")
 
 
 def _repeated(constants: Array, y: Array) -> Array:
@@ -449,7 +449,7 @@ class BetaDistribution(Distribution):
 class _Counts(_LogMean):
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are nonnegative integers."""
-        self._check_targets(y, "hold whole numbers of at least 0", (y >= 0) & (y == np.floor(y)))
+        self._check_targets(y, "hold non-negative integers", (y >= 0) & (y == np.floor(y)))
 
     def check_start(self, y: Array) -> None:
         """Raise ValueError if all targets are 0."""

@@ -102,7 +102,7 @@ def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Los
     if levels is None or isinstance(levels, float | np.floating):
         return kind(checked_level(levels, name))
     if len(levels) == 0 or any(a >= b for a, b in pairwise(levels)):
-        raise ValueError(f"quantile must hold ascending levels for loss={name!r}; got {list(levels)!r}.")
+        raise ValueError(f"quantile must list ascending levels for loss={name!r}; got {list(levels)!r}.")
     return SeveralLevels([kind(checked_level(level, name)) for level in levels])
 
 
@@ -178,8 +178,8 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
         return CustomClassLoss(loss, n_classes)
     if n_classes > 2:
         raise ValueError(
-            f"Only binary classification is supported with loss={loss!r}, and y holds {n_classes} classes; "
-            "use loss='log_loss' for more than two."
+            f"Only binary classification is supported with loss={loss!r}; y holds {n_classes} classes. Use "
+            "loss='log_loss' for more than two."
         )
     return Exponential()
 

@@ -304,7 +304,8 @@ class Loss:
     def frozen(self, raw: Array) -> Any:
         """Return the rows' distributions as a frozen distribution of scipy.stats; raise ValueError if there is none."""
         raise ValueError(
-            f"loss must predict a distribution, such as 'normal' or 'negative_binomial' do; got {self.name!r}."
+            "loss must be one that predicts a distribution, such as 'normal' or 'negative_binomial'; got "
+            f"{self.name!r}."
         )
 
     def deviation(self, predicted: Array) -> Array:

@@ -88,12 +88,12 @@ class Tweedie(NumericLoss, LogLinkLoss):
         """Raise ValueError unless all targets are nonnegative."""
         least, most = self._range(y)
         if least < 0:
-            raise ValueError(f"y must be at least 0 for loss='tweedie'; it goes from {least} to {most}.")
+            raise ValueError(f"y must be non-negative for loss='tweedie'; got values from {least} to {most}.")
 
     def check_start(self, y: Array) -> None:
         """Raise ValueError if all targets are 0."""
         if self._range(y)[1] == 0:
-            raise ValueError("y must be somewhere positive for loss='tweedie'; all its values are 0.")
+            raise ValueError("y must have at least one positive value for loss='tweedie'; all its values are 0.")
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the first and second derivatives of each row's loss."""
@@ -254,7 +254,7 @@ class CrossEntropy(BinaryLogLoss):
         """Raise ValueError unless all targets are between 0 and 1."""
         least, most = self._range(y)
         if least < 0 or most > 1:
-            raise ValueError(f"y must be from 0 to 1 for loss={self.name!r}; it goes from {least} to {most}.")
+            raise ValueError(f"y must lie between 0 and 1 for loss={self.name!r}; got values from {least} to {most}.")
 
     def check_start(self, y: Array) -> None:
         """Raise ValueError if all targets are 0 or all are 1."""
@@ -353,7 +353,8 @@ class CustomLoss(NumericLoss):
         """Raise ValueError if the source does not define `loss`."""
         if not hasattr(self._source, "loss"):
             raise ValueError(
-                f"loss must have a method `loss`, for early stopping and to explain it; {self._source!r} has none."
+                "loss must have a method loss(y, raw) for early stopping and explanations of the loss; "
+                f"{self._source!r} has none."
             )
 
     def losses(self, y: Array, raw: Array) -> Array:

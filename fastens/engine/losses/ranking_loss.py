@@ -210,9 +210,9 @@ class Queries:
         without relevant documents count as 1.
         """
         if not are_whole(self._documents):
-            raise ValueError("sample_weight must hold whole numbers of documents for the average precision.")
+            raise ValueError("sample_weight must hold integers (numbers of documents) for the average precision.")
         order = np.lexsort((-scores, self._y[:, QUERY]))
-        order = repeated(order, self._documents[order], "they are documents of a list")
+        order = repeated(order, self._documents[order], "they count documents of a list")
         if len(order) == 0:
             return np.zeros(0)
         query, score, relevant = self._y[order, QUERY], scores[order], self._y[order, RELEVANCE] > 0
@@ -264,8 +264,8 @@ class Cox(Loss):
         known = events(y)
         if is_any(self.comm, not (known | np.isinf(y[:, 1])).all()):
             raise ValueError(
-                "y must hold events and rows censored on the right, no intervals, for loss='cox'; columns that are not "
-                "named are lower and upper bounds."
+                "y must hold events and right-censored rows for loss='cox', not intervals; unnamed columns "
+                "are read as lower and upper bounds. Name them 'event' and 'time', or use loss='aft'."
             )
         if not is_any(self.comm, bool(known.any())):
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
@@ -401,7 +401,10 @@ class AFT(Loss):
             raise ValueError(f"y must hold positive times for loss='aft'; the smallest is {-smallest}.")
         has_bounds = [is_any(self.comm, bool(found.any())) for found in (np.isfinite(y[:, 1]), y[:, 0] > 0)]
         if not all(has_bounds):
-            raise ValueError("y must hold at least one event or one bound from each side for loss='aft'.")
+            raise ValueError(
+                "y must hold at least one event, or both lower and upper bounds, for loss='aft'; "
+                "got only one-sided bounds."
+            )
 
     def magnitude(self, y: Array) -> float:
         """Return 1, because raw predictions are logarithms."""
@@ -486,7 +489,7 @@ def concordance(y: Array, later: Array, weight: Array | None = None) -> float:
     wrong, tied, right = out.tolist()
     total = wrong + tied + right
     if total == 0:
-        raise ValueError("y must hold two rows whose order is known; there are none, so there is no concordance.")
+        raise ValueError("y must hold at least two rows whose order is known for the concordance; there are none.")
     return (right + tied / 2) / total
 
 

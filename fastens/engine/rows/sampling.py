@@ -313,8 +313,8 @@ def repeated(rows: NDArray[np.intp], counts: NDArray[Any], why: str) -> NDArray[
     total = float(counts.sum())
     if total > max(MAX_COPIED_ROWS, len(rows)):
         raise ValueError(
-            f"sample_weight must stand for at most {MAX_COPIED_ROWS} copies of rows where they have to be made: {why}; "
-            f"got {total:.15g}. Use weight_type='importance', or smaller weights."
+            f"sample_weight must sum to at most {MAX_COPIED_ROWS} if rows have to be copied ({why}); got "
+            f"{total:.15g}. Use weight_type='importance' or smaller weights."
         )
     return np.repeat(rows, counts.astype(np.intp))
 

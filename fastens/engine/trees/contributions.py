@@ -183,7 +183,7 @@ def _explain(
     lean = ensemble.lean
     n_features = lean.binning.n_features
     if column_of is not None and len(column_of) != n_features:
-        raise ValueError(f"X must have {n_features} columns, got {len(column_of)}.")
+        raise ValueError(f"X must have {n_features} columns; got {len(column_of)}.")
     paths = _paths(ensemble, np.arange(n_features) if column_of is None else column_of)
     # Each row takes a few nanoseconds per node.
     n_rows = X.shape[0] + (0 if reference is None else len(reference.X))

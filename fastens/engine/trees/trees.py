@@ -182,7 +182,7 @@ class TreeEnsemble:
 
     def __init__(self, binning: Binning, **arrays: np.ndarray) -> None:
         advice = "Grow fewer or smaller trees, or lower max_bins."
-        check_count("The trees", "words in sets of categories", len(arrays["category_words"]), advice=advice)
+        check_count("The trees", "words for the category sets of splits", len(arrays["category_words"]), advice=advice)
         self.binning = binning
         for name, dtypes in ENSEMBLE_DTYPES.items():
             given = np.asarray(arrays[name] if name in arrays else _default_array(name, len(arrays["value"])))
@@ -502,7 +502,7 @@ class TreeEnsemble:
     def feature_importances(self, kind: str = "gain") -> np.ndarray:
         """Return the total gain ("gain") or the number of splits ("split") of each feature."""
         if kind not in ("gain", "split"):
-            raise ValueError(f"kind must be 'gain' or 'split', got {kind!r}")
+            raise ValueError(f"kind must be 'gain' or 'split'; got {kind!r}.")
         inner = self.feature >= 0
         weights = self.gain[inner] if kind == "gain" else None
         counts = np.bincount(self.feature[inner], weights, minlength=self.binning.n_features)

@@ -131,11 +131,11 @@ def times_of(column: Any, name: str) -> NDArray[Any]:
         values = _of_objects(values, name)
     unit = np.datetime_data(values.dtype)[0]
     if values.dtype.kind == "m" and unit in ("Y", "M", "generic"):
-        raise ValueError(f"Column {name} must hold durations of days or of other units of one length; got {unit!r}.")
+        raise ValueError(f"Column {name} must hold durations in days or other units of fixed length; got {unit!r}.")
     if unit in "YMWDhm" and not np.array_equal(
         values.astype(f"{values.dtype.kind}8[s]").astype(values.dtype), values, equal_nan=True
     ):
-        raise ValueError(f"Column {name} must hold dates and durations that are whole seconds in 64 bits.")
+        raise ValueError(f"Column {name} must hold dates and durations that fit into 64-bit seconds.")
     return values
 
 

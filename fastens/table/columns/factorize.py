@@ -54,7 +54,7 @@ SORTED_AT_ONCE = 1 << 16  # values that are sorted at a time, which takes about 
 NARROW_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 PLAIN = (str, bool, int, float, type(None), np.str_, np.bool_, np.integer, np.floating)
 _PLAIN_TYPES = frozenset((str, bool, int, float))
-FOUND = "found in the rows"  # marks categories that were collected from rows rather than declared by a type
+FOUND = "found in the data"  # marks categories that were collected from rows rather than declared by a type
 
 _MISSING = frozenset(("NAType", "NaTType", "MaskedConstant"))
 _TIMES = frozenset(("datetime64", "timedelta64"))
@@ -239,7 +239,7 @@ def given_values(values: Any) -> list[Any]:
     found = _listed(values) if has_type else list(map(category_of, values))
     for value in found:
         if not isinstance(value, str | bool | int | float) or is_missing(value):
-            raise ValueError(f"must be texts, numbers or booleans, none of them missing; got {value!r}")
+            raise ValueError(f"must be strings, numbers or booleans without missing values; got {value!r}")
     return found
 
 
@@ -462,7 +462,8 @@ def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> 
         learned = ", ".join(f"{kind}, such as {shown(category)}" for kind, category in sorted(known.items()))
         warn(
             f"Column {name} holds {kind_of(unknown[0])}, such as {shown(unknown[0])}; fit saw {learned}. "
-            "Values that cannot be told to be the same count as categories that fit did not see."
+            "Values of different types are treated as unseen categories. Convert the column to the type that "
+            "it had in fit."
         )
     return found
 

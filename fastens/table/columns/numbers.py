@@ -27,7 +27,7 @@ _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASC
 # Arrow types that narwhals does not know.
 _NESTED_OF_ARROW = re.compile(r"(large_)?list_view|(dense|sparse)_union|month_day_nano_interval")
 _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
-ADVICE = "Encode it first, or list it too in categorical_features, where the estimator has that."
+ADVICE = "Encode it first, or add it to categorical_features if the estimator has that parameter."
 
 
 def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats:
@@ -252,11 +252,11 @@ def plain_table(table: Any) -> Any:
 def unmasked(values: Any, name: str) -> NDArray[Any]:
     """Return values as an array; raise ValueError if one is masked, because targets and weights cannot be missing."""
     if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
-        raise ValueError(f"{name} must have no masked values; that of row {rows[0, 0]} is masked.")
+        raise ValueError(f"{name} must not have masked values; row {rows[0, 0]} has one.")
     try:
         array = array_of(values)
     except ValueError as error:  # nested lists of different lengths
-        raise ValueError(f"{name} must have one value for each row, or as many: {error}") from error
+        raise ValueError(f"{name} must have one value, or the same number of values, for each row: {error}") from error
     if array.dtype.kind in "SU" and isinstance(values, list | tuple):
         return np.array(values, dtype=object)  # NumPy would convert numbers and NaN among strings to strings
     if array.dtype.kind == "f" and isinstance(values, list | tuple) and array.size and np.abs(array).max() > EXACT:

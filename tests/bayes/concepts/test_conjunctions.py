@@ -13,14 +13,14 @@ SUNNY = Conjunction(("sun", ANY))
 X = [["sun", "warm"], ["rain", "cold"]]
 SPACE = list(all_conjunctions([["sun", "rain"], ["warm", "cold"]]))
 NOT_TRUTH = [
-    (["yes", "no"], "True and False or 1 and 0; got 'yes'"),
+    (["yes", "no"], r"hold booleans \(True and False, or 1 and 0\).*got 'yes'"),
     (["True", "False"], "got 'True'"),
     ([1, 2], "got 2"),
     ([1.0, np.nan], "got nan"),
     ([True, None], "got None"),
     (pd.Series([True, None], dtype="boolean"), "got <NA>"),
     (np.ma.array([1, 0], mask=[0, 1]), "got None"),
-    ([True], r"one truth value for each of the 2 rows; got shape \(1,\)"),
+    ([True], r"have one boolean for each of the.*got shape \(1,\)"),
     ([True, False, True], r"got shape \(3,\)"),
     ([[True], [False]], r"got shape \(2, 1\)"),
     ("yes", r"got shape \(\)"),
@@ -28,7 +28,7 @@ NOT_TRUTH = [
 
 
 @pytest.mark.parametrize(("labels", "message"), NOT_TRUTH)
-def test_labels_are_no_truth_values(labels, message):
+def test_labels_are_not_truth_values(labels, message):
     with pytest.raises(ValueError, match=f"is_positive must .*{message}"):
         SUNNY.is_consistent(X, labels)
     with pytest.raises(ValueError, match=f"is_positive must .*{message}"):
@@ -45,7 +45,7 @@ def test_truth_values(truth):
     np.testing.assert_allclose(found.posterior.sum(), 1)
 
 
-def test_any_is_told_from_the_question_mark():
+def test_any_differs_from_the_question_mark():
     literal = Conjunction(("sun", "?"))
     assert repr(literal) == "<sun, '?'>" != repr(SUNNY) == "<sun, ?>"
     assert literal != SUNNY
@@ -79,7 +79,7 @@ def test_missing_values_satisfy_no_constraint():
 
 def test_hypotheses_of_other_lengths_are_not_compared():
     for compare in (SUNNY.__ge__, SUNNY.__gt__, SUNNY.__le__, SUNNY.__lt__):
-        with pytest.raises(ValueError, match=r"as many attributes .* <sun, \?> with 2 and <a> with 1|<a> with 1 and"):
+        with pytest.raises(ValueError, match="hypotheses must have the same number of attributes to be compared"):
             compare(Conjunction(("a",)))
     with pytest.raises(TypeError, match="not supported between"):
         _ = SUNNY >= ("sun", ANY)
@@ -96,10 +96,10 @@ def test_rows_that_make_no_table(rows):
     [
         ([], {}, r"hypotheses must be a list of at least one Conjunction; got \[\]"),
         (SUNNY, {}, "hypotheses must be a list"),
-        (["sun"], {}, r"objects with covers\(X\); got 'sun' in place 0"),
+        (["sun"], {}, r"hypotheses must be Conjunctions or objects with covers\(X\).*got 'sun' at index 0"),
         (SPACE, {"prior": [1]}, "prior must have one probability for each of the 10 hypotheses"),
-        (SPACE, {"prior": [np.nan] * 10}, "prior must hold finite numbers"),
-        (SPACE, {"prior": [-1] * 10}, "prior must hold finite numbers, not negative"),
+        (SPACE, {"prior": [np.nan] * 10}, "prior must hold finite, non-negative numbers"),
+        (SPACE, {"prior": [-1] * 10}, "prior must hold finite, non-negative numbers that are not all zero"),
         (SPACE, {"noise": "a"}, "noise must be a number at least 0 and less than 0.5; got 'a'"),
         (SPACE, {"noise": 0.5}, "noise must be"),
     ],
@@ -113,10 +113,13 @@ def test_brute_force_errors(space, options, message):
     ("call", "message"),
     [
         (lambda: space_sizes([3, 2.5]), "each of n_values must be a whole number of at least 1; got 2.5"),
-        (lambda: space_sizes(3), "n_values must hold"),
-        (lambda: all_conjunctions(["ab"]), "categories must hold .*; got 'ab' in place 0"),
-        (lambda: all_conjunctions([["a", "a"]]), "categories must hold a list of distinct values"),
-        (lambda: all_conjunctions(3), "categories must hold .*; got 3"),
+        (lambda: space_sizes(3), "n_values must be a list with the number of values of each attribute"),
+        (
+            lambda: all_conjunctions(["ab"]),
+            "categories must have a list of distinct values for each attribute.*got 'ab' at index 0",
+        ),
+        (lambda: all_conjunctions([["a", "a"]]), "categories must have a list of distinct values for each attribute"),
+        (lambda: all_conjunctions(3), "categories must be a list with one list of values for each attribute.*got 3"),
         (lambda: sample_complexity(float("nan"), 0.1, 0.1), "n_hypotheses must be a whole number"),
         (lambda: sample_complexity(10, "a", 0.1), "epsilon must be .*; got 'a'"),
         (lambda: sample_complexity(10, 0.1, 1), "delta must be .*; got 1"),

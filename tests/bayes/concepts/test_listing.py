@@ -77,14 +77,14 @@ def test_values_that_no_attribute_has():
 
 
 def test_negatives_set_aside_do_not_count():
-    with pytest.warns(UserWarning, match="set aside"):
+    with pytest.warns(UserWarning, match=r"distinct negative instances are ignored\. If labels may be wrong, set"):
         model = VersionSpaceClassifier().fit([["a", "x"], ["a", "x"], ["b", "x"]], [1, 0, 0])
     assert [*model.members()] == [Conjunction(("a", "x")), Conjunction(("a", ANY))]
     assert model.posterior_.tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize("hypothesis", ["x", ("a", "x"), None, 3])
-def test_what_is_no_hypothesis(hypothesis):
+def test_invalid_hypotheses_raise(hypothesis):
     model = VersionSpaceClassifier().fit([["a", "x"], ["b", "x"]], [1, 0])
     with pytest.raises(ValueError, match="the hypothesis must be a Conjunction; got"):
         model.posterior_of(hypothesis)

@@ -63,7 +63,7 @@ def test_members_and_their_neighbours(n_examples):
     assert ax.get_title() == title
 
 
-def test_boundaries_are_told_apart():
+def test_boundaries_are_distinguished():
     ax = VersionSpaceClassifier().fit(SPORT, LABELS).plot_lattice()
     texts = [text.get_text() for text in ax.texts]
     assert texts[:2] == ["G: <sunny, ?, ?, ?, ?, ?>", "G: <?, warm, ?, ?, ?, ?>"]
@@ -98,7 +98,7 @@ def test_large_spaces_show_their_ends(rng):
 def test_it_needs_boundaries():
     with pytest.raises(ValueError, match="not fitted"):
         VersionSpaceClassifier().plot_lattice()
-    with pytest.raises(AttributeError, match="boundaries exist only without noise"):
+    with pytest.raises(AttributeError, match="noise must be 0 for the boundaries; with noise, every conjunction has"):
         VersionSpaceClassifier(noise=0.1).fit(SPORT, LABELS).plot_lattice()
     with pytest.raises(ValueError, match="max_members must be a whole number of at least 1; got 0"):
         VersionSpaceClassifier().fit(SPORT, LABELS).plot_lattice(max_members=0)

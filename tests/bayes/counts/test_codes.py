@@ -20,7 +20,7 @@ def make_positions(rng, n_rows=700):
 
 
 @pytest.mark.parametrize("kind", ["C", "F", "float32", "reversed", "read-only"])
-def test_codes_are_those_of_the_twin(rng, kind):
+def test_codes_match_the_reference(rng, kind):
     X = make_positions(rng)
     X = {"F": np.asfortranarray, "float32": np.float32, "reversed": lambda X: X[::-1, ::-1]}.get(kind, np.copy)(X)
     X.flags.writeable = kind != "read-only"
@@ -55,7 +55,7 @@ def test_codes_are_as_wide_as_need_be(largest, dtype):
     assert found.codes.tolist() == [[1, 0, largest + 1]]
 
 
-def test_sparse_rows_are_those_of_the_array(rng):
+def test_sparse_rows_match_the_array(rng):
     X = rng.integers(0, 3, (5000, 3)).astype(float)
     np.testing.assert_array_equal(encode_all(sparse.csr_matrix(X)).codes, encode_all(X).codes)
 

@@ -18,7 +18,7 @@ def make_codes(rng, dtype=np.uint8, n_rows=5000, n_features=5):
 
 @pytest.mark.parametrize("dtype", CODE_DTYPES, ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_counts_are_those_of_the_twin(rng, dtype, weighted):
+def test_counts_match_the_reference(rng, dtype, weighted):
     codes, y, n_codes = make_codes(rng, dtype, n_rows=300)
     weights = rng.integers(0, 5, 300) / 4 if weighted else None
     ones = np.ones(300) if weights is None else weights

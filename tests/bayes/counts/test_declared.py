@@ -151,8 +151,8 @@ def test_models_that_share_a_table_keep_their_own_view_of_unseen_categories():
         ({"a": ["x", "y", None]}, r"states\['a'\] must be a list of distinct "),
         ({"a": []}, r"states\['a'\] must be a list"),
         ({"a": 3}, r"states\['a'\] must be a list"),
-        ({"n": [1, 2]}, "states must name columns of categories; 'n' holds numbers"),
-        (3, "states must be None or a dict of lists of values by column; got 3"),
+        ({"n": [1, 2]}, "states must name categorical columns"),
+        (3, "states must be None or a dict that maps columns to lists of values; got 3"),
     ],
 )
 def test_errors(states, message):
@@ -178,7 +178,7 @@ def test_many_states_are_not_compared_with_each_other():
     assert compared < 5 * len(words)
 
 
-def test_further_values_that_are_no_categories_are_named():
+def test_further_values_that_are_not_categories_are_named():
     X = pd.DataFrame({"a": ["x", "y"] * 3})
     model = VersionSpaceClassifier(noise=0.1).fit(X, [0, 1] * 3)
     with pytest.raises(TypeError, match=r"Column 'a' must hold categories: .* row 1 holds \[1\] of type list"):

@@ -22,7 +22,7 @@ def make_codes(rng, dtype=np.uint8, n_rows=5000):
 
 @pytest.mark.parametrize("dtype", CODE_DTYPES)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_counts_are_those_of_the_twin(rng, dtype, weighted):
+def test_counts_match_the_reference(rng, dtype, weighted):
     codes, sizes = make_codes(rng, dtype)
     weights = rng.random(codes.shape[1]) if weighted else None
     found = family_counts(CodedRows(codes, sizes, weights), FAMILIES)
@@ -75,7 +75,7 @@ def test_cells_beyond_16_bits(rng):
     np.testing.assert_array_equal(family_counts(CodedRows(codes, sizes, None), [(0, 1)])[0], expected[0])
 
 
-def test_sums_of_entries_are_those_of_the_twin(rng):
+def test_sums_of_entries_match_the_reference(rng):
     codes, sizes = make_codes(rng)
     families = [*FAMILIES, ()]
     tables = [rng.standard_normal((*sizes[list(family)], 3)) for family in families]

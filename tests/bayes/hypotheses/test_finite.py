@@ -91,12 +91,16 @@ def test_pieces_and_order_do_not_matter(table, outcomes, data):
     ("options", "outcomes", "message"),
     [
         ({"prior": [1, 2]}, [], "prior must have one probability for each of the 5 hypotheses"),
-        ({"prior": [1, 2, -3, 1, 1]}, [], "prior must hold finite numbers, not negative"),
+        ({"prior": [1, 2, -3, 1, 1]}, [], "prior must hold finite, non-negative numbers that are not all zero"),
         ({"outcomes": ["a", "a"]}, [], "outcomes must be 2 distinct labels"),
         ({"outcomes": np.array(3)}, [], r"outcomes must be 2 distinct labels; got array\(3\)"),
         ({"hypotheses": ["a"]}, [], "hypotheses must be 5 distinct labels"),
         ({}, ["lemon"], "outcomes must be among .*'lemon'"),
-        ({"prior": [1, 0, 0, 0, 1]}, ["lime", "cherry"], "none is left after number 2, 'cherry'"),
+        (
+            {"prior": [1, 0, 0, 0, 1]},
+            ["lime", "cherry"],
+            "outcome 2, 'cherry', ruled out the last one",
+        ),
     ],
 )
 def test_errors(options, outcomes, message):

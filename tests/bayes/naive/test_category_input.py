@@ -78,7 +78,7 @@ def test_unseen_positions_of_sparse_rows_are_refused():
             model.predict(kind([[1, 9]]))
 
 
-def test_unseen_categories_of_what_is_no_array_are_refused():
+def test_unseen_categories_in_other_inputs_than_arrays_raise():
     model = CategoricalNB(unseen="error").fit([[1.0, 2.0], [0.0, 1.0]], [0, 1])
     with pytest.raises(ValueError, match="Column 1 must hold categories seen in fit; row 0 holds 9"):
         model.predict(memoryview(np.array([[1.0, 9.0]])))

@@ -24,7 +24,7 @@ def moments(X, y, weights, n_threads=1):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_moments_are_those_of_the_twin(rng, order, dtype, weighted):
+def test_moments_match_the_reference(rng, order, dtype, weighted):
     X = np.asarray(rng.standard_normal((1300, 21)) * 3 + 100, dtype=dtype, order=order)
     X[rng.random(X.shape) < 0.2] = np.nan
     y = rng.integers(0, 3, len(X)).astype(np.int32)

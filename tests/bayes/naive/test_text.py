@@ -161,7 +161,7 @@ def test_weights_are_repetition_for_the_vocabulary(limits, tmp_path):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ("one text", "X must be a list of texts; got one text"),
+        ("X must be a list of texts; got a single text", "X must be a list of texts; got a single text"),
         ({"text": TEXTS, **dict.fromkeys("abcde")}, "X must be a list of texts, or a table of one column; got a dict"),
         (set(TEXTS), "got a set"),
         ([1.0] * 6, "X must hold texts; row 0 holds 1.0"),
@@ -170,7 +170,7 @@ def test_weights_are_repetition_for_the_vocabulary(limits, tmp_path):
         ([], "0 sample"),
     ],
 )
-def test_what_is_no_texts(X, message):
+def test_input_without_texts_raises(X, message):
     with pytest.raises(ValueError, match=message):
         TextClassifier().fit(X, LABELS)
 
@@ -194,7 +194,7 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path):
     model = TextClassifier().fit(TEXTS, LABELS)
     model.terms_ = model.terms_[:-1]
     model.save(tmp_path / "model")
-    with pytest.raises(ModelFileError, match="the vocabulary does not fit"):
+    with pytest.raises(ModelFileError, match="the vocabulary does not match the counts"):
         fastens.load(tmp_path / "model")
 
 
@@ -265,7 +265,7 @@ def test_texts_without_words(texts, options, message):
         TextClassifier(**options).fit(texts, ["a", "b"])
 
 
-def test_what_are_no_texts():
+def test_input_that_is_not_texts_raises():
     for wrong in (3, None, "text", [b"bytes"], [3]):
         with pytest.raises(ValueError, match="X must "):
             TextClassifier().fit(wrong, LABELS)

@@ -29,7 +29,7 @@ def by_cells(layout, counts):
 
 @pytest.mark.parametrize("dtype", CODE_DTYPES, ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_counts_are_those_of_the_twin(rng, dtype, weighted):
+def test_counts_match_the_reference(rng, dtype, weighted):
     codes, y = make_codes(rng, dtype)
     weights = rng.integers(0, 5, 300) / 4 if weighted else None
     found = triple_counts(LabelledCodes(codes, y, weights), SIZES, 3)
@@ -79,7 +79,7 @@ def test_few_columns(n_columns):
 
 def test_too_many_are_refused():
     sizes = np.array([8, 900, 8, 1200])
-    with pytest.raises(ValueError, match=r"order=2 must .* are 'd' \(1200\), 'b' \(900\), 'a' \(8\): join rare ones"):
+    with pytest.raises(ValueError, match=r"are 'd' \(1200\), 'b' \(900\), 'a' \(8\)\."):
         check_triples(sizes, 2, ["a", "b", "c", "d"])
     with pytest.raises(ValueError, match=r"are 3 \(1200\), 1 \(900\), 0 \(8\)"):
         check_triples(sizes, 2, None)

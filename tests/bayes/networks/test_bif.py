@@ -64,8 +64,8 @@ A = "variable A { type discrete [ 2 ] { a, b }; } "
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no variable"),
-        ("hello", "'network', 'variable' or 'probability' must come where 'hello' is"),
+        ("", r"the network must have at least one variable\."),
+        ("hello", "expected 'network', 'variable' or 'probability'"),
         ("variable A { type discrete [ 3 ] { a, b }; }", "'A' must list 3 values; it lists 2"),
         (A, "every variable must have a probability; 'A' has none"),
         (A + "probability ( A ) { table 0.5; }", "must hold 2 numbers; it holds 1"),
@@ -90,7 +90,7 @@ def test_values_that_cannot_be_written():
     with pytest.raises(ValueError, match="quotation marks"):
         format_bif(network)
     network = DiscreteNetwork(("a",), ((1, "1"),), ((),), (np.array([0.5, 0.5]),))
-    with pytest.raises(ValueError, match="must differ as text"):
+    with pytest.raises(ValueError, match="must have different texts to be written"):
         format_bif(network)
 
 

@@ -88,10 +88,13 @@ def test_a_start_for_hidden_variables(gaps):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": 0.5, "missing": "em"}, "learning_rate must be None without missing='gradient'.*got 0.5"),
+        (
+            {"learning_rate": 0.5, "missing": "em"},
+            r"learning_rate must be None unless missing='gradient', because missing=.*got 0\.5",
+        ),
         ({"learning_rate": 0}, "learning_rate must be a number greater than 0 and at most 1 or None; got 0"),
         ({"learning_rate": 1.5}, "learning_rate must be"),
-        ({"start": "guess"}, "start must be 'counts' or 'random' or a dict of tables by variable; got 'guess'"),
+        ({"start": "guess"}, "start must be 'counts' or 'random' or a dict that maps variables to tables; got 'guess'"),
         ({"start": {"q": [0.5, 0.5]}}, r"start must name variables of the network, \['flavour'\]; got 'q'"),
         ({"start": {"flavour": [0.5]}}, r"start must hold tables .*'flavour' must have the shape \(2,\).*got \(1,\)"),
         ({"start": {"flavour": [0.5, 0.6]}}, "start must hold tables .*must each sum to 1; one sums to 1.1"),

@@ -31,6 +31,6 @@ def test_hidden_variables_are_in_no_column(tmp_path, target):
 
 
 @pytest.mark.parametrize("hidden", [{"z": 3}, {"a": 2}, {"q": 2}, {"z": 2, "b": 2}])
-def test_hidden_variables_that_are_not_those_of_the_tables(hidden):
-    with pytest.raises(ValueError, match="hidden must name variables of the network other than the target"):
+def test_hidden_variables_must_match_the_tables(hidden):
+    with pytest.raises(ValueError, match="hidden must map variables of the network other than the target to"):
         BayesianNetwork.from_tables(STATES, PARENTS, TABLES, "b", hidden=hidden)

@@ -228,7 +228,7 @@ def test_one_variable_among_thousands_that_depend_on_it():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_order_of_elimination_is_that_of_costs_counted_anew(seed):
+def test_the_order_of_elimination_matches_costs_counted_anew(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 12))
     scopes = [tuple(sorted(rng.permutation(n)[: rng.integers(1, 4)].tolist())) for _ in range(2 * n)]

@@ -67,7 +67,7 @@ def test_tables_are_smoothed_shares(rows):
     assert model.n_parameters_ == 4 + 7
 
 
-def test_evidence_is_that_of_the_scores(rows):
+def test_evidence_matches_the_scores(rows):
     X, y = rows
     for smoothing, score in (("bdeu", "bdeu"), ("laplace", "k2")):
         model = BayesianNetwork(smoothing=smoothing, criterion=score, ess=2).fit(X, y)
@@ -164,7 +164,7 @@ def test_numbers_in_bins(rng):
     assert model.states_["few"] == ["<= 0.5", "0.5 to 1.5", "> 1.5"]
     assert model.query("class", {"size": 0.99})[1] > 0.9  # a number stands for its bin
     assert model.query("class", {"size": 0.99}) == model.query("class", {"size": model.states_["size"][-1]})
-    with pytest.raises(ValueError, match="evidence of 'size' must be one of its values"):
+    with pytest.raises(ValueError, match="must be one of its values"):
         model.query("class", {"size": "large"})
     far = pd.DataFrame({"size": [-5.0, 7.0], "few": [0, 9], "word": ["a", "c"]})
     assert model.predict(far).tolist() == [0, 1]
@@ -197,7 +197,7 @@ def test_optimisers_rise_to_a_maximum(run, pseudo, rng):
     assert found.history[-1] == pytest.approx(value + extra, rel=1e-10)
 
 
-def test_one_step_of_em_is_that_of_the_twin(rng):
+def test_one_step_of_em_matches_the_reference(rng):
     network = random_network(rng, 4)
     codes = np.stack([rng.integers(0, size + 1, 60) for size in network.sizes]).astype(np.uint8)
     found = run_em(network, CodedRows(codes, network.sizes, None), [0.0] * 4, max_iter=1, tol=0)
@@ -246,7 +246,7 @@ def test_hidden_variables(rng):
     proba = model.posterior("coin", X)
     found = proba.argmax(axis=1) == coin
     assert max(found.mean(), 1 - found.mean()) > 0.95
-    with pytest.raises(ValueError, match="hidden variables need a given structure"):
+    with pytest.raises(ValueError, match="structure must list the edges if there are hidden variables"):
         BayesianNetwork(hidden={"coin": 2}).fit(X)
 
 
@@ -336,7 +336,7 @@ def test_a_tree_has_the_greatest_likelihood(rows):
 
 
 @pytest.mark.parametrize("structure", ["tan", "kdb"])
-def test_structures_beside_the_class_without_one(rows, structure):
+def test_structures_with_a_class_require_y(rows, structure):
     with pytest.raises(ValueError, match=f"structure='{structure}' requires y to be passed"):
         BayesianNetwork(structure).fit(rows[0])
 
@@ -344,10 +344,10 @@ def test_structures_beside_the_class_without_one(rows, structure):
 @pytest.mark.parametrize(
     ("structure", "message"),
     [
-        ({"x0": "x1", "x1": "x0"}, "no directed cycle; there is one among"),
+        ({"x0": "x1", "x1": "x0"}, "structure must not have a directed cycle; got one among"),
         ({"x0": "x9"}, "must name variables of the network.*'x9'"),
-        ([("x0", "x1"), ("x0", "x1")], "each edge between two variables once"),
-        ([("x0", "x0")], "each edge between two variables once"),
+        ([("x0", "x1"), ("x0", "x1")], "structure must list each edge once, between two different variables"),
+        ([("x0", "x0")], "structure must list each edge once, between two different variables"),
         (["x0x1"], "pairs"),
         ("best", "structure must be"),
     ],
@@ -374,7 +374,7 @@ def test_questions(asia):
 def test_questions_that_are_none(asia):
     with pytest.raises(ValueError, match=r"variables must name variables of the network, .* got 'cough'"):
         asia.query("cough")
-    with pytest.raises(ValueError, match=r"evidence of 'dysp' must be one of its values, .* got 'maybe'"):
+    with pytest.raises(ValueError, match=r"must be one of its values.*got 'maybe'"):
         asia.query("lung", {"dysp": "maybe"})
     with pytest.raises(ValueError, match="without evidence"):
         asia.query("lung", {"lung": "yes"})
@@ -419,7 +419,7 @@ def test_modes_and_draws_of_tables(rows):
     assert_allclose(np.mean(draws, axis=0), model.tables_["dysp"], atol=0.06)
     for mode in ("bayes", "map", "ml", "gibbs"):
         assert (model.predict(X, mode=mode, random_state=0) == y).mean() > 0.75
-    with pytest.raises(AttributeError, match="no counts"):
+    with pytest.raises(AttributeError, match="the network must be fitted to have a posterior of its tables; this"):
         _ = BayesianNetwork.read_bif(FOLDER / "asia.bif").map_estimator_
 
 
@@ -468,7 +468,7 @@ def test_a_network_of_given_tables():
     model = BayesianNetwork.from_tables(*parts, target="b")
     assert_allclose(model.predict_proba(pd.DataFrame({"a": [0, 1]})), [[0.5, 0.5], [0.1, 0.9]])
     for place, wrong, message in [
-        (2, {"a": [0.3, 0.7]}, "one for each variable"),
+        (2, {"a": [0.3, 0.7]}, "tables must have one table for each variable"),
         (2, {"a": [0.3, 0.7], "b": [0.5, 0.5]}, r"'b' must have the shape \(2, 2\)"),
         (2, {"a": [0.3, 0.3], "b": parts[2]["b"]}, "must each sum to 1; one sums to 0.6"),
         (1, {"b": ["c"]}, "got 'c'"),
@@ -520,7 +520,7 @@ def test_picture_with_tables(asia):
 def test_names_of_variables():
     with pytest.raises(ValueError, match="different names"):
         BayesianNetwork().fit(pd.DataFrame({"class": [0, 1, 0]}), [0, 1, 1])
-    with pytest.raises(ValueError, match="'b' holds none"):
+    with pytest.raises(ValueError, match=r"is empty\. Leave it out, and name it in hidden instead\."):
         BayesianNetwork().fit(pd.DataFrame({"a": [0, 1], "b": [None, None]}))
 
 

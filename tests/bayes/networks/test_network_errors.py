@@ -30,18 +30,18 @@ def test_variables(network, variables):
 @pytest.mark.parametrize(
     ("evidence", "message"),
     [
-        ("a", "evidence must be None or a dict of values by variable; got 'a'"),
+        ("a", "evidence must be None or a dict that maps variables to values; got 'a'"),
         ([("a", "x")], "evidence must be None or a dict"),
         ({"q": 1}, r"evidence must name variables of the network, \['a', 'b', 'class'\]; got 'q'"),
         ({("a",): 1}, "evidence must name variables"),
         ({1: "x"}, "evidence must name variables"),
-        ({"a": "z"}, r"evidence of 'a' must be one of its values, \['x', 'y'\]; got 'z'"),
-        ({"a": None}, "evidence of 'a' must be .*; got None"),
-        ({"a": float("nan")}, "evidence of 'a' must be .*; got nan"),
-        ({"a": pd.NA}, "evidence of 'a' must be .*; got <NA>"),
-        ({"a": np.array(["x", "y"])}, "evidence of 'a' must be .*; got array"),
-        ({"a": ["x"]}, r"evidence of 'a' must be .*; got \['x'\]"),
-        ({"class": True}, "evidence of 'class' must be .*; got True"),
+        ({"a": "z"}, "must be one of its values.*got 'z'"),
+        ({"a": None}, "evidence for 'a' must be .*; got None"),
+        ({"a": float("nan")}, "must be one of its values.*got nan"),
+        ({"a": pd.NA}, "must be one of its values.*got <NA>"),
+        ({"a": np.array(["x", "y"])}, "must be one of its values.*got array"),
+        ({"a": ["x"]}, r"must be one of its values.*got \['x'\]"),
+        ({"class": True}, "evidence for 'class' must be .*; got True"),
     ],
 )
 def test_evidence(network, evidence, message):
@@ -59,7 +59,7 @@ def test_evidence(network, evidence, message):
 def test_evidence_of_a_column_in_bins(value):
     model = BayesianNetwork("tan", max_bins=4).fit(X.assign(n=range(20)), Y)
     assert model.query("a", {"n": 18}) == model.query("a", {"n": model.states_["n"][-1]})
-    with pytest.raises(ValueError, match="evidence of 'n' must be one of its values"):
+    with pytest.raises(ValueError, match="must be one of its values"):
         model.query("a", {"n": value})
 
 
@@ -85,16 +85,16 @@ def test_structures(structure):
 
 @pytest.mark.parametrize("hidden", [["h"], {"h": 1}, {"h": True}, {"h": 10**9}, {3: 2}])
 def test_hidden_variables(hidden):
-    with pytest.raises(ValueError, match="hidden must be None or a dict of numbers of values, from 2 to 65000"):
+    with pytest.raises(ValueError, match="hidden must be None or a dict that maps names to numbers of values"):
         BayesianNetwork({"a": "h"}, hidden=hidden).fit(X)
 
 
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ((3, PARENTS, TABLES), "states must be a dict by variable; got 3"),
-        ((STATES, None, TABLES), "parents must be a dict by variable; got None"),
-        ((STATES, PARENTS, [0.5]), "tables must be a dict by variable"),
+        ((3, PARENTS, TABLES), "states must be a dict with the variables as keys; got 3"),
+        ((STATES, None, TABLES), "parents must be a dict with the variables as keys; got None"),
+        ((STATES, PARENTS, [0.5]), "tables must be a dict with the variables as keys"),
         (({**STATES, "r": 3}, PARENTS, TABLES), r"states\['r'\] must be a list of distinct .*; got 3"),
         (({**STATES, "r": "ny"}, PARENTS, TABLES), r"states\['r'\] must be a list of distinct .*; got 'ny'"),
         (({**STATES, "r": ["n", None]}, PARENTS, TABLES), r"states\['r'\] must be"),
@@ -118,5 +118,5 @@ def test_attributes_before_a_fit(name):
 @pytest.mark.parametrize("options", [{"alpha": 0.0}, {"smoothing": "none"}])
 def test_no_evidence_without_pseudo_counts(options):
     model = BayesianNetwork("tan", **options).fit(X, Y)
-    with pytest.raises(AttributeError, match="log_evidence_ needs a fit to rows without missing values, with smooth"):
+    with pytest.raises(AttributeError, match="log_evidence_ needs a fit with smoothing on rows without missing"):
         _ = model.log_evidence_

@@ -107,7 +107,7 @@ def test_naive_bayes_of_car(car):
     assert -model.bic(X, y) / 2 == pytest.approx(-3780.09078783677614, rel=1e-13)
 
 
-def test_tree_beside_the_class_of_car(car):
+def test_tree_with_the_class_of_car(car):
     X, y = car
     model = BayesianNetwork("tan").fit(X, y)
     beside = {frozenset(edge) for edge in model.edges_ if "class" not in edge}

@@ -81,7 +81,7 @@ def test_tables_of_cancer_and_earthquake(read_published):
 def test_a_file_is_read_compressed_or_not(read_published, tmp_path):
     model = read_published("asia")
     model.write_bif(tmp_path / "plain.bif")
-    with pytest.raises(ValueError, match="title must be a text; got 7"):
+    with pytest.raises(ValueError, match=r"title must be a text.*got 7"):
         model.write_bif(tmp_path / "none.bif", 7)
     model.write_bif(tmp_path / "small.bif.gz")
     plain = (tmp_path / "plain.bif").read_bytes()
@@ -94,7 +94,7 @@ def test_a_file_is_read_compressed_or_not(read_published, tmp_path):
 @pytest.mark.parametrize(
     "data", [gzip.compress(b"network", mtime=0)[:-6], gzip.compress(b"network", mtime=0)[:12], b"\xff\xfe"]
 )
-def test_a_file_that_is_no_text(data, tmp_path):
+def test_a_file_that_is_not_text(data, tmp_path):
     (tmp_path / "broken.bif.gz").write_bytes(data)
-    with pytest.raises(ValueError, match=r"broken.bif.gz is no text in UTF-8, nor that compressed by gzip"):
+    with pytest.raises(ValueError, match="must be UTF-8 text, plain or compressed with gzip"):
         BayesianNetwork.read_bif(tmp_path / "broken.bif.gz")

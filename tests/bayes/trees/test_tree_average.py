@@ -189,7 +189,7 @@ def test_trees_predict_from_answers(rows, rng):
     answers = model.answers(X)
     for tree in (model.map_estimator_, *model.sample_posterior(2, random_state=0)):
         np.testing.assert_array_equal(tree.predict_proba(answers.tolist()), tree.predict_proba(answers))
-        with pytest.raises(ValueError, match=r"answers must be the model's answers\(X\), a 0 or 1 for each of the 3"):
+        with pytest.raises(ValueError, match=r"answers must come from the answers\(X\) of this model, with a 0 or 1"):
             tree.predict_proba(rows)
 
 

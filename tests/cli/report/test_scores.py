@@ -27,7 +27,7 @@ def test_three_classes(rng):
     p = rng.dirichlet(np.ones(3), 300)
     scores = score(p, Truth(y, None, np.arange(3), None))
     assert scores["log loss"] == pytest.approx(metrics.log_loss(y, p))
-    assert scores["AUC (one against the rest)"] == pytest.approx(metrics.roc_auc_score(y, p, multi_class="ovr"))
+    assert scores["AUC (one-vs-rest)"] == pytest.approx(metrics.roc_auc_score(y, p, multi_class="ovr"))
 
 
 def test_a_class_that_is_absent_leaves_no_area(rng):

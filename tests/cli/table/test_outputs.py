@@ -44,7 +44,7 @@ except CommandError as error:
 
 def test_files_that_cannot_be_written(tmp_path):
     check_output(str(tmp_path / "new"), None, [], False)
-    for path, message in [(tmp_path, "it is a folder"), (tmp_path / "no" / "file", "there is no folder")]:
+    for path, message in [(tmp_path, "it is a folder"), (tmp_path / "no" / "file", "the folder")]:
         with pytest.raises(CommandError, match=message):
             check_output(str(path), None, [], False)
 
@@ -52,12 +52,12 @@ def test_files_that_cannot_be_written(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "kind", "message"),
     [
-        ("model", b"a,b\n1,2\n", "a model", "will not write a model over .*, which holds a table of text"),
+        ("model", b"a,b\n1,2\n", "a model", "will not overwrite .*, which holds a table of text, with a model"),
         ("t.csv", b"\x93FASTENS...", None, "which holds a model"),
         ("t.csv", b"PAR1....", None, "which holds a Parquet table"),
-        ("t.parquet", b"a,b\n1,2\n", None, "will not write a Parquet table over .*, which holds a table of text"),
+        ("t.parquet", b"a,b\n1,2\n", None, "will not overwrite .*, which holds a table of text, with a Parquet table"),
         ("t.csv", b"\x00\x01\x02", None, "which holds binary data"),
-        ("page.html", b"a,b\n1,2\n", None, "will not write a web page over"),
+        ("page.html", b"a,b\n1,2\n", None, "with a web page. Choose another file"),
     ],
 )
 def test_files_of_other_kinds_stay(tmp_path, name, content, kind, message):
@@ -97,7 +97,7 @@ def test_commands_do_not_write_over_what_they_read(run, houses, write_csv):
     ]:
         result = run(*command)
         assert result.code == 2, command
-        assert "is read; choose another file, or add --overwrite" in result.err
+        assert "is an input. Choose another file, or add --overwrite" in result.err
         assert path.read_bytes() == before
     assert run("predict", "model.fastens", path, "-o", path, "--overwrite").code == 0
     assert fastens.read_table(path).column_names[0] == "prediction"

@@ -28,11 +28,11 @@ def test_recognised_task(values, task):
 @pytest.mark.parametrize(
     ("values", "task", "message"),
     [
-        (["x", "x"], "classification", "one class only, 'x'"),
-        (["x", "y"], "regression", "regression needs numbers"),
-        ([0.5, 1.5, 2.25], "classification", "3 different numbers that are not whole"),
+        (["x", "x"], "classification", "at least two classes; got only 'x'"),
+        (["x", "y"], "regression", "must hold numbers for regression"),
+        ([0.5, 1.5, 2.25], "classification", "3 distinct numbers with fractions"),
         ([f"name {i}" for i in range(9)], "classification", "9 classes in 9 rows"),
-        ([[1], [2]], "classification", "neither classes nor numbers"),
+        ([[1], [2]], "classification", "must hold classes or numbers"),
     ],
 )
 def test_targets_that_cannot_be_learned(values, task, message):
@@ -54,6 +54,6 @@ def test_bad_weights(values):
         weight_values(pa.table({"w": values}), "w")
 
 
-def test_weights_that_are_no_numbers_are_refused_by_the_name_of_the_option():
+def test_weights_that_are_not_numbers_are_refused_by_the_name_of_the_option():
     with pytest.raises(CommandError, match="--weight must name a column of numbers; 'w' holds 'A'"):
         weight_values(pa.table({"w": ["A", "B"]}), "w")

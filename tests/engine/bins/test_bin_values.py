@@ -45,7 +45,7 @@ def cuts(column, n_draws, kind="numbers", rows=None):
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("max_bins", [20, 1000])
-def test_values_are_those_of_the_twin(rng, max_bins, dtype, n_threads):
+def test_values_match_the_reference(rng, max_bins, dtype, n_threads):
     X = rng.normal(size=(700, 5)).astype(dtype)
     X[:, 1], X[:, 2], X[::3, 3] = np.round(X[:, 1]), np.nan, np.nan
     X[0, 0], X[1, 0] = -np.inf, np.inf
@@ -91,7 +91,7 @@ EXTREMES = {
 
 @pytest.mark.parametrize("kind", ["numbers", "two classes", "more classes"])
 @pytest.mark.parametrize("column", EXTREMES.values(), ids=EXTREMES)
-def test_random_trees_are_those_of_the_twin(column, kind):
+def test_random_trees_match_the_reference(column, kind):
     """Every threshold, and the side of missing values, down to the leaves."""
     x = np.repeat(np.asarray(column, dtype=np.float64), 3)
     y = np.arange(len(x)) * 7 % 11

@@ -101,7 +101,7 @@ def test_categories():
 
 @pytest.mark.parametrize("rule", range(8))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_numbers_that_are_no_positions(rule, dtype):
+def test_numbers_that_are_not_positions(rule, dtype):
     category_codes = np.array([3, 0, 1, 2], dtype=np.uint16)
     x = np.array([0, -0.0, -0.5, -1, 2, 2.7, 3.99999999, 4, 1e-60, np.nan, np.inf, -np.inf, 7e4], dtype=dtype)
     binning = Binning([np.zeros(0)], [category_codes], np.array([[4, rule]]))

@@ -110,7 +110,7 @@ def test_a_sample_that_misses_combinations_does_no_harm(rows, monkeypatch):
     np.testing.assert_array_equal(decoded(matrix), matrix.columns)
 
 
-def test_what_saves_nothing_stays_as_it_is():
+def test_bundles_without_savings_are_not_made():
     rng = np.random.default_rng(3)
     few_rows = np.eye(8)[rng.integers(8, size=300)]
     numbers = rng.normal(size=(5000, 8))

@@ -17,7 +17,7 @@ def binned(request, rng):
     return sparse.csr_matrix(X), binning, binning.codes(X)
 
 
-def test_codes_are_those_of_dense_rows(binned):
+def test_codes_match_dense_rows(binned):
     X, binning, codes = binned
     found = sparse_codes(binning, X, 2)
     assert found.shape == codes.shape
@@ -34,7 +34,7 @@ def test_codes_of_features_come_in_blocks_of_rows(binned, monkeypatch):
     np.testing.assert_array_equal(np.hstack([part for _, part in parts]), codes[1:3])
 
 
-def test_cells_are_those_of_the_stored_codes_row_by_row(binned):
+def test_cells_match_the_stored_codes_row_by_row(binned):
     X, binning, codes = binned
     matrix = sparse_matrix(binning, X)
     offsets = np.cumsum(binning.n_codes) - binning.n_codes

@@ -18,7 +18,7 @@ def sparse_table(rng, n_rows=300, n_columns=9, dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("max_bins", [2, 7, 255])
-def test_thresholds_are_those_of_the_twin(rng, dtype, weighted, max_bins):
+def test_thresholds_match_the_reference(rng, dtype, weighted, max_bins):
     X = sparse_table(rng, dtype=dtype)
     weight = rng.integers(1, 5, len(X)) if weighted else np.ones(len(X), dtype=np.int64)
     found, counts = cut_sparse_columns(
@@ -38,7 +38,7 @@ def test_distinct_values(rng):
         np.testing.assert_array_equal(next(own), values if count >= 0 else [])
 
 
-def test_distinct_values_of_parts_are_those_of_the_whole(rng):
+def test_distinct_values_of_parts_match_the_whole_table(rng):
     X = sparse_table(rng)
     whole, parts, merged = (DistinctValues(np.arange(9) == 4, 30) for _ in range(3))
     whole.note(X)

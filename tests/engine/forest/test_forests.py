@@ -118,7 +118,7 @@ def test_every_split_is_the_best(kind, criterion, limits):
 @pytest.mark.parametrize("random_thresholds", [False, True])
 @pytest.mark.parametrize(("kind", "criterion"), CASES)
 @pytest.mark.parametrize("categorical", [(), (2, 6)])
-def test_what_splits_were_chosen_from(kind, criterion, categorical, random_thresholds):
+def test_searched_splits_match_the_reference(kind, criterion, categorical, random_thresholds):
     X, signal = make_rows(n_features=7)
     X[:, 5], X[:, 6] = 1.0, signal > 0
     matrix, target = bin_rows(X, categorical=categorical), make_target(signal, kind)
@@ -198,7 +198,7 @@ def test_categories_where_no_order_is_known_to_be_best(kind, criterion):
     check_nodes(tree, matrix, target, rules, optimal=False)
 
 
-def test_classes_that_share_no_category_are_told_apart_at_once():
+def test_classes_without_common_categories_are_split_at_once():
     codes = np.repeat(np.arange(6.0), 20)[:, None]
     y = np.repeat([0, 2, 1, 2, 0, 1], 20)
     tree = grow_one(bin_rows(codes, categorical=[0]), class_target(y, [3]), ForestParameters())
@@ -250,7 +250,7 @@ def test_features_bound_by_those_above(rules, limits):
 
 @pytest.mark.parametrize("n_features", [5, 70, 200])
 @pytest.mark.parametrize("n_drawn", [1, 4])
-def test_weighted_draws_are_those_of_the_twin(n_features, n_drawn):
+def test_weighted_draws_match_the_reference(n_features, n_drawn):
     rng = np.random.default_rng(0)
     X, weights = rng.normal(size=(50, n_features)), np.round(rng.exponential(size=n_features), 1)
     matrix, target = bin_rows(X), number_target(rng.normal(size=50))

@@ -42,7 +42,7 @@ def sides_of(nodes):
     ],
 )
 @pytest.mark.parametrize("categorical", [(), (1, 4)])
-def test_trees_are_those_of_the_twin(n_rows, max_bins, categorical):
+def test_trees_match_the_reference(n_rows, max_bins, categorical):
     X, gradients, hessians = make_rows(n_rows)
     X[:, 4] = np.round(3 * np.abs(X[:, 4]))
     matrix = bin_rows(X, max_bins=max_bins, categorical=categorical)

@@ -54,7 +54,7 @@ def assert_like_twin(tree, nodes, *, values=True):
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: repr(rules)[:70])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_trees_are_those_of_the_twin(rules, weighted):
+def test_trees_match_the_reference(rules, weighted):
     X, gradients, hessians = make_outputs(900)
     weight = np.random.default_rng(1).integers(1, 4, 900).astype(np.float64) if weighted else None
     matrix = bin_rows(X, weight, max_bins=60)

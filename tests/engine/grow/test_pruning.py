@@ -28,7 +28,7 @@ def fitted(model, load):
 
 
 @pytest.mark.parametrize(("model", "load"), MODELS)
-def test_path_is_that_of_scikit_learn(model, load):
+def test_path_matches_scikit_learn(model, load):
     _, _, trees = fitted(model, load)
     expected = model.cost_complexity_pruning_path(*load(return_X_y=True))
     alphas, impurities = pruning_path(trees.tree(0), expected.impurities[0])

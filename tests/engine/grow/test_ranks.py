@@ -84,7 +84,7 @@ def arrays_of(trees):
 @pytest.mark.parametrize("size", ENDS)
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("name", RULES)
-def test_trees_of_ranks_are_those_of_the_whole(name, kind, size):
+def test_trees_of_ranks_match_the_whole_table(name, kind, size):
     def work(comm):
         grower, own = grower_of(comm, WEIGHTS[kind], RULES[name]), rows_of(comm)
         gradients, hessians = ROWS[1][own], ROWS[2][own]
@@ -96,7 +96,7 @@ def test_trees_of_ranks_are_those_of_the_whole(name, kind, size):
 
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("name", ["best first", "by level", "categories"])
-def test_trees_by_messages_are_those_of_the_whole(name, size):
+def test_trees_by_messages_match_the_whole_table(name, size):
     """Sums of two ranks travel while nodes are counted ahead; those of more are made at once."""
 
     def work(comm):

@@ -40,7 +40,7 @@ RULES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES[:2], ids=["defaults", "small leaves"])
-def test_trees_are_those_of_the_twin(rules, rng):
+def test_trees_match_the_reference(rules, rng):
     X = sparse_rows(rng, 600, 40)
     binning = learn_binning(X)
     gradients, hessians = derivatives(rng, X)

@@ -101,7 +101,7 @@ def test_threads_do_not_matter(rng):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_of_sparse_rows_stored_codes_are_enough(rng, dtype, n_classes):
+def test_stored_codes_suffice_for_sparse_rows(rng, dtype, n_classes):
     codes, y, w = make(rng, n_rows=300, n_features=7, n_classes=n_classes, dtype=dtype)
     of_zero = rng.integers(0, 9, len(codes)).astype(dtype)
     codes = np.where(rng.random(codes.shape) < 0.8, of_zero[:, None], codes)

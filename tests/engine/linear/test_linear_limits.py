@@ -44,7 +44,7 @@ def naive_bounds(tree, monotone):
     return lower, upper
 
 
-def test_bounds_are_those_of_the_naive_twin(grown):
+def test_bounds_match_the_reference(grown):
     _, tree, *_ = grown
     leaves = tree.left_child == 0
     found, expected = bounds_of_nodes(tree, MONOTONE, np.inf), naive_bounds(tree, MONOTONE)

@@ -58,7 +58,7 @@ def expected(X, leaf, gradients, hessians, weights, l2=0.5):
 @pytest.mark.parametrize("l2", [0.0, 0.5, 1e3])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("weighted", [[], ["copies"], ["factors"], ["copies", "factors"]])
-def test_slopes_are_those_of_least_squares(rng, dtype, l2, order, weighted):
+def test_slopes_match_least_squares(rng, dtype, l2, order, weighted):
     X, *rest = make(rng, dtype)
     n = len(X)
     weights = {"copies": rng.integers(1, 4, n).astype(float), "factors": rng.random(n) + 0.1}
@@ -110,7 +110,7 @@ def test_values_of_any_size_give_finite_slopes(rng):
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("n", [4, 600, 5000])
-def test_what_leaves_say_to_their_rows_is_what_they_predict(rng, n, n_threads):
+def test_leaf_values_of_training_rows_match_predictions(rng, n, n_threads):
     X, leaf, *derivatives = make(rng, n=n)
     X[leaf == 1, 4] = np.where(rng.random(np.sum(leaf == 1)) < 0.5, np.nan, 7.0)  # no slope, and something missing
     factor = np.array([0.1, 0.2, 0.3, -0.4])

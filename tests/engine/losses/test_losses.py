@@ -197,13 +197,13 @@ def test_predictions_are_on_the_scale_of_the_target(loss, rng):
         (lambda: regression_loss("quantile", 1.0), "quantile must be between 0 and 1 .* got 1.0"),
         (
             lambda: regression_loss("expectile", [0.1, 0.1]),
-            "quantile must hold ascending levels .*expectile",
+            "quantile must list ascending levels for loss=",
         ),
-        (lambda: regression_loss("quantile", [0.5, 0.1]), "quantile must hold ascending levels"),
-        (lambda: regression_loss("quantile", []), "quantile must hold ascending levels"),
+        (lambda: regression_loss("quantile", [0.5, 0.1]), "quantile must list ascending levels for loss="),
+        (lambda: regression_loss("quantile", []), "quantile must list ascending levels for loss="),
         (
             lambda: classification_loss("exponential", 3),
-            "Only binary classification is supported with loss='exponential', and y holds 3",
+            "Only binary classification is supported with loss=",
         ),
     ],
 )
@@ -218,8 +218,8 @@ def test_errors_of_options(make, message):
         ("poisson", [1.0, -2.0], "y must not be negative for loss='poisson'.*-2.0"),
         ("poisson", [0.0, 0.0], "positive sum for loss='poisson'"),
         ("gamma", [1.0, 0.0], "y must be positive for loss='gamma'.*0.0"),
-        ("tweedie", [1.0, -2.0], "y must be at least 0 for loss='tweedie'.*-2.0 to 1.0"),
-        ("tweedie", [0.0, 0.0], "somewhere positive for loss='tweedie'"),
+        ("tweedie", [1.0, -2.0], "y must be non-negative for loss='tweedie'; got values from"),
+        ("tweedie", [0.0, 0.0], "y must have at least one positive value for loss='tweedie'; all its"),
         ("cross_entropy", [0.5, 1.5], "from 0 to 1.*loss='cross_entropy'.*0.5 to 1.5"),
         ("cross_entropy", [1.0, 1.0], "must not be all 0 or all 1"),
     ],

@@ -89,7 +89,7 @@ def test_cross_entropy_of_a_document_with_all_of_the_probability():
 
 
 @pytest.mark.parametrize("metric", kernels.OBJECTIVES)
-def test_a_weight_is_so_many_documents(rng, metric):
+def test_integer_weights_count_as_copies_of_documents(rng, metric):
     query, relevance, scores = make(rng)
     times = rng.integers(1, 4, len(query))
     weighted = target(query, relevance, times.astype(float))
@@ -102,7 +102,7 @@ def test_a_weight_is_so_many_documents(rng, metric):
     np.testing.assert_array_equal(*found)
 
 
-def test_next_to_no_weight_beside_others(rng):
+def test_tiny_weights_next_to_large_weights(rng):
     query, relevance, scores = make(rng)
     weights = np.where(rng.random(len(query)) < 0.5, 1.0, 1e-20)
     kept = weights == 1.0

@@ -150,5 +150,5 @@ def test_concordance(rng):
 
 
 def test_concordance_of_censored_alone():
-    with pytest.raises(ValueError, match="y must hold two rows whose order is known"):
+    with pytest.raises(ValueError, match="y must hold at least two rows whose order is known for the"):
         concordance(np.array([[1.0, np.inf], [2.0, np.inf]]), np.zeros(2))

@@ -18,7 +18,7 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("way")
-def test_a_weight_is_so_many_rows_in_any_order(rng):
+def test_integer_weights_count_as_copies_in_any_order(rng):
     hashes = rng.integers(0, 40, 60).astype(np.uint64)
     weight = rng.integers(1, 5, 60)
     repeated = np.repeat(hashes, weight)[rng.permutation(weight.sum())]
@@ -62,11 +62,13 @@ def test_large_weights_cost_no_more_than_small_ones(largest):
     assert 100 < counts[3:].sum() < 300
 
 
-def test_weights_that_cannot_be_counted_are_no_copies():
+def test_weights_that_cannot_be_counted_are_not_copies():
     copies = Subsample.plan(np.arange(3, dtype=np.uint64), np.array([1e300, 1.0, 1.0]))
     assert (copies.total, copies.are_weights) == (3, False)
 
 
 def test_copies_are_made_up_to_a_number():
-    with pytest.raises(ValueError, match=f"at most {MAX_COPIED_ROWS} copies of rows .* because; got 10000001"):
+    with pytest.raises(
+        ValueError, match=rf"at most {MAX_COPIED_ROWS} if rows have to be copied \(because\); got 10000001"
+    ):
         repeated(np.arange(2), np.array([MAX_COPIED_ROWS, 1]), "because")

@@ -24,13 +24,13 @@ def test_values_of_one_place_are_added_up_in_their_order(rng):
         np.testing.assert_array_equal(values[own], dense[rows[own], column])
 
 
-def test_what_is_canonical_is_not_copied(rng):
+def test_canonical_arrays_are_not_copied(rng):
     X = sparse.random(10, 10, density=0.3, format="csr", random_state=0)
     X.sum_duplicates()
     assert canonical(X) is X
 
 
-def test_hashes_are_those_of_dense_rows(rng):
+def test_hashes_match_dense_rows(rng):
     for X in (twice_stored(rng), twice_stored(rng).astype(np.float32)):
         X.data[::7] = np.nan
         found, expected = np.empty((2, X.shape[0]), dtype=np.uint64)

@@ -12,7 +12,7 @@ from reference.forest_growth import rows_of_nodes
 
 
 @pytest.mark.parametrize("n_codes", [None, 1, 31, 32, 33, 300])
-def test_bits_are_those_of_the_codes(rng, n_codes):
+def test_bits_match_the_codes(rng, n_codes):
     codes = np.flatnonzero(rng.random(n_codes or 70) < 0.4)
     words = set_of(codes, n_codes)
     n = codes.max(initial=0) + 1 if n_codes is None else n_codes

@@ -118,7 +118,7 @@ def test_a_quarter_of_scikit_learn(model, data):
         ("wide", lambda a: a[:1]),
     ],
 )
-def test_refuses_what_is_no_ensemble(name, change):
+def test_invalid_ensembles_raise(name, change):
     arrays = forest("no sums").to_arrays()
     with pytest.raises(ValueError, match="does not describe trees"):
         TreeEnsemble.from_arrays(arrays | {name: change(arrays[name])})

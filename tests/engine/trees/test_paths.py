@@ -21,7 +21,7 @@ def fitted():
     return X.astype(np.float32).astype(np.float64), forest, ensemble_of(forest.estimators_)
 
 
-def test_decision_path_is_that_of_scikit_learn(fitted):
+def test_decision_path_matches_scikit_learn(fitted):
     X, forest, trees = fitted
     indicator, n_nodes_ptr = decision_path(trees, X[:50], 2)
     expected, expected_ptr = forest.decision_path(X[:50])

@@ -69,7 +69,7 @@ def test_trees_taken_out_and_put_together_again(X):
     np.testing.assert_array_equal(again.predict_raw(X), ensemble.predict_raw(X))
 
 
-def test_thresholds_are_those_of_the_values(X):
+def test_thresholds_match_the_values(X):
     ensemble = make_ensemble()
     numeric = (ensemble.feature >= 0) & (ensemble.category_set < 0)
     np.testing.assert_array_equal(np.isnan(ensemble.threshold), ~numeric)
@@ -126,7 +126,7 @@ def test_feature_importances():
         nodes = ensemble.feature == f
         assert ensemble.feature_importances("split")[f] == nodes.sum()
         assert ensemble.feature_importances()[f] == pytest.approx(ensemble.gain[nodes].sum())
-    with pytest.raises(ValueError, match="'gain' or 'split', got 'cover'"):
+    with pytest.raises(ValueError, match=r"kind must be 'gain' or 'split'.*got 'cover'"):
         ensemble.feature_importances("cover")
 
 
@@ -147,7 +147,7 @@ def test_pickle_and_arrays_keep_everything(X):
         ensemble.value[0] = 1
 
 
-def test_what_predicts_is_made_again(X):
+def test_compiled_predictors_are_rebuilt(X):
     ensemble = make_ensemble()
     before = ensemble.predict_raw(X)
     ensemble.forget()

@@ -42,7 +42,7 @@ def table(rng):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_ways_are_those_of_the_twin(table, model):
+def test_ways_match_the_reference(table, model):
     X, y = table
     if hasattr(model, "predict_proba"):
         y = np.digitize(y, [-0.5, 0.8])

@@ -137,7 +137,7 @@ def with_categories():
 def test_categories_of_which_only_hashes_are_known_are_not_exported(with_categories, tmp_path):
     _, _, pool, theirs = with_categories
     for form in FORMATS:
-        with pytest.raises(ValueError, match=f"format='{form}' cannot hold categories known by .* 'c'"):
+        with pytest.raises(ValueError, match=f"format='{form}' cannot represent categories known only by .* 'c'"):
             from_model(theirs).export(format=form)
     assert "'v'" in read(theirs, tmp_path, pool=pool).export(format="sql")
 
@@ -176,7 +176,10 @@ def test_target_statistics_are_refused_with_advice(tmp_path):
         (lambda model: model["oblivious_trees"][2]["leaf_values"].pop(), "16 entries"),
         (lambda model: model["oblivious_trees"][2]["splits"].pop(), "8 entries"),
         (lambda model: model["oblivious_trees"][2]["splits"][0].pop("border"), "border"),
-        (lambda model: model["oblivious_trees"][2]["splits"][0].__setitem__("float_feature_index", 99), "features"),
+        (
+            lambda model: model["oblivious_trees"][2]["splits"][0].__setitem__("float_feature_index", 99),
+            "is not a feature",
+        ),
         (lambda model: model["oblivious_trees"].clear(), "no trees"),
         (lambda model: model.pop("scale_and_bias"), "scale_and_bias"),
         (lambda model: model.pop("features_info"), "another kind"),

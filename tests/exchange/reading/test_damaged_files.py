@@ -128,7 +128,7 @@ def test_infinite_coefficients_are_refused():
     at = text.rindex("leaf_coeff=") + len("leaf_coeff=")
     value = text[at:].split(maxsplit=1)[0]
     infinite = "1e" + "999".rjust(len(value) - 2, "0")  # of the same length, which the file tells
-    with pytest.raises(ModelFileError, match="a coefficient of a linear model is not a finite number"):
+    with pytest.raises(ModelFileError, match="a coefficient of a linear leaf is not a finite number"):
         from_model((text[:at] + infinite + text[at + len(value) :]).encode())
 
 

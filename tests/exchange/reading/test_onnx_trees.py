@@ -251,8 +251,8 @@ def broken(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda own: own["nodes_truenodeids"].ints.__setitem__(0, 10**6), "that are there"),
-        (lambda own: own["nodes_truenodeids"].ints.__setitem__(0, 0), "below itself|child of two"),
+        (lambda own: own["nodes_truenodeids"].ints.__setitem__(0, 10**6), "must refer to existing nodes"),
+        (lambda own: own["nodes_truenodeids"].ints.__setitem__(0, 0), "own descendant|two parents"),
         (lambda own: own["nodes_featureids"].ints.__setitem__(0, 99), "column 99"),
         (lambda own: own["nodes_featureids"].ints.pop(), "entries"),
         (lambda own: own["tree_roots"].ints.__setitem__(0, -1), "tree_roots"),

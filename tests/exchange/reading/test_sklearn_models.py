@@ -222,14 +222,14 @@ def test_deep_forest_of_many_rows():
             ensemble.GradientBoostingClassifier(init=DummyClassifier(strategy="stratified"), n_estimators=2).fit(
                 FULL, y > 1
             ),
-            "init must not draw classes",
+            "init must not predict random classes",
         ),
         (ensemble.GradientBoostingRegressor(learning_rate=0.0, n_estimators=2).fit(FULL, y), "learning_rate must be"),
         (object(), "model must be"),
         (3, "model must be"),
     ],
 )
-def test_what_cannot_be_read(theirs, message):
+def test_unsupported_models_raise(theirs, message):
     with pytest.raises(ModelFileError, match=message):
         from_model(theirs)
 

@@ -163,5 +163,5 @@ int main(void)
 def test_names_are_chosen():
     header = fitted("regression").export(format="c", name="price")
     assert "static inline void price_predict(const double *x, double *predicted)" in header
-    with pytest.raises(ValueError, match="name must be an identifier of C; got '1st'"):
+    with pytest.raises(ValueError, match="name must be a C identifier; got '1st'"):
         fitted("regression").export(format="c", name="1st")

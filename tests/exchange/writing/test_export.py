@@ -29,25 +29,25 @@ def test_other_members_are_refused():
         fastens.BaggingRegressor(boosting, n_estimators=2).fit(X, y),
         fastens.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=2).fit(X, y > 0),
     ):
-        with pytest.raises(ValueError, match=f"{type(model).__name__} must be an ensemble of its own trees for export"):
+        with pytest.raises(ValueError, match=f"{type(model).__name__} must be made of its own trees for export"):
             model.export(format="lightgbm")
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_no_format_holds_is_refused_by_name(format):  # noqa: A002
+def test_models_that_no_format_supports_raise(format):  # noqa: A002
     X, y = numbers()
     cases = {
-        "leaves with linear models": fastens.GradientBoostingRegressor(
-            n_estimators=2, linear_leaves=fastens.LinearLeaves()
-        ).fit(X, y),
+        "linear leaves": fastens.GradientBoostingRegressor(n_estimators=2, linear_leaves=fastens.LinearLeaves()).fit(
+            X, y
+        ),
         "the weighted median of trees": fastens.AdaBoostRegressor(n_estimators=2).fit(X, y),
         "the leaves of trees": fastens.RandomTreesEmbedding(n_estimators=2).fit(X),
-        "a loss of the user's own with a method `predict`": fastens.GradientBoostingRegressor(
-            loss=_OwnLoss(), n_estimators=2
-        ).fit(X, y),
+        "a custom loss with a method predict": fastens.GradientBoostingRegressor(loss=_OwnLoss(), n_estimators=2).fit(
+            X, y
+        ),
     }
     for reason, model in cases.items():
-        with pytest.raises(ValueError, match=f"format='{format}' cannot hold {reason}"):
+        with pytest.raises(ValueError, match=f"format='{format}' cannot represent {reason}"):
             model.export(format=format)
 
 
@@ -71,7 +71,7 @@ def test_characters_that_a_format_cannot_hold_are_refused_by_name(format, charac
     text = f"a{character}b"
     plain = pd.DataFrame({"town": pd.Series(["a", text] * 40, dtype=object), "size": np.arange(80.0)})
     named = plain[["size"]].set_axis(pd.Index([text], dtype=object), axis=1)
-    rule = f"format='{format}' cannot hold the character {character!r} in the "
+    rule = f"format='{format}' cannot represent the character {character!r} in the "
     for X, y, what in [
         (plain, plain["town"] == "a", f"category {text!r} of the column 'town'"),
         (plain[["size"]], plain["town"], f"label {text!r}"),

@@ -83,10 +83,10 @@ def test_labels_of_any_type():
     assert np.array_equal(predicted(model, X)["label"], model.predict(X))
 
 
-def test_labels_that_are_no_int64_are_refused():
+def test_labels_that_are_not_int64_are_refused():
     X = np.arange(40.0)[:, None]
     model = fastens.GradientBoostingClassifier(n_estimators=2).fit(X, np.repeat(np.uint64([1, 2**63 + 5]), 20))
-    with pytest.raises(ValueError, match=r"format='onnx' cannot hold a label above .* \(9223372036854775813\)"):
+    with pytest.raises(ValueError, match=r"format='onnx' cannot represent a label above .* \(9223372036854775813\)"):
         model.export(format="onnx")
 
 
@@ -123,7 +123,7 @@ def test_one_vs_rest():
 
 def test_columns_as_inputs():
     model = fitted("mixed")
-    with pytest.raises(ValueError, match="strings in one tensor"):
+    with pytest.raises(ValueError, match=r"string categories in a single tensor \(use inputs='columns'\)"):
         model.export(format="onnx", inputs="tensor")
     X = pd.DataFrame(numbers()[0], columns=list("abcde"))
     model = fastens.DecisionTreeRegressor(max_depth=3).fit(X, numbers()[1])
@@ -133,14 +133,14 @@ def test_columns_as_inputs():
 def test_categories_that_are_texts_and_numbers_are_refused():
     X = pd.DataFrame({"town": pd.Series(["a", 1] * 30, dtype=object)})
     model = fastens.DecisionTreeRegressor(max_depth=2).fit(X, np.arange(60.0) % 2)
-    with pytest.raises(ValueError, match="categories of 'town' that are both texts and numbers"):
+    with pytest.raises(ValueError, match="categories of 'town' that mix strings and numbers"):
         model.export(format="onnx")
 
 
 def test_columns_without_a_name_are_refused():
     X = pd.DataFrame(numbers()[0], columns=["", "b", "c", "d", "e"])
     model = fastens.DecisionTreeRegressor(max_depth=3).fit(X, numbers()[1])
-    with pytest.raises(ValueError, match="format='onnx' cannot hold a column without a name"):
+    with pytest.raises(ValueError, match="format='onnx' cannot represent a column without a name"):
         model.export(format="onnx", inputs="columns")
 
 

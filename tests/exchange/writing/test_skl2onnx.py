@@ -202,29 +202,33 @@ def test_columns_by_name_or_in_order():
     assert view_of(model).columns[0].name == "x0"
 
 
-def test_what_is_refused():
+def test_invalid_input_raises():
     X, y = numbers()
     boosting = fitted("regression")
-    with pytest.raises(ValueError, match=r"GradientBoostingRegressor has 5 columns; got inputs with \[4\] of them"):
+    with pytest.raises(
+        ValueError, match=r"the inputs must have 5 columns for this GradientBoostingRegressor; got \[4\]"
+    ):
         skl2onnx.convert_sklearn(boosting, initial_types=[("X", FloatTensorType([None, 4]))])
     wrong = [(column.name, FloatTensorType([None, 1])) for column in view_of(fitted("mixed")).columns]
-    with pytest.raises(ValueError, match="the column 'few' holds strings; the input 'few' is a tensor of numbers"):
+    with pytest.raises(
+        ValueError, match="the input 'few' must be a tensor of strings for the column 'few'; got a tensor of numbers"
+    ):
         skl2onnx.convert_sklearn(fitted("mixed"), initial_types=wrong)
     several = fastens.RandomForestClassifier(n_estimators=2).fit(X, np.column_stack([y > 0, y > 1]))
     linear = fastens.GradientBoostingRegressor(n_estimators=2, linear_leaves=fastens.LinearLeaves()).fit(X, y)
     members = fastens.BaggingRegressor(RidgeCV(), n_estimators=2).fit(np.nan_to_num(X), y)
     tree, options = fitted("tree"), {"zipmap": False, "raw_scores": True}
     for model, message in (
-        (several, "several targets with classes"),
-        (linear, "format='onnx' cannot hold leaves with linear models"),
-        (members, "must be an ensemble of its own trees"),
+        (several, r"skl2onnx does not support several classification targets\. Use"),
+        (linear, "format='onnx' cannot represent linear leaves"),
+        (members, r"must be made of its own trees for export; this one has other members\."),
     ):
         with pytest.raises(ValueError, match=message):
             outputs(model, X, options={"zipmap": False} if hasattr(model, "classes_") else None)
     forest = fitted("forest of two classes")
     with pytest.raises(NameError, match=r"Option 'raw_scores' not in .* for class 'RandomForestClassifier'"):
         outputs(forest, rows_for(forest), options=options)
-    with pytest.raises(ValueError, match="target_opset of '' must be at least 13"):
+    with pytest.raises(ValueError, match="target_opset for '' must be at least 13"):
         skl2onnx.convert_sklearn(tree, initial_types=[("X", FloatTensorType([None, 5]))], target_opset=12)
 
 

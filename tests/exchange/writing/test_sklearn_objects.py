@@ -130,26 +130,26 @@ def test_columns_x0_and_so_on_of_texts_and_numbers(named):
     assert np.array_equal(found.predict(X), model.predict(X))
 
 
-def test_what_it_cannot_hold_is_refused():
+def test_unsupported_models_raise():
     X, y = mixed()
     many = X.assign(many=[f"k{k}" for k in range(N_ROWS)])
     options = fastens.Categories(encoding="target")
     cases = [
-        (fastens.RandomForestRegressor(n_estimators=3).fit(X, y), "columns of categories in trees and forests"),
+        (fastens.RandomForestRegressor(n_estimators=3).fit(X, y), "categorical columns in trees and forests"),
         (fastens.GradientBoostingRegressor(n_estimators=3, categories=options).fit(many, y), "more than 255 categor"),
         (fitted("two targets"), "several predictions"),
         (
             fastens.GradientBoostingRegressor(n_estimators=3).fit(X.assign(both=([1, "a"] * N_ROWS)[:N_ROWS]), y),
-            "categories of 'both' that are both texts and numbers",
+            "categories of 'both' that mix strings and numbers",
         ),
         (fastens.AdaBoostRegressor(n_estimators=3).fit(*numbers()), "the weighted median of trees"),
         (
             fastens.GradientBoostingRegressor(n_estimators=3, linear_leaves=fastens.LinearLeaves()).fit(*numbers()),
-            "leaves with linear models",
+            "linear leaves",
         ),
     ]
     for model, reason in cases:
-        with pytest.raises(ValueError, match=f"format='sklearn' cannot hold {reason}"):
+        with pytest.raises(ValueError, match=f"format='sklearn' cannot represent {reason}"):
             model.export(format="sklearn")
 
 
@@ -157,7 +157,7 @@ def test_named_columns_without_pandas(monkeypatch):
     X = pd.DataFrame({"size": np.arange(20.0)})
     model = fastens.GradientBoostingRegressor(n_estimators=1).fit(X, X["size"])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="format='sklearn' needs pandas for columns with names: pip install pandas"):
+    with pytest.raises(ImportError, match="format='sklearn' needs pandas for named columns: pip install pandas"):
         model.export(format="sklearn")
 
 

@@ -75,7 +75,7 @@ def test_quotes_in_names():
 def test_columns_named_as_raw_predictions_are_refused(name):
     X = pd.DataFrame({name: np.arange(20.0)})
     model = fastens.DecisionTreeRegressor(max_depth=2).fit(X, np.arange(20.0))
-    with pytest.raises(ValueError, match=f"cannot hold a column named '{name}'"):
+    with pytest.raises(ValueError, match=f"cannot represent a column with the name of a result, '{name}'"):
         model.export(format="sql")
 
 
@@ -84,7 +84,7 @@ def test_columns_named_as_results_are_refused(name):
     """Of two columns of a name databases read the first, which is that of the table."""
     X = pd.DataFrame({name: np.arange(20.0)})
     model = fastens.DecisionTreeClassifier(max_depth=2).fit(X, ["no", "yes"] * 10)
-    with pytest.raises(ValueError, match=f"cannot hold a column named '{name}', as one of its results is"):
+    with pytest.raises(ValueError, match=f"cannot represent a column with the name of a result, '{name}'"):
         model.export(format="sql")
     model.export(format="c")
 

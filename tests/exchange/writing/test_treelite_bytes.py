@@ -52,5 +52,5 @@ def test_several_targets_with_classes_are_refused():
     X, y = numbers()
     target = np.column_stack([classes_of(y), classes_of(-y, 3)])
     model = fastens.RandomForestClassifier(n_estimators=2).fit(X, target)
-    with pytest.raises(ValueError, match="format='treelite' cannot hold several targets with classes"):
+    with pytest.raises(ValueError, match="format='treelite' cannot represent several targets"):
         model.export(format="treelite")

@@ -122,5 +122,5 @@ def test_columns_of_categories_split_by_whether_they_are_missing_alone():
 
 def test_sorted_levels_are_refused():
     model = fastens.GradientBoostingRegressor(loss="quantile", quantile=[0.1, 0.9], n_estimators=3).fit(*numbers())
-    with pytest.raises(ValueError, match="format='xgboost' cannot hold predictions by the link 'sorted'"):
+    with pytest.raises(ValueError, match="format='xgboost' cannot represent predictions with the link 'sorted'"):
         model.export(format="xgboost")

@@ -43,7 +43,7 @@ def check(X, dtype=np.uint8, n_threads=1, coded=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (70, 3), (3, 70), (64, 64), (129, 65), (2500, 2), (200, 1)])
-def test_codes_are_those_of_the_twin(rng, dtype, shape):
+def test_codes_match_the_reference(rng, dtype, shape):
     info = np.iinfo(np.int8 if dtype == np.bool_ else dtype)
     for X in (
         rng.integers(0, 2, shape).astype(dtype),

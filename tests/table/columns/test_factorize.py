@@ -310,7 +310,7 @@ def test_few_values_have_the_places_that_they_have_among_many(values, order):
         assert n_read == 0
 
 
-def test_single_numbers_are_told_apart_where_their_distance_has_more_digits():
+def test_close_single_precision_numbers_are_distinguished():
     places, present = np.empty(2, np.uint32), np.zeros(2**24 + 3, np.uint8)
     places_in_range(np.array([1, 2**24 + 2], np.float32), 1.0, places, present)
     assert places.tolist() == np.flatnonzero(present).tolist() == [0, 2**24 + 1]

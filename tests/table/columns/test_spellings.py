@@ -77,7 +77,7 @@ def test_the_same_value_in_another_type(make_frame, learned, asked, expected):
         ([1, 2], ["inf", "nan"], [NAN, NAN], "holds text, such as 'inf'"),
     ],
 )
-def test_what_cannot_be_told_is_warned_of(learned, asked, expected, message):
+def test_ambiguous_spellings_warn(learned, asked, expected, message):
     with pytest.warns(UserWarning, match=f"Column 'c' {message}"):
         found = positions(FRAMES["objects"], learned, asked)
     np.testing.assert_array_equal(found, expected)
@@ -90,7 +90,7 @@ def test_new_values_of_the_same_type_are_not(asked):
         positions(lambda values: pd.DataFrame({"c": values}), ["a", "b"], asked)
 
 
-def test_what_a_value_stands_for_does_not_depend_on_others():
+def test_spellings_do_not_depend_on_other_values():
     categories = [1, 2, "b", "true", "yes"]
     alone = {value: same_categories([value], categories).get(value) for value in ("1", "2.0", "x", True, False)}
     assert alone == {"1": 1, "2.0": 2, "x": None, True: None, False: None}
