@@ -12,12 +12,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.cached import cached_property
 from fastens.engine.comm import LOCAL, Comm, shared
 from fastens.engine.grow.growth import Columns, constrained_columns
 from fastens.engine.names import are_positions, from_state, texts_of, to_state
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded
-from fastens.engine.threads import in_threads, threads_for
+from fastens.engine.threads import cached_property, in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
