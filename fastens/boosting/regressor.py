@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -407,6 +407,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         """
         self._check_fitted()
         if self._calibration is None and self._loss.has_distribution and group is likelihood_ratio is None:
-            return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], init_score=init_score)
+            share = cast(float, coverage)
+            return self.predict_quantiles(X, [(1 - share) / 2, (1 + share) / 2], init_score=init_score)
         rows = Rows(X, init_score, group, likelihood_ratio)
         return calibration_of(self, "predict_interval", "ConformalRegressor").predict(self, rows, coverage)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -156,7 +156,7 @@ class BaseConformal(BaseOneEstimator):
         (member,), _ = self._fit_level([spec], data, [])
         model = member.models[0]
         if is_classifier(self):
-            places = places_of_classes("estimator", np.asarray(model.classes_), self.classes_)
+            places = places_of_classes("estimator", np.asarray(model.classes_), cast(Any, self.classes_))
             found = in_order(np.asarray(model.oob_decision_function_), places, len(self.classes_), 0.0)
         else:
             found = np.asarray(model.oob_prediction_).reshape(data.n_rows, -1)
@@ -298,12 +298,12 @@ class BaseConformal(BaseOneEstimator):
         for each in coverages:
             COVERAGE.check("coverage", each)
         target = self._encode_target(self._read_target(y))
-        X = as_given(X, type(self).__name__)
-        check_same_rows(X.shape[0], len(target))
-        rows = self._conditions.of_rows(X, len(target), group, None)
+        table = as_given(X, type(self).__name__)
+        check_same_rows(table.shape[0], len(target))
+        rows = self._conditions.of_rows(table, len(target), group, None)
         if rows.group is not None and (rows.group < 0).any():
             raise ValueError("group must hold groups of fit to update; got a new one. Fit again to add groups.")
-        updated, new = copy(self), self._new_rows(X, target, rows)
+        updated, new = copy(self), self._new_rows(table, target, rows)
         updated._adapted = self._adapted | {
             each: [
                 adapted_coverage(level, each, step, *_position(own[0], fresh, self._scored_columns(fresh, each)))
@@ -331,7 +331,7 @@ class BaseConformal(BaseOneEstimator):
         """Return the columns whose scores calibrate a coverage."""
         return None
 
-    def _levels_for(self, coverage: float) -> list[float]:
+    def _levels_for(self, coverage: Any) -> list[float]:
         """Return the adapted coverage for each target, which is `coverage` before the first update."""
         return self._adapted.get(float(coverage), [coverage] * len(self._parts))
 

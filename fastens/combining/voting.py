@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -339,7 +339,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         stacked = np.stack([found[kept] for found in responses])
         out_of_fold = OutOfFold(stacked, target, data.weight[kept], is_classifier(self))
         self._losses = np.array([_loss(found, out_of_fold) for found in stacked])
-        return learn_weights(self.weights, out_of_fold)
+        return learn_weights(cast(str, self.weights), out_of_fold)
 
     def _given_weights(self, specs: list[MemberSpec]) -> Array:
         """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
@@ -366,7 +366,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             if unknown:
                 raise ValueError(f"weights must name members; got {unknown[0]!r}, the members are {all_names}.")
             return [self.weights.get(name, 1.0) for name in names]
-        given = list(self.weights)
+        given: list[Any] = list(cast(Any, self.weights))
         if len(given) == len(all_names) != len(names):
             given = [weight for name, weight in zip(all_names, given, strict=True) if name in names]
         return given

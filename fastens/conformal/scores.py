@@ -179,7 +179,8 @@ class HeldOut:
         """Return these rows without the first ones, followed by as many new rows."""
         n_rows = len(self.weight)
         pairs = zip(self._fields().values(), new._fields().values(), strict=True)
-        return HeldOut(**dict(zip(self._fields(), (np.concatenate(pair)[-n_rows:] for pair in pairs), strict=True)))
+        joined: Any = dict(zip(self._fields(), (np.concatenate(pair)[-n_rows:] for pair in pairs), strict=True))
+        return HeldOut(**joined)
 
     def _fields(self) -> dict[str, NDArray[Any]]:
         return {name: value for name, value in vars(self).items() if name != "_known" and value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -190,7 +190,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         if self._out_of_bag is None:
             raise ValueError("oob_score must be True in fit for predict_set; it was False.")
         scores = self._measured().measured_conformity()
-        return sets([scores], [SetScore().of(self.predict_proba(X))], coverage)
+        return sets([scores], [SetScore().of(self.predict_proba(X))], cast(float, coverage))
 
 
 _LEAF_VALUES = "uncertainty.leaf_values"
@@ -336,8 +336,8 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: weight
         trees, rows = on_used_columns(self._ensemble, data.X)
         [leaf] = gathered(data.comm, [map_parts(trees.apply, rows)])
-        rank = rank.ravel().astype(np.uint32)
-        self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, rank, weight_in)
+        targets = rank.ravel().astype(np.uint32)
+        self._leaf_rows = LeafRows.group(self._ensemble.node_offsets, leaf, targets, weight_in)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> Array:
         """Return conditional quantiles of the target for each row.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class FewRows:
 
     def read(self, X: Any) -> NDArray[np.float64] | None:
         """Return the rows of a frame as floats, or None if the frame is not of a kind that this class reads."""
-        library = _library_of(type(X))
+        library = _library_of(type(X))  # type: ignore[arg-type]
         try:
             return (
                 self._read_pandas(X) if library == "pandas" else self._read_polars(X) if library == "polars" else None
@@ -92,13 +92,13 @@ class FewRows:
             return self._column([None if code < 0 else categories[code] for code in codes], place)
         known, positions = self._by_code.get(place, (None, []))
         if known is not categories:
-            found = self._positions[place]
-            positions = [found.get(value) if type(value) in _VALUES else None for value in categories.tolist()]
+            of_value = self._positions[place]
+            positions = [of_value.get(value) if type(value) in _VALUES else None for value in categories.tolist()]
             self._by_code[place] = categories, positions
-        found = [self._missing[place] if code < 0 else positions[code] for code in codes]
-        if None in found:
+        numbers = [self._missing[place] if code < 0 else positions[code] for code in codes]
+        if None in numbers:
             raise _OtherValueError
-        return found
+        return cast("list[float]", numbers)
 
     def _read_polars(self, X: Any) -> NDArray[np.float64] | None:
         if not hasattr(X, "rows") or not 1 <= X.height <= MAX_ROWS or X.columns != self._names:

@@ -349,7 +349,7 @@ def is_source(X: Any) -> bool:
 
 def is_stream(X: Any) -> bool:
     """Return True if `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
-    return _is_stream_kind(type(X)) and hasattr(X, "__arrow_c_stream__")
+    return _is_stream_kind(type(X)) and hasattr(X, "__arrow_c_stream__")  # type: ignore[arg-type]
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -295,7 +295,9 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}; "
                 f"y holds the classes {self.classes_.tolist()}."
             )
-        if self.positive is not None and (np.ndim(self.positive) or self.positive not in self.classes_.tolist()):
+        if self.positive is not None and (
+            np.ndim(cast(Any, self.positive)) or self.positive not in self.classes_.tolist()
+        ):
             raise ValueError(f"positive must be one of the classes {self.classes_.tolist()}; got {self.positive!r}.")
         self._learn_positive()
         return index

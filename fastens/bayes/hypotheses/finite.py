@@ -299,7 +299,7 @@ class FiniteHypothesisLearner(BaseFastens):
             Axes to plot on. If None, a new figure is created.
         """
         self._check_fitted()
-        index = len(self.classes_) - 1 if outcome is None else int(self._index_of([outcome], "outcome")[0])
+        index = len(self.classes_) - 1 if outcome is None else int(self._index_of(np.array([outcome]), "outcome")[0])
         ax = axes(ax, figsize=(6, 3.5))
         for mode, style in (("bayes", "o-"), ("map", "s--"), ("ml", "^:")):
             first = int(mode == "ml")  # all likelihoods are equal before the first outcome

@@ -281,7 +281,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         check_feature_prior(self)
 
     @property
-    def categorical_features(self) -> Any:
+    def categorical_features(self) -> Any:  # type: ignore[override]
         """Columns that are encoded as categories."""
         return self.kinds_ == "categorical"
 

@@ -490,7 +490,7 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
     done = [entry for entry in entries if entry.scores]
     score_name = next(iter(done[0].scores[0]))
     left = axes(figsize=(9, 1.2 + 0.4 * len(done)))
-    figure = left.figure
+    figure: Any = left.figure
     left.remove()
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     limit = _limit(done, score_name)

@@ -86,7 +86,8 @@ class LambdaRank(Loss):
         self._options = options
         self._known: list[tuple[Array, str, Queries]] = []
         self.position_biases: list[Array] = []
-        self._n_rounds, self._weight = 0, None
+        self._n_rounds = 0
+        self._weight: Array | None = None
 
     def magnitude(self, y: Array) -> float:
         """Return 1, because scores are sums of slopes of at most 1."""
