@@ -75,7 +75,14 @@ MAX_PARAMETERS = {".py": 6, ".pyx": 8, ".pxd": 8, ".h": 8}
 MAX_CONSTRUCTOR_PARAMETERS = 33
 COPIED_LINES = 10
 # By folder: the most own classes that a public estimator inherits from, and the longest line of them, itself included.
-INHERITANCE = {"boosting": (7, 5), "adaboost": (7, 5), "combining": (7, 6), "forests": (10, 6), "bayes": (11, 7)}
+INHERITANCE = {
+    "boosting": (8, 5),
+    "adaboost": (7, 5),
+    "combining": (7, 6),
+    "forests": (10, 6),
+    "bayes": (11, 7),
+    "encoding": (3, 3),
+}
 
 # Exceptions. These lists only shrink: an entry that is no longer needed fails its test.
 LONG_SIGNATURES = {

@@ -58,7 +58,7 @@ def covered(model, X, y):
 
 
 def test_every_estimator_says_what_weights_mean():
-    assert {*DECIDES} | {*COUNTS} == {*CLASSES}
+    assert {*DECIDES} | {*COUNTS} == {*CLASSES} - {"TableEncoder"}  # it has no weights
 
 
 @pytest.mark.parametrize("name", DECIDES)

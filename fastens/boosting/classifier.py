@@ -229,17 +229,15 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         sample_weight : array of shape (n_samples,), optional
             Sample weights. Integer weights count as copies; fractional weights are scaled to a mean of 1.
         conformity : {"lac", "aps", "raps"}, default="lac"
-            Conformity score. "lac": all classes whose probability exceeds a common threshold, which gives the smallest
-            sets on average. "aps": the most probable classes until their cumulative probability is large enough.
-            "raps": "aps" with a penalty for each class after the second. See `ConformalClassifier`.
+            Conformity score. "lac": all classes whose probability exceeds a common threshold. "aps": the most probable
+            classes up to a cumulative probability. "raps": "aps" with a penalty for large sets.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
         group : array of shape (n_samples,) or str, optional
             Calibration groups: the coverage holds within each of them (Mondrian conformal prediction). An array, or the
             name of a column of X, which may be a feature. Missing values form one group.
         likelihood_ratio : array of shape (n_samples,), optional
-            Density of the rows to predict divided by the density of these rows, up to a common factor, at each row, for
-            new rows under a covariate shift.
+            Under a covariate shift, the density of new rows divided by the density of these rows, up to a factor.
 
         Returns
         -------
@@ -263,8 +261,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         """Return, for each row, a set of classes that contains the true class with a given probability.
 
         The sets are split-conformal and use the rows passed to `conformalize`. If these and the new rows are
-        exchangeable, the marginal coverage of each target is at least `coverage` for any model and any distribution. It
-        is not guaranteed conditional on a row or on a class.
+        exchangeable, the marginal coverage is at least `coverage`. It is not guaranteed for each row or class.
 
         Parameters
         ----------
@@ -274,12 +271,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             Probability that the set of a new row contains its class. A list adds a last axis, one entry per coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
-        group : array of shape (n_samples,) or str, optional
-            Calibration group of each row, or the column that holds it. Required if `conformalize` received an array; if
-            it received the name of a column, that is read from X. Sets of new groups, and of groups with too few
-            calibration rows, hold all classes, and a warning is issued.
-        likelihood_ratio : array of shape (n_samples,), optional
-            Likelihood ratio of each row, in the units of `conformalize`. Required if that received ratios.
+        group, likelihood_ratio : arrays of shape (n_samples,), optional
+            Groups and likelihood ratios of the rows; required if `conformalize` received arrays of them.
+            Sets of new groups, and of groups with too few calibration rows, hold all classes.
 
         Returns
         -------

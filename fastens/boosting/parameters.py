@@ -350,10 +350,6 @@ def textbook(cls: Any, **parameters: Any) -> Any:
         Parameters of the class, which override the textbook settings. A record such as `growth` replaces the whole
         textbook record; use ``set_params(growth__max_delta_step=1.0)`` to change a single option.
 
-    Returns
-    -------
-    An unfitted estimator.
-
     Examples
     --------
     >>> from fastens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -386,10 +382,6 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
         Time limit of `fit` in seconds, for "best" only. If None, the time is not limited.
     **parameters
         Parameters of the class, which override the preset.
-
-    Returns
-    -------
-    An unfitted estimator.
 
     Raises
     ------

@@ -326,8 +326,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             Calibration groups: the coverage holds within each of them (Mondrian conformal prediction). An array, or the
             name of a column of X, which may be a feature. Missing values form one group.
         likelihood_ratio : array of shape (n_samples,), optional
-            Density of the rows to predict divided by the density of these rows, up to a common factor, at each row, for
-            new rows under a covariate shift.
+            Under a covariate shift, the density of new rows divided by the density of these rows, up to a factor.
 
         Returns
         -------
@@ -372,12 +371,9 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
             A list adds a last axis with the result of each coverage.
         init_score : array of shape (n_samples,) or (n_samples, n_outputs), optional
             Raw predictions to add to the model's raw predictions.
-        group : array of shape (n_samples,) or str, optional
-            Calibration group of each row, or the column that holds it. Required if `conformalize` received an array; if
-            it received the name of a column, that is read from X. Intervals of new groups, and of groups with too few
-            calibration rows, are infinite, and a warning is issued.
-        likelihood_ratio : array of shape (n_samples,), optional
-            Likelihood ratio of each row, in the units of `conformalize`. Required if that received ratios.
+        group, likelihood_ratio : arrays of shape (n_samples,), optional
+            Groups and likelihood ratios of the rows; required if `conformalize` received arrays of them.
+            Intervals of new groups, and of groups with too few calibration rows, are infinite.
 
         Returns
         -------

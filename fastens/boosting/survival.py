@@ -26,6 +26,7 @@ from fastens.params.estimator import with_parameters
 from fastens.params.foreign_names import CONCORDANCES
 from fastens.params.options import AFTLoss, record
 from fastens.params.rules import one_of, parameter
+from fastens.params.types import RandomState
 from fastens.table.columns.numbers import unmasked
 from fastens.table.tables import is_frame, table_over
 from fastens.table.training_data import check_same_rows, rows_to_score
@@ -398,7 +399,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return quantiles_of(self.predict_dist(X, init_score=init_score), quantiles)
 
     def sample(
-        self, X: ArrayLike, n_draws: int = 1, *, random_state: Any = None, init_score: ArrayLike | None = None
+        self, X: ArrayLike, n_draws: int = 1, *, random_state: RandomState = None, init_score: ArrayLike | None = None
     ) -> Array:
         """Return random times from the predicted distribution of each row, with loss="aft".
 

@@ -72,7 +72,7 @@ from fastens.monitoring.callbacks import announce
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, FUNCTION, NONE, RANDOM_STATE, one_of, parameter, real, whole
-from fastens.params.types import RandomState
+from fastens.params.types import Drawing, RandomState
 from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers, take_columns
 from fastens.table.training_data import WEIGHT_TYPE, warn_of_duplicates
@@ -109,7 +109,7 @@ class BaseBagging(BaseOneEstimator):
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
-    bootstrap: Any = parameter(FLAG, default=True)
+    bootstrap: Drawing = parameter(FLAG, default=True)
     bootstrap_features: bool = parameter(FLAG, default=False)
     sampling: str = parameter(one_of("auto", "weights", "rows"), default="auto")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
@@ -581,7 +581,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     True
     """
 
-    bootstrap: Any = parameter(STRATIFIED, default=True)
+    bootstrap: Drawing = parameter(STRATIFIED, default=True)
     voting: str = parameter(one_of("soft", "hard"), default="soft")
 
     def _learn_target(self, y: NDArray[Any]) -> Array:

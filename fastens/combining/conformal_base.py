@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,7 @@ from fastens.engine.rows.sampling import Subsample, content_hashes, random_strea
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ESTIMATOR, FLAG, NONE, parameter, real
-from fastens.params.types import Folds, RandomState
+from fastens.params.types import Coverage, Folds, RandomState
 from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers
 from fastens.table.training_data import WEIGHT_TYPE, check_same_rows, warn_of_duplicates
@@ -87,7 +87,7 @@ class BaseConformal(BaseOneEstimator):
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
         **metadata: Any,
-    ) -> Any:
+    ) -> Self:
         """Fit the estimator and calibrate it on held-out rows.
 
         Parameters
@@ -248,11 +248,11 @@ class BaseConformal(BaseOneEstimator):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        coverage: Any = 0.9,
+        coverage: Coverage = 0.9,
         step: float = 0.005,
         slides: bool = True,
         group: ArrayLike | str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Return a model that is recalibrated by the next rows of a time series; this model is unchanged.
 
         Each row for which the interval or set did not contain the target widens the next ones, and every other row

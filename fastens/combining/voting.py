@@ -642,6 +642,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,) or (n_samples, n_targets)."""
+        self._check_fitted()
         return self._of_targets(added(self._member_weights()[:, None, None] * self._weighed_responses(X)))
 
     def _of_targets(self, found: Array) -> Array:

@@ -49,7 +49,7 @@ from fastens.inspection.plotting import COUNT, check_position
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, PosteriorAverage
 from fastens.params.rules import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
-from fastens.params.types import PerColumn
+from fastens.params.types import Drawing, PerColumn
 from fastens.posterior.averaging import Prunings, TreeAverager
 from fastens.table.training_data import AllRows, TrainingData, multiplied, warn_of_duplicates
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel, check_same_rules, column_chances
@@ -64,7 +64,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=None)
-    bootstrap: bool | str = parameter(FLAG, default=True)
+    bootstrap: Drawing = parameter(FLAG, default=True)
     max_samples: int | float | None = parameter(whole(1) | real(0, open_low=True) | NONE, default=None)
     oob_score: bool | Callable[..., float] = parameter(FLAG | FUNCTION, default=False)
     warm_start: bool = parameter(FLAG, default=False)

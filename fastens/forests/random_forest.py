@@ -35,7 +35,7 @@ from fastens.forests.tree import TreesClassifier, TreesRegressor
 from fastens.params.estimator import with_parameters
 from fastens.params.options import PosteriorAverage
 from fastens.params.rules import FLAG, instance, one_of, parameter
-from fastens.params.types import ClassWeight, Coverage
+from fastens.params.types import ClassWeight, Coverage, Drawing
 from fastens.table.columns.numbers import numbers_in
 from fastens.table.training_data import AllRows, as_multiples
 from fastens.tree_model.tree_model import monotone_columns
@@ -75,7 +75,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
     criterion: str = parameter(CLASS_CRITERION, default="gini")
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default="sqrt")
-    bootstrap: bool | str = parameter(STRATIFIED, default=True)
+    bootstrap: Drawing = parameter(STRATIFIED, default=True)
     averaging: str | PosteriorAverage | None = parameter(CLASS_AVERAGING, default=AUTO)
     voting: str = parameter(one_of("soft", "hard"), default="soft")
     class_weight: ClassWeight = parameter(CLASS_WEIGHT, default=None)
@@ -456,7 +456,7 @@ class ExtraTreesClassifier(RandomForestClassifier):
     True
     """
 
-    bootstrap: bool | str = parameter(STRATIFIED, default=False)
+    bootstrap: Drawing = parameter(STRATIFIED, default=False)
 
     _averaging_kind: ClassVar = RandomSplitClassAveraging
     _has_random_thresholds = True

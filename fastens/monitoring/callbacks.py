@@ -318,7 +318,7 @@ try:
     class CallbackSupportMixin(_CallbackSupportMixin):
         """scikit-learn's mixin with a short docstring."""
 
-        def set_callbacks(self, *callbacks: Any) -> Self:
+        def set_callbacks(self, *callbacks: object) -> Self:
             """Set callbacks of scikit-learn, such as its progress bars, and return the estimator."""
             return super().set_callbacks(*callbacks)
 

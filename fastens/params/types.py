@@ -20,6 +20,10 @@ LearningRate: TypeAlias = float | Sequence[float] | Callable[[int], float]
 Metric: TypeAlias = str | Callable[..., Any]
 Callbacks: TypeAlias = Sequence[Callable[..., Any]] | None
 Coverage: TypeAlias = float | Sequence[float]
+# Rows drawn for each member: all, by class, the ratio of the classes, or the number of draws of each class.
+Drawing: TypeAlias = bool | str | float | Mapping[Any, float]
+# Edges of a network: the parents of each child, or pairs (parent, child).
+Edges: TypeAlias = Mapping[Any, Iterable[Any]] | Sequence[tuple[Any, Any]] | None
 SplitPrior: TypeAlias = str | float | tuple[float, float]
 
 

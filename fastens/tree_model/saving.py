@@ -210,11 +210,6 @@ class SavedEnsemble:
             Options of the format. "onnx": `ml_opset`, 5 or 3 (for older runtimes), and `inputs`, "auto", "tensor" or
             "columns". "c": `name`, the prefix of all identifiers. "sql": `table`, the name of the table.
 
-        Returns
-        -------
-        str, bytes or object
-            The exported model, or None if it was written to a file.
-
         Raises
         ------
         ValueError
@@ -251,12 +246,7 @@ class SavedEnsemble:
         return self._ensemble
 
     def leaf_features(self, X: ArrayLike) -> csr_matrix:
-        """Return a one-hot encoding of the leaves that each row falls into, as features for another model.
-
-        Returns
-        -------
-        CSR matrix of shape (n_samples, n_leaves)
-            One column for each leaf of all trees, ordered by tree.
+        """Return a one-hot encoding of each row's leaves, a CSR matrix of shape (n_samples, n_leaves).
 
         References
         ----------

@@ -122,25 +122,22 @@ class TreeModel(SavedEnsemble, BaseFastens):
             Background rows for interventional Shapley values: features outside a coalition take the values of these
             rows, and the results are averaged. If None, the values are path-dependent, as in `predict_contributions`.
         output : {"raw", "probability", "loss"}, default="raw"
-            "raw": the raw prediction, which is a probability in classification forests and trees, and the mean path
-            length in an isolation forest. "probability": the prediction after the inverse link, such as the probability
-            of the second class. "loss": the squared error or the model's loss. "probability" and "loss" need a
-            background and a model with one raw prediction; contributions are rescaled to the difference of the outputs.
+            "raw": the raw prediction, which is a probability in classification forests. "probability": the prediction
+            after the inverse link, such as the probability of the second class. "loss": the loss of each row. The last
+            two need a background and a model with one raw prediction.
         interactions, parts : bool, default=False
             As for `predict_contributions`.
         groups : dict of lists of columns, optional
-            Groups of columns by name, such as ``{"size": ["width", "height"]}``, which enter and leave a coalition
-            together: ``values`` has the Shapley value of each group, then of each column in no group. If None, each
-            column is explained.
+            Groups of columns by name, such as ``{"size": ["width", "height"]}``. ``values`` has the Shapley value of
+            each group, followed by the columns that are in no group.
         y : array of shape (n_samples,), optional
             Targets. Required for ``output="loss"`` and not allowed otherwise.
 
         Returns
         -------
         shap.Explanation, or Explanation if shap is not installed
-            Has ``values`` of shape (n_samples, n_features), ``base_values`` of shape (n_samples,), ``data``,
-            ``display_data``, ``feature_names`` and ``output_names``. Several outputs add a last axis to both, and
-            `interactions` a second axis of length n_features to ``values``.
+            Has ``values`` of shape (n_samples, n_features) and ``base_values`` of shape (n_samples,); several outputs
+            add a last axis, and `interactions` a second axis of length n_features.
 
         Raises
         ------
@@ -285,13 +282,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return plot_importance(self, kind, X=X, y=y, n_top=n_top, ax=ax)
 
     def plot_training(self, ax: Axes | None = None) -> Axes:
-        """Plot the loss after each round, or the out-of-bag error after each tree, and return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on. If None, a new figure is created.
-        """
+        """Plot the loss after each round, or the out-of-bag error after each tree, and return the axes."""
         self._check_fitted()
         return plot_training(self, ax)
 
@@ -342,7 +333,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         label : object, optional
             With several outputs, the class, the index of the target, or a pair of both.
         groups : dict of lists of columns, optional
-            Groups of columns whose contributions are plotted as one, as in `explain`.
+            Groups of columns, as in `explain`.
         ax : matplotlib Axes, optional
             Axes to draw on. If None, a new figure is created.
 

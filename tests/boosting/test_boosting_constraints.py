@@ -252,7 +252,7 @@ def test_scores_are_monotone_by_class(options, tmp_path):
         for each in (model, fastens.load(tmp_path / "model"), *refits, free)
     ]
     assert np.max(worst[:-1]) < 1e-10 < np.min(worst[-1])
-    with pytest.raises(ValueError, match="monotonic_cst must be as in the last fit"):
+    with pytest.raises(ValueError, match="monotonic_cst must be the same as in the last fit"):
         part.set_params(monotonic_cst=[[0] * 4, *BY_CLASS[1:]], n_estimators=9).fit(X, target, weight)
 
 

@@ -133,7 +133,7 @@ def test_constraints_hold_for_every_label(X, Y, rng):
         lines[:, :, column] = np.linspace(-3, 3, 30)
         for part in model.predict_proba(lines.reshape(-1, 5)):
             assert (SIGNS[column] * np.diff(part[:, 1].reshape(40, 30), axis=1)).min() >= -1e-12
-    with pytest.raises(ValueError, match="monotonic_cst must be None with more than two classes"):
+    with pytest.raises(ValueError, match="monotonic_cst must have a row for each class"):
         model.fit(X, np.column_stack([y[:, 0], np.digitize(Y[:, 1], [-1, 1])]))
 
 

@@ -397,7 +397,7 @@ def test_derived_classes_are_not_written(name, tmp_path, rng):
     X, y = rng.standard_normal((50, 2)), rng.standard_normal(50)
     model = kind(n_estimators=2).fit(X, y)
     with pytest.raises(
-        TypeError, match=rf"save must be called on an estimator class of fastens.* Pickle a .*\.{name}\."
+        TypeError, match=rf"save must be called on an estimator class of fastens.* Pickle a .*\.{name} instead"
     ):
         model.save(tmp_path / "model.fastens")
     vote = fastens.VotingRegressor([("mine", model)], prefit=True).fit(X, y)

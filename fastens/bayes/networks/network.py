@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from copy import copy
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,7 +47,7 @@ from fastens.inspection.trees import table_text
 from fastens.modelfile.saving import SavedEstimator
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, parameter, real, whole
-from fastens.params.types import RandomState
+from fastens.params.types import Edges, RandomState
 from fastens.table.columns.factorize import is_missing
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import opening_tables
@@ -159,7 +159,7 @@ class NetworkQueries:
             raise ValueError(f"evidence of {variable!r} must have a positive likelihood; got {given!r}.")
         return found
 
-    def do(self, interventions: Mapping[str, Any]) -> Any:
+    def do(self, interventions: Mapping[str, Any]) -> Self:
         """Return the network after interventions that set variables to values, whatever their parents are.
 
         The variables lose their parents and have the value with certainty; all other tables stay. The queries of the
@@ -533,8 +533,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     structure: Any = parameter(one_of(*LEARNED) | GIVEN, default="hill-climb", kw_only=False)
     criterion: str = parameter(one_of(*SCORES), default="bic")
-    required_edges: Any = parameter(EDGES, default=None)
-    forbidden_edges: Any = parameter(EDGES, default=None)
+    required_edges: Edges = parameter(EDGES, default=None)
+    forbidden_edges: Edges = parameter(EDGES, default=None)
     max_parents: int = parameter(whole(1), default=3)
     min_information: float = parameter(real(0), default=0.03)
     tabu: int = parameter(whole(0), default=0)
