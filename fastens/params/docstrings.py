@@ -117,6 +117,8 @@ best_question : Question
     Most informative instance to label, with the fraction of the hypotheses that cover it.
 answers : array of int, of shape (n_samples, n_questions)
     Binary features.
+leaf_features : CSR matrix of shape (n_samples, n_leaves)
+    One column for each leaf of all trees, ordered by tree.
 decision_path : CSR matrix of shape (n_samples, n_nodes)
     Node indicator matrix: 1 if a row passes through a node.
 contribution_curve : Contribution

@@ -281,7 +281,7 @@ def test_probabilities_of_one_vs_rest_are_monotone_by_class():
         (BY_CLASS[:2], "monotonic_cst must have a row for each of the 3 classes; got 2 rows"),
         ({3: [1, 0, 0, 0]}, r"monotonic_cst must have keys among the classes \[0, 1, 2\]; got 3"),
         ([[2, 0, 0, 0]] * 3, "monotonic_cst must hold 1, -1 or 0 for each column; got 2"),
-        ([[1, 0]] * 3, "monotonic_cst must have a value for each of the 4 columns"),
+        ([[1, 0]] * 3, "monotonic_cst must have one value for each of the 4 columns"),
     ],
 )
 def test_wrong_signs_by_class(signs, message):
