@@ -449,7 +449,7 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
     If `by_class` is True, constraints of three or more classes have a row for each class; otherwise they raise
     ValueError.
     """
-    classes = getattr(model, "classes_", [])
+    classes = vars(model).get("classes_", [])
     signs = _signs(model)
     if signs is None:
         return None
@@ -467,7 +467,7 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
 
 
 def _signs(model: Any) -> NDArray[np.int8] | None:
-    classes = getattr(model, "classes_", None)
+    classes = vars(model).get("classes_")
     classes = None if isinstance(classes, list) else classes
     given = getattr(model, "monotonic_cst", None)
     return monotone_signs(given, _columns(model), model._encoder.is_categorical, classes)
