@@ -1,4 +1,4 @@
-"""A transformer that converts tables to the numbers that trees are grown on, for tools that need arrays."""
+"""A transformer that converts tables to numeric arrays, for tools that need arrays."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ feature_names_in_ : array of shape (n_features_in_,)
 class TableEncoder(TransformerMixin, BaseFastens):
     """Transformer of tables with text, categories and dates to arrays of numbers.
 
-    Estimators of fastens read such tables themselves. Use this transformer where a tool of scikit-learn converts the
-    table first and fails, as `RFECV`, `SequentialFeatureSelector` and `OneVsOneClassifier` do, or before estimators
-    of other libraries. Categories become their positions in the sorted list of the categories of a column, so trees
-    treat them as ordered numbers. Dates become days since 1970, missing values NaN.
+    Estimators of fastens accept such tables directly. Use this transformer before estimators of other libraries, or
+    with tools of scikit-learn that convert the table first and fail, such as `RFECV`, `SequentialFeatureSelector` and
+    `OneVsOneClassifier`. Each category is replaced by its position in the sorted categories of its column, so trees
+    treat categories as ordered numbers. Dates become days since 1970, and missing values become NaN.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class TableEncoder(TransformerMixin, BaseFastens):
         Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
         frame. If None, no column is categorical.
     missing : {"missing", "category"}, default="missing"
-        Number of missing values in categorical columns. "missing": NaN. "category": the position after the last
+        Encoding of missing values in categorical columns. "missing": NaN. "category": the position after the last
         category.
     unseen : {"missing", "error"}, default="missing"
         Handling of categories that were not seen in `fit`. "missing": NaN. "error": `transform` raises ValueError.
     split_dates : bool, default=False
-        If True, columns for the month, the weekday, the hour and similar parts of each date are appended.
+        If True, columns for the month, the weekday, the hour and similar parts of each date are added.
     n_jobs : int or None, default=None
-        Number of threads. If None, OMP_NUM_THREADS is used, or else the number of available physical cores.
+        Number of threads. If None, use OMP_NUM_THREADS if it is set, otherwise the number of available physical cores.
 
     Attributes
     ----------
@@ -96,7 +96,10 @@ class TableEncoder(TransformerMixin, BaseFastens):
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
-        """Return the numbers of a table, in the columns of `get_feature_names_out`; a CSR matrix for sparse tables."""
+        """Return the table encoded as numbers, with the columns listed by `get_feature_names_out`.
+
+        Sparse tables give a CSR matrix.
+        """
         rows: Any = self._check_table(X)
         self._check_fitted()
         return as_array(rows) if isinstance(rows, RowSource) else rows

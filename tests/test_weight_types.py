@@ -67,7 +67,7 @@ def test_constant_importance_weights_are_not_weights(name):
     expected = answers(fitted(name), X)
     for weight in (1000.0, 1000.5, 0.3):
         assert_array_equal(answers(fitted(name, weight, weight_type="importance"), X), expected)
-    with pytest.warns(UserWarning, match="which is too large for numbers of copies, so its values are used as"):
+    with pytest.warns(UserWarning, match="which is too large for frequencies, so its values are used as"):
         found = fitted(name, 1000.0)
     assert_array_equal(answers(found, X), expected)
 

@@ -320,7 +320,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         Parameters
         ----------
         X, *given, **options
-            Ignored. The arguments that other models accept.
+            Ignored; present for compatibility with `explain` of other models.
 
         Returns
         -------

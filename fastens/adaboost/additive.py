@@ -118,7 +118,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return self._ensemble
 
     def training_error_bound(self) -> Array:
-        """Return an upper bound of the training error after each round, shape (n_rounds,).
+        """Return an upper bound on the training error after each round, shape (n_rounds,).
 
         The bound is the product of sum(w exp(-y f / 2)) over the rounds. For "m1", and for "discrete" with two classes,
         each factor is 2 sqrt(e (1 - e)) at learning_rate=1 (Freund & Schapire 1997, theorem 6). If a round restarted,

@@ -178,7 +178,7 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
     model._check_fitted()
     if model._calibration is None:
         raise NotFittedError(
-            f"{method} needs a model that was calibrated on rows that fit has not seen. Call conformalize(X, "
+            f"{method} requires a model that was calibrated on rows that were not used in fit. Call conformalize(X, "
             f"y) with such rows first, or fit a {wrapper}({type(model).__name__}(...)), which holds out "
             "calibration rows itself."
         )

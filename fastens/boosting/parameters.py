@@ -50,7 +50,9 @@ def growth_parameters(model: Any) -> GrowthParameters:
     min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
     monotone = monotone_columns(model, by_class=True)
     if monotone is not None and monotone.ndim == 2 and len(monotone) != model._loss.n_outputs:
-        raise ValueError(f"monotonic_cst must be None with loss={model.loss!r}, whose classes have no scores.")
+        raise ValueError(
+            f"monotonic_cst must be None with loss={model.loss!r}, because this loss has no score per class."
+        )
     return GrowthParameters(
         **of_same_name | {"rows_per_threshold": _rows_per_threshold(model, model._loss)},
         max_leaf_nodes=model.max_leaf_nodes,
@@ -222,7 +224,9 @@ def check_folds(model: Any) -> None:
             )
         return
     if not RATE.holds(model.learning_rate):
-        raise ValueError("learning_rate must be a single number with early_stopping.folds, which may raise it.")
+        raise ValueError(
+            "learning_rate must be a single number with early_stopping.folds, because a time limit may raise it."
+        )
     for name, none, given in (
         ("early_stopping.validation", None, stopping.validation),
         ("early_stopping.refit", False, stopping.refit),
@@ -421,9 +425,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
         stopping = EarlyStopping(folds=N_FOLDS, select_pruning=True, time_limit=time_limit)
         parameters = {"early_stopping": stopping} | parameters
     elif time_limit is not None:
-        raise ValueError(
-            f"time_limit must be None with quality={quality!r}, which has no time limit. Use quality='best'."
-        )
+        raise ValueError(f"time_limit must be None with quality={quality!r}; got {time_limit!r}. Use quality='best'.")
     return cls(**(preset | parameters))
 
 
@@ -546,6 +548,6 @@ evals_result_ : dict of dicts of arrays
 oob_improvement_ : array of shape (n_rounds,)
     If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
 oob_prediction_ : array of the shape of predictions
-    If oob_score=True, the out-of-bag prediction of each row: the sum of the rounds that did not draw the row, scaled up
-    to all rounds of the model.
+    If oob_score=True, the out-of-bag prediction of each row: the sum over the rounds that did not draw the row, scaled
+    up to all rounds of the model.
 """)

@@ -353,7 +353,9 @@ class GradientBoostingRanker(BoostedTrees):
             If neither `qid` nor `group` is passed, or if rows, queries, positions and weights are inconsistent.
         """
         if position is not None and self._stopping.folds is not None:
-            raise ValueError("position must be None with early_stopping.folds, whose models have biases of their own.")
+            raise ValueError(
+                "position must be None with early_stopping.folds, because the model of each fold has its own biases."
+            )
         if (X_val is not None) != (qid_val is not None or group_val is not None):
             raise ValueError("qid_val or group_val must be passed with X_val, and only with it.")
         comm = self._comm

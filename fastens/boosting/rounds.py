@@ -350,7 +350,8 @@ class SideBySide:
     def of(cls, leaves: OutputTrees) -> SideBySide | None:
         """Return a thread pool, or None if parallelism within each tree is faster."""
         problem, n_trees = leaves.problem, leaves.n_trees
-        # The residuals of renewed leaves depend on the previous outputs, and ranks exchange one tree after another.
+        # The residuals of renewed leaves depend on the previous outputs, and distributed workers exchange the trees one
+        # at a time.
         if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
         n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads

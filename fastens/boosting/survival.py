@@ -94,7 +94,7 @@ def _checked_bounds(bounds: Array) -> Array:
         return bounds
     raise ValueError(
         "y must hold lower and upper bounds if its columns have no names; got only 0 and 1 in column "
-        f"{int(flags.argmax())}, which look like events. {_EVENTS} If these are bounds, name them 'lower' and "
+        f"{int(flags.argmax())}, so the column may hold events. {_EVENTS} If these are bounds, name them 'lower' and "
         "'upper'."
     )
 
@@ -337,7 +337,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return self._response("predict", self._raw_from(X, init_score))
 
     def predict_dist(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Any:
-        """Return the predicted distribution of each row's time, with loss="aft".
+        """Return the predicted distribution of each row's time; requires loss="aft".
 
         Parameters
         ----------
@@ -376,7 +376,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def predict_quantiles(
         self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95), *, init_score: ArrayLike | None = None
     ) -> Array:
-        """Return quantiles of the predicted distribution of each row's time, with loss="aft".
+        """Return quantiles of the predicted distribution of each row's time; requires loss="aft".
 
         Parameters
         ----------
@@ -401,7 +401,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def sample(
         self, X: ArrayLike, n_draws: int = 1, *, random_state: RandomState = None, init_score: ArrayLike | None = None
     ) -> Array:
-        """Return random times from the predicted distribution of each row, with loss="aft".
+        """Draw random times from the predicted distribution of each row; requires loss="aft".
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     special = ", ".join(name for name, family in FAMILIES.items() if family.is_special)
     text = (
         f"models to compare, separated by commas: {names} (default: all that support the task, except "
-        f"{composed}, which take long, and {special}, which need a special kind of table)"
+        f"{composed}, which are slow, and {special}, which need a special kind of table)"
     )
     add("--models", metavar="NAMES", help=text)
     add("--stack", action="store_true", help="add a row for a stack of the models of the leaderboard")

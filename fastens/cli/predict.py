@@ -85,9 +85,7 @@ def run(options: argparse.Namespace) -> None:
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not explains(model):
-        raise CommandError(
-            f"--contributions needs a model whose predictions are sums of trees; got {type(model).__name__}"
-        )
+        raise CommandError(f"--contributions requires a model that predicts a sum of trees; got {type(model).__name__}")
     unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
         raise CommandError(f"all rows have cells that do not match the training columns: {unfit_text(unfit)}")

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     family = chosen_model(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if options.spill_dir is not None and options.max_memory is None:
-        raise CommandError("--spill-dir must be used with --max-memory, which limits the memory")
+        raise CommandError("--spill-dir requires --max-memory, because it is used only if memory is limited")
     check_different({"--output": output, "--checkpoint": options.checkpoint})
     if output is not None:
         check_output(output, "a model", _files_of(options), options.overwrite)

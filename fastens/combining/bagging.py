@@ -97,7 +97,7 @@ OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
 SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", "_n_targets", *OUT_OF_BAG)
 _MEMBERS = "members."
-# Name of the only member if fastens trees are grown together; members that are fitted one by one have numbers.
+# Name of the only member if fastens trees are grown together; members that are fitted one by one are numbered.
 _FOREST = "forest"
 
 
@@ -378,7 +378,7 @@ class BaseBagging(BaseOneEstimator):
     def _oob_values(self) -> Array:
         self._check_fitted()
         if not hasattr(self, "_oob_mean"):
-            raise AttributeError("oob_score must be True in fit for out-of-bag predictions")
+            raise AttributeError("out-of-bag predictions require oob_score=True in fit. Set it and fit again.")
         return self._oob_mean
 
     # Predict --------------------------------------------------

@@ -326,8 +326,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         super()._check_can_update()
         if self._error_forest is not None and self.cv is not None:
             raise ValueError(
-                "method must be 'constant' or 'cqr' to update the model; got 'auto', whose calibration rows have no "
-                "order of time."
+                "method must be 'constant' or 'cqr' to update the model; got 'auto', which does not keep its "
+                "calibration rows in order of time."
             )
 
     def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:

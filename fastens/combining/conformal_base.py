@@ -151,7 +151,10 @@ class BaseConformal(BaseOneEstimator):
     def _fit_bags(self, data: MemberData) -> tuple[FittedMember, Array, NDArray[np.intp]]:
         """Return the estimator fitted on all rows, its out-of-bag predictions, and the rows that have one."""
         if data.groups is not None:
-            raise ValueError("groups must be None with cv='oob', whose bags divide groups. Use group folds.")
+            raise ValueError(
+                "groups must be None with cv='oob', because bootstrap samples split groups. Pass a group splitter as "
+                "cv, such as GroupKFold()."
+            )
         spec = self._seeded_spec(clone(self._template()).set_params(oob_score=True))
         (member,), _ = self._fit_level([spec], data, [])
         model = member.models[0]
@@ -302,7 +305,9 @@ class BaseConformal(BaseOneEstimator):
         check_same_rows(table.shape[0], len(target))
         rows = self._conditions.of_rows(table, len(target), group, None)
         if rows.group is not None and (rows.group < 0).any():
-            raise ValueError("group must hold groups of fit to update; got a new one. Fit again to add groups.")
+            raise ValueError(
+                "group must contain only groups that were present in fit; got a new group. Fit again to add groups."
+            )
         updated, new = copy(self), self._new_rows(table, target, rows)
         updated._adapted = self._adapted | {
             each: [
@@ -319,7 +324,7 @@ class BaseConformal(BaseOneEstimator):
         """Raise ValueError unless one set of held-out rows, in the order of the table, calibrates the model."""
         if any(len(own) > 1 for own in self._parts):
             raise ValueError(
-                f"cv must hold out one set of rows to update the model; got {self.cv!r}, which has several folds. Use "
+                f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
                 "cv=[(train, test)] with the last rows as test, or cv='oob'."
             )
 

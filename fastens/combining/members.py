@@ -507,5 +507,5 @@ def _check_names(names: list[str], parameters: dict[str, Any]) -> None:
 def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
     y = unmasked(y, "y")
     if y.ndim == 0 or y.shape[0] != n_rows:
-        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {y.shape[:1] or 0}.")
+        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(y) if y.ndim else 0}.")
     return y[rows]

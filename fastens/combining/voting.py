@@ -284,7 +284,9 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                     f"weights={SELECTION!r}."
                 )
         if self.time_limit is not None and self.refit:
-            raise ValueError("time_limit must be None with refit=True, which fits the members again. Set refit=False.")
+            raise ValueError(
+                "time_limit must be None with refit=True, because the members are fitted again. Set refit=False."
+            )
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         (specs,) = self._specs()

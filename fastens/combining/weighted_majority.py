@@ -46,8 +46,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     `fit` trains the members and weights them by their out-of-fold predictions. `partial_fit` continues row by row and
     also works with prefit members: the ensemble predicts, observes the label, and reduces the weights of members that
-    were wrong.
-    Integer weights count as that many consecutive copies of a row.
+    were wrong. An integer weight counts as that many consecutive copies of the row.
 
     Parameters
     ----------

@@ -144,8 +144,8 @@ class HeldOut:
 
     values: Array  # (n_rows, n_columns): errors, see `errors`, or one column with the scores of the true classes
     weight: Array
-    group: NDArray[np.intp] | None = None  # rows of each group have quantiles of their own
-    label: NDArray[np.intp] | None = None  # class index, if rows of each class have quantiles of their own
+    group: NDArray[np.intp] | None = None  # group index of each row, if each group has its own quantiles
+    label: NDArray[np.intp] | None = None  # class index of each row, if each class has its own quantiles
     _known: dict[Any, ConformalScores] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -231,7 +231,7 @@ class RowConditions:
 class Conditions:
     """What a calibration is conditional on: groups of rows, and likelihood ratios under a covariate shift."""
 
-    labels: list[Any] | None = None  # labels of the groups, where None stands for missing values; None without groups
+    labels: list[Any] | None = None  # group labels, None for missing values; None if there are no groups
     column: str | None = None  # column of the table that holds the groups
     has_ratios: bool = False
 
@@ -378,7 +378,7 @@ def intervals(
     stacked, needed = np.column_stack(scales), needed_weight(parts, coverage, new)
     lower, upper = (upper_ends(parts, center, stacked, needed, n_threads) for center in (-low, high))
     ends = np.column_stack([-lower, upper])
-    # The ends may cross if the predicted quantiles were far too wide for the coverage.
+    # The bounds may cross if the predicted quantiles are far too wide for the coverage.
     crossed = ends[:, 0] > ends[:, 1]
     ends[crossed] = ends[crossed].mean(axis=1, keepdims=True)
     return ends

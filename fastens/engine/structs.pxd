@@ -79,7 +79,7 @@ cdef struct Column:
 
 cdef struct Feature:
     int32_t index
-    int32_t n_codes                 # including code 0, missing
+    int32_t n_codes                 # including code 0 for missing values
     uint32_t offset                 # index of its first cell
     bint is_categorical
     const float64_t* thresholds     # upper edges: bin c ends at thresholds[c - 1]

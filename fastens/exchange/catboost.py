@@ -117,7 +117,7 @@ _DEEPEST = 16
 _Test = tuple[int, float, bool, Any]
 _TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
 _ADVICE = (
-    "the model uses target statistics (split_type 'OnlineCtr'), which cannot be read. Train with "
+    "the model uses target statistics (split_type 'OnlineCtr'), which fastens cannot import. Train with "
     "one_hot_max_size of at least the number of categories, or encode the categories before CatBoost."
 )
 
@@ -166,7 +166,7 @@ class _Features:
     def __init__(self, info: dict[str, Any]) -> None:
         numbers, categories = (info.get(f"{kind}_features") or [] for kind in ("float", "categorical"))
         if info.get("text_features") or info.get("embedding_features"):
-            raise refuse("the model has text or embedding features, which cannot be read")
+            raise refuse("the model has text or embedding features, which fastens cannot import")
         self.column: dict[tuple[str, int], int] = {}
         self.missing_left: dict[int, bool] = {}
         for kind, given in (("float", numbers), ("cat", categories)):

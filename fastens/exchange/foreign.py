@@ -13,9 +13,9 @@ from fastens.table.columns.numbers import Floats, numbers_of
 from fastens.table.encoder import InputEncoder
 from fastens.table.tables import Table
 
-# The conventions of columns: 0 counts as missing; categories are identified by CatBoost's hash and stored as hashes or
-# strings; numeric arrays contain the positions of the categories; inputs are truncated to integers, which are the
-# categories.
+# Conventions of columns: zero counts as missing; categories are identified by CatBoost's hash and stored as hashes or
+# strings; numeric arrays contain the positions of the categories; inputs are truncated to integers, and these integers
+# are the categories.
 ZERO_IS_MISSING, HASHED, ARRAY_CODES, TRUNCATED = "zero is missing", "hashed", "array codes", "truncated"
 CONVENTIONS = (ZERO_IS_MISSING, HASHED, ARRAY_CODES, TRUNCATED)
 # Maximum absolute value that counts as zero in columns where zero means missing.

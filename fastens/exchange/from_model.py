@@ -431,7 +431,8 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
         own.categories, own.is_coded, own.has_others = categories, False, False
         if not any(isinstance(value, int | float) for value in categories):
             own.convention = ARRAY_CODES
-        # Categories that no set can contain take the direction of all other values.
+        # Categories whose codes exceed those of the model go to the same side as unlisted values; without such a rule,
+        # to the side of missing values.
         for node in [node for node in trees.sets if trees.feature[node] == column]:
             members = trees.sets[node]
             if (n in members) if has_others else trees.missing_left[node]:

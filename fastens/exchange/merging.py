@@ -110,7 +110,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
 
 def _check_kinds(models: list[Any]) -> None:
     if not models:
-        raise ValueError("models must have at least one model; got none.")
+        raise ValueError("models must contain at least one model; got an empty sequence.")
     for number, model in enumerate(models):
         if not isinstance(model, BoostedTrees | BaseForest | IsolationForest):
             raise TypeError(
@@ -159,8 +159,8 @@ def _check_encodings(first: Any, model: Any, name: str) -> None:
     is_same = own.keys() == other.keys() and all(np.array_equal(own[key], other[key], equal_nan=True) for key in own)
     if not is_same or (own and first._encoder.categories != model._encoder.categories):
         raise ValueError(
-            f"{name} must have the same target statistics as models[0], which come from the training rows. Fit "
-            "the models with categories=Categories(encoding='partition'), which has none."
+            f"{name} must have the same target statistics as models[0], but these depend on the training rows. Fit "
+            "the models with categories=Categories(encoding='partition'), which uses no target statistics."
         )
     if HASHED in getattr(first._encoder, "conventions", {}).values() and (
         first._encoder.categories != model._encoder.categories

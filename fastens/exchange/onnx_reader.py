@@ -406,7 +406,7 @@ def _noted(graph: Graph, node: Node, tests: _Tests, note: dict[str, Any]) -> For
     return model
 
 
-# The link for each link of a note.
+# The link function for each link name in a note.
 _NOTED_LINKS = {"exp": "exponential", "anomaly": "isolation"} | dict.fromkeys(
     ("identity", "shares", "sorted"), "identity"
 )

@@ -287,7 +287,7 @@ def set_codes(trees: FlatTrees, columns: Columns, *, is_left: bool) -> None:
     for column, code in largest.items():
         own = columns[column]
         if code > _MAX_CODE or (own.categories is not None and code >= len(own.categories)):
-            raise refuse(f"column {column} is split by the category code {code}, which exceeds its categories")
+            raise refuse(f"column {column} is split by the category code {code}, but it has fewer categories")
         if own.categories is None:
             own.categories, own.is_coded = list(range(code + 1)), True
     if not is_left:

@@ -322,7 +322,7 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> FlatTrees:
         threshold=np.where(is_set | is_leaf, 0.0, less_than(condition)),
         missing_left=numbers("default_left", bool),
         value=np.where(is_leaf[:, None], value, 0),
-        # Trees with vector leaves have neither of these in version 2.
+        # In version 2, trees with vector leaves have neither gains nor sums of hessians.
         gain=numbers("loss_changes", needed=False),
         weight=numbers("sum_hessian", needed=False),
         sets=_code_sets(tree, np.flatnonzero(is_set & ~is_leaf)),

@@ -282,7 +282,8 @@ class CsvStream:
         self._note(REPEATED)
 
     def _take_type(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
-        # Arrow cannot parse numbers in parentheses, which are not part of a column's notation.
+        # Arrow cannot parse negative numbers in parentheses, and `is_written` does not cover them, so such columns are
+        # read as text.
         is_text = column.type == TEXT or is_written(column) or parsed == pa.string()
         self._stored[name] = pa.string() if is_text else parsed if pa.types.is_boolean(parsed) else type_
         # Numbers that are converted from texts are floats, because later values may not be integers.

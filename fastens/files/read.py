@@ -43,10 +43,10 @@ _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 _IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _IS_DATE = (pa.types.is_date, pa.types.is_timestamp)
-# Notes on a column: its name and what it is, of which rows and options are left out to compare notes.
+# Parses notes on a column into the name and the finding. Row numbers and options are removed before notes are compared.
 _ABOUT_COLUMN = re.compile(r"('.*?'|\".*?\") is ((?:read as|text, for) .*)", re.DOTALL)
 _OF_COLUMN = re.compile(r" in row [\d,]+|--column (?:'[^']*'|\S*?):")
-# Ranges of integers that may be dates or months, with the number of distinct values that is required.
+# Ranges of integers that may be dates or months, with the minimum number of distinct values.
 _DAYS = ((19000101, 21001231, 2), (190001, 210012, 6))
 
 
@@ -175,7 +175,7 @@ class Typing:
         plain = values, Column(_type_of(values.type))
         first = values[0].as_py() if pa.types.is_int64(values.type) and len(values) else None
         if first is None and values.null_count < len(values) and pa.types.is_int64(values.type):
-            first = pc.first(values).as_py()  # this takes 16 µs, the first value 1 µs
+            first = pc.first(values).as_py()  # slow: 16 µs, compared with 1 µs for values[0]
         if first is None or not any(low <= first <= high for low, high, _ in _DAYS):
             return plain
         limits = pc.min_max(values).as_py()

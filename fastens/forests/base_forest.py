@@ -430,7 +430,7 @@ class BaseForest(TreeParameters, TreeModel):
         """Return the out-of-bag results; raise AttributeError if the model was fitted without `oob_score=True`."""
         self._check_fitted()
         if self._out_of_bag is None:
-            raise AttributeError("oob_score must be True in fit for out-of-bag predictions")
+            raise AttributeError("out-of-bag predictions require oob_score=True in fit. Set it and fit again.")
         return self._out_of_bag
 
     @property

@@ -333,8 +333,8 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
     data = forest._learn_same_statistics(given, forest._seed)
     if len(data.y) != len(forest._bootstrap.order):
         raise ValueError(
-            f"X must hold the rows of fit, which had {len(forest._bootstrap.order)} rows with a positive "
-            f"weight; got {len(data.y)}."
+            f"X must hold the {len(forest._bootstrap.order)} rows of fit that have a positive weight; got "
+            f"{len(data.y)} such rows."
         )
     trees, n_threads = forest._ensemble, resolve_n_jobs(forest.n_jobs)
     if not forest._bootstrap.is_order_of(content_hashes(given.X, given.y, n_threads)):

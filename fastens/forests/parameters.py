@@ -28,7 +28,7 @@ _PART = real(0, 1, open_low=True)
 SHARE = Rule(
     "a fraction above 0 and at most 1", lambda value: not isinstance(value, numbers.Integral) and _PART.holds(value)
 )
-# How bags of classification draw rows.
+# Ways in which the bags of a classifier draw rows.
 _OF_CLASS = whole(1) | real(0, open_low=True)
 STRATIFIED = (
     FLAG
@@ -108,7 +108,7 @@ def criterion_of(model: Any) -> str:
     if model.criterion != _FRIEDMAN:
         return model.criterion
     warn(
-        "criterion='friedman_mse' is the same as 'squared_error', which replaces it in scikit-learn too. Use "
+        "criterion='friedman_mse' is deprecated because it is equivalent to 'squared_error', as in scikit-learn. Use "
         "'squared_error'.",
         FutureWarning,
     )
@@ -134,7 +134,7 @@ def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
     if max_samples is not None:
         raise ValueError(f"max_samples must be None without bootstrap; got {max_samples!r}.")
     if oob_score:
-        raise ValueError("oob_score must be False without bootstrap, because every tree sees all rows; got True.")
+        raise ValueError("oob_score must be False without bootstrap, because every tree uses all rows; got True.")
 
 
 def check_same_drawing(bootstrap: Any, of_last_fit: Any) -> None:
@@ -213,8 +213,8 @@ bootstrap : bool, "stratified", "balanced", float or dict
     of draws is the number of rows, or the sum of the weights if all weights are integers. "stratified" draws from each
     class as many rows as the class has; "balanced" draws from each class as many rows as the smallest class has (Chen,
     Liaw & Breiman 2004). A float between 0 and 1 is the ratio of the smallest class to the largest one in a bag: larger
-    classes are drawn less often, so 1 balances all classes. A dict has the number of draws of each class, or as a float
-    a multiple of the size of the class; classes that are not in it have as many draws as rows.
+    classes are drawn less often, so 1 balances all classes. A dict maps classes to their number of draws: an integer
+    is a count, and a float is a multiple of the class size. Other classes get as many draws as they have rows.
 voting : {"soft", "hard"}
     How the trees are combined: "soft" averages their class probabilities, "hard" counts one vote per tree.
 class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None

@@ -82,11 +82,11 @@ class Averaging:
             )
         if forest.criterion == "absolute_error":
             raise ValueError(
-                "averaging must be None with criterion='absolute_error', which is not a likelihood; got "
+                "averaging must be None with criterion='absolute_error', because it has no likelihood; got "
                 f"{forest.averaging!r}."
             )
         if options.evidence == OUT_OF_BAG and (forest.oob_score or not forest.bootstrap):
-            wrong = "with oob_score, which needs the same rows" if forest.oob_score else "without bootstrap"
+            wrong = "with oob_score, because both use the out-of-bag rows" if forest.oob_score else "without bootstrap"
             raise ValueError(f"averaging.evidence must be 'train' {wrong}; got 'oob'.")
 
     @classmethod
@@ -172,7 +172,8 @@ class Averaging:
         """Return a forest's options with some values changed; raise ValueError if they are invalid."""
         if "evidence" in prior:
             raise ValueError(
-                f"reweight must not change evidence, which needs the training rows; got {prior['evidence']!r}."
+                "evidence must not be passed to reweight, because changing it requires the training rows; got "
+                f"{prior['evidence']!r}."
             )
         options: PosteriorAverage = forest._options("averaging").replaced(prior)
         options.check("averaging")

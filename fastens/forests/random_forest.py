@@ -327,7 +327,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         if monotone_columns(self) is not None:
             raise ValueError(
                 "keep_leaves must be False with monotonic_cst, because only the means of the leaves satisfy "
-                "the constraints; got True. Use oob_score=True, whose quantiles satisfy them."
+                "the constraints; got True. Use oob_score=True instead: its quantiles satisfy the constraints."
             )
         # Each rank stands for a target, or for the targets of a row: see `_targets_of_leaves`.
         self._leaf_values, rank = np.unique(everyone.y, return_inverse=True, axis=None if everyone.y.ndim == 1 else 0)

@@ -75,7 +75,9 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
     if kind != "permutation":
         return estimator.importances(kind), None
     if X is None or y is None:
-        raise ValueError("X and y must be passed with kind='permutation', which scores predictions on them.")
+        raise ValueError(
+            "X and y must be passed with kind='permutation', because permutation importances score predictions on them."
+        )
     found = estimator.permutation_importance(X, y, random_state=0)
     return found.importances_mean, found.importances_std
 

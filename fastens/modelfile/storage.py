@@ -334,7 +334,7 @@ def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -
             raise ModelFileError(f"array {name!r} extends beyond the file")
         arrays[name] = _read_array(name, content[start:end], dtype).reshape(shape)
     if end != len(content):
-        raise ModelFileError("it continues after its last array")
+        raise ModelFileError("it has extra bytes after its last array")
     return arrays
 
 

@@ -246,7 +246,7 @@ class OptunaPruning:
         if measured.maximize:
             better, other, example = "larger", "smaller", "'loss'"
         raise ValueError(
-            f"eval_metric must have the direction of the study, which is to {direction}; got {measured.metric_name!r}, "
+            f"eval_metric must have the direction of the study ({direction}); got {measured.metric_name!r}, "
             f"where {better} is better. Create the study with direction={wanted!r} and return this metric from the "
             f"objective, or choose a metric where {other} is better by eval_metric=..., such as "
             f"{example}. A function states its direction by returning (name, value, larger_is_better)."

@@ -30,7 +30,7 @@ SPLITTER = Rule(
 
 
 def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
-    """Add hints to errors about unknown options of a record, which may be parameters of an estimator."""
+    """Add hints to errors about unknown options of a record, because they may be parameters of an estimator."""
     made: Any = kind
     constructor = made.__init__
     known = list(signature(constructor).parameters)
@@ -54,8 +54,9 @@ def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
 class Options:
     """A record of options that is the value of a single parameter of an estimator.
 
-    Subclasses are frozen dataclasses whose fields are declared with `parameter`. Errors about unknown parameters name
-    the field for its name and its names in other libraries; `of` is the parameter of the estimator.
+    Subclasses are frozen dataclasses whose fields are declared with `parameter`. If a user passes the name of a field,
+    or its name in another library, to an estimator, the error suggests the field. `of` is the parameter of the
+    estimator that holds the record.
     """
 
     # All subclasses by name: the record types that a saved model may contain.
@@ -96,7 +97,7 @@ class Options:
         return f"{type(self).__name__}({shown})"
 
     def check(self, parameter: str) -> None:
-        """Raise ValueError for the first invalid option; `parameter` is the name of the parameter with the record."""
+        """Raise ValueError for the first invalid option; `parameter` is the parameter that holds the record."""
         for name, rule in declared(self, "rule").items():
             rule.check(f"{parameter}.{name}", getattr(self, name))
 
@@ -243,7 +244,7 @@ class Growth(Options, of="growth"):
     min_weight_leaf : float, default=0
         Minimum sum of sample weights in a leaf.
     min_gain_to_split : float, default=0
-        Minimum gain of a split. Splits must gain more than this value.
+        Splits must have a gain above this value. Larger values give smaller trees.
     rows_per_threshold : int, "auto" or None, default="auto"
         Number of rows per candidate threshold: a node evaluates one threshold of a numeric feature for this many of
         its rows, and at least two. The thresholds that leave enough rows on both sides are divided into equal ranges,
@@ -287,7 +288,7 @@ class LinearLeaves(Options, of="linear_leaves"):
 
     A row with a missing or infinite value in one of these features gets the constant value of the leaf. Therefore
     `monotonic_cst` is guaranteed only among finite values. Values outside the range of the training rows of a leaf are
-    clipped to it. Linear models obey `max_delta_step`. With several targets, each target has trees of its own.
+    clipped to it. Linear models obey `max_delta_step`. With several targets, each target has its own trees.
 
     Parameters
     ----------
@@ -320,7 +321,7 @@ class Categories(Options, of="categories"):
         most frequent ones and merge the others into one category, with a warning.
     missing : {"missing", "category"}, default="missing"
         Handling of missing values in categorical columns. "missing": they are treated as missing, as in numeric
-        columns. "category": they form a category of their own.
+        columns. "category": they form a separate category.
     unseen : {"average", "missing", "error"}, default="average"
         Handling of categories that were not seen in training. "average": if the column had no missing values in
         training, each split sends the category to a fixed side, chosen so that over all trees the prediction
@@ -376,7 +377,7 @@ class PosteriorAverage(Options, of="averaging"):
     Parameters
     ----------
     evidence : {"train", "oob"}, default="train"
-        Rows that the likelihood is computed on. "train": the rows that a tree was grown on. "oob": its out-of-bag
+        Rows on which the likelihood is computed. "train": the rows that a tree was grown on. "oob": its out-of-bag
         rows, conditional on the training rows.
     split_prior : {"search", "strict", "features"}, float, pair or None, default=None
         Prior probability that a node splits, as in `BayesTreeClassifier`. If None, it is 0.2 for random forest

@@ -559,7 +559,7 @@ class BinnedTable(RowSource):
         """Return the encoder; raise ValueError if the estimator reads tables differently."""
         own = self.options.reading
         if reading.as_codes:
-            raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which has only codes.")
+            raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which holds only bin codes.")
         chosen = reading.categorical_features
         is_plain = isinstance(chosen, str) and chosen == "from_dtype"
         if not is_plain and not np.array_equal(chosen, own.categorical_features):

@@ -73,7 +73,7 @@ def opened_source(source: TableSource) -> Any:
     opened: Any
     if sparse.issparse(source.table):
         if source.columns is not None:
-            raise ValueError("columns must be None for a sparse matrix, which has no column names.")
+            raise ValueError("columns must be None for a sparse matrix, because it has no column names.")
         opened = copy(source.table)  # a shallow copy, which shares the arrays
         opened.limits = source.limits
         return opened
@@ -336,8 +336,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
     if is_coded(X):
         if not model._capabilities.supports_binned:
             raise ValueError(
-                f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, which bins tables "
-                "differently."
+                f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, because it bins "
+                "tables differently."
             )
         y, names = given.get("y"), getattr(X, "y_name", None)
         given["X"], *found = X.with_columns({name: given.get(name) for name in own})
@@ -354,8 +354,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
             given["X"] = table_in_memory(X)
             return True, X.limits
         raise ValueError(
-            f"X must be a table in memory for {type(model).__name__}, which reads rows in any order; got a "
-            "table in files or a stream. Read it first, with fastens.read_table for files or read_all() of an "
+            f"X must be a table in memory for {type(model).__name__}, because it needs random access to the rows; "
+            "got a table in files or a stream. Read it first, with fastens.read_table for files or read_all() of an "
             "Arrow stream."
         )
     given["X"] = in_passes(X)
@@ -366,8 +366,8 @@ def check_in_memory(model: Any, X: Any) -> None:
     """Raise ValueError if a model that needs random access to rows gets a table that is read in parts."""
     if isinstance(X, RowSource) or model._is_source(X):
         raise ValueError(
-            f"X must be a table in memory for {type(model).__name__}, which reads rows in any order; got one "
-            "that is read in batches. Pass the table itself instead of a TableSource."
+            f"X must be a table in memory for {type(model).__name__}, because it needs random access to the rows; "
+            "got a table that is read in batches. Pass the table itself instead of a TableSource."
         )
 
 

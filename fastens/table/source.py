@@ -129,7 +129,7 @@ def estimate_memory(
     estimator : estimator
         The unfitted fastens estimator, which grows trees or has base estimators that do.
     n_rows : int or table
-        Number of rows, or a table in memory without the columns of targets and weights, whose shape is used.
+        Number of rows, or an in-memory table without target and weight columns; only its shape is used.
     n_columns : int, optional
         Number of columns; None for a table.
     **of_table : int or str
@@ -312,7 +312,7 @@ class TableParts(RowSource):
     def select(self, columns: Iterable[Any]) -> TableParts:
         """Return the table with only these columns, in this order, without copying them."""
         if not self._is_frame:
-            raise ValueError("columns must be None for an array, which has no column names.")
+            raise ValueError("columns must be None for an array, because it has no column names.")
         selected = copy(self)
         selected.columns = list(columns)
         selected._chosen = list(map(self._known.index, selected.columns))

@@ -543,7 +543,7 @@ def _copied(stream: Any, path: str, folder: str) -> int:
         if error in of_stream:
             raise
         raise OSError(
-            f"spill_dir must be on a disk with space for a copy of X, which is a stream; got {folder!r}: {error}"
+            f"spill_dir must have space for a copy of X, because X is a stream; got {folder!r}: {error}"
         ) from error
     return n_rows
 

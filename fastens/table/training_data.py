@@ -109,17 +109,17 @@ def weights_to_count(
         broken = weight[weight != np.rint(weight)]
         got = broken[0] if broken.size else f"a sum of {total:.15g}"
         raise ValueError(
-            f"{name} must hold integers with a sum of at most 2**53 with weight_type='frequency', which counts "
-            f"them as copies of rows; got {got}. Use weight_type='importance' for weights that scale the "
-            "influence of rows."
+            f"{name} must hold integers with a sum of at most 2**53 with weight_type='frequency', because "
+            f"these weights count as copies of rows; got {got}. Use weight_type='importance' for weights that scale "
+            "the influence of rows."
         )
     if weight_type == FREQUENCY or (weight_type == AUTO and are_counts and 2 * n_large <= n_rows):
         return weight
     if weight_type == AUTO and are_counts and is_fit:
         warn(
-            f"{name} has a median above {MAX_MEDIAN_COPIES:g}, which is too large for numbers of copies, so "
-            "its values are used as importance weights relative to their mean. Set weight_type='importance' "
-            "to confirm, or 'frequency' for copies."
+            f"{name} has a median above {MAX_MEDIAN_COPIES:g}, which is too large for frequencies, so its values "
+            "are used as importance weights relative to their mean. Set weight_type='importance' to confirm, or "
+            "weight_type='frequency' to count weights as copies of rows."
         )
     highest, minus_lowest = max_floats(comm, present.max(initial=-np.inf), -present.min(initial=np.inf))
     if highest == -minus_lowest:  # equal weights become exactly 1, even if their mean is rounded
@@ -472,8 +472,8 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
     changed = next((value for value, kept in zip(values, array.tolist(), strict=True) if value != kept), None)
     if changed is not None:
         raise ValueError(
-            f"y must hold labels that fit into a single numeric type; got {changed!r} among "
-            "others. Pass the labels as strings."
+            f"y must hold labels that a single numeric type represents exactly; got {changed!r}. "
+            "Pass the labels as strings."
         )
     return array
 

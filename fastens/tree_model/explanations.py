@@ -105,7 +105,7 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
     _check(model, background, output, y)
     of_groups = None if groups is None else ColumnGroups.of(model, groups)
     if of_groups is not None and parts:
-        raise ValueError("groups must be None with parts=True, which divides columns; got groups of columns.")
+        raise ValueError("groups must be None with parts=True, because parts divide columns; got groups of columns.")
     X = in_passes(X)
     rows = model._check_table(X)
     with rows_of("background"):

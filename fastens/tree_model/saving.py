@@ -313,7 +313,7 @@ def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEns
         if n_codes > MAX_CODES:
             name = _name(encoder, int(models[0]._column_of[f]))
             raise ValueError(
-                f"column {name} must have at most {MAX_CODES} bins in all models together; got "
+                f"column {name} must have at most {MAX_CODES} bins across all models; got "
                 f"{n_codes}. Fit the models with a smaller max_bins."
             )
     lookup = np.zeros((len(kinds), 2), dtype=np.int32)

@@ -456,8 +456,8 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
     for column, _ in model._encoder.date_parts:
         if signs[..., column].any():
             raise ValueError(
-                "monotonic_cst must be 0 for dates of a BinnedTable, which are stored as separate parts; "
-                f"column {model._encoder.texts[column]!r} is one. Pass the table itself."
+                "monotonic_cst must be 0 for dates of a BinnedTable, because their parts are stored as separate "
+                f"columns; column {model._encoder.texts[column]!r} holds dates. Pass the table itself."
             )
     has_several = max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2
     if has_several and not (by_class and signs.ndim == 2):
@@ -495,8 +495,9 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
     wanted = [getattr(model, name, None) for name in ("max_features", "max_features_per_tree")]
     if 0 < chances.min() < chances.max() and min(count_of(each, n_features, up=up) for each in wanted) == n_features:
         raise ValueError(
-            f"feature_weights must be equal, or 0 for columns to omit, with max_features={wanted[0]!r}, which uses "
-            f"all {n_features} columns; got {model.feature_weights!r}. Lower max_features to draw columns."
+            f"feature_weights must be equal, or 0 for columns to omit, with max_features={wanted[0]!r}, because every "
+            f"split then uses all {n_features} columns; got {model.feature_weights!r}. Lower max_features to draw "
+            "columns."
         )
     return chances[model._column_of]
 

@@ -671,8 +671,8 @@ def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningCo
     X = X.tocsr() if issparse(X) else X  # CSR supports taking rows
     if not hasattr(X, "shape") or is_source(X):
         raise ValueError(
-            "X must be a table in memory or a BinnedTable, which supports tables in files; got "
-            f"{type(X).__name__}: {str(X)[:100]!r}."
+            "X must be a table in memory or a BinnedTable; got "
+            f"{type(X).__name__}: {str(X)[:100]!r}. For tables in files, pass a BinnedTable."
         )
     is_binned = is_coded(X)
     if is_binned and not X.options.keep_values and EXTRA_TREES in search.families:

@@ -132,7 +132,7 @@ def test_constraints_speak_of_the_columns_of_the_table(rng):
         feature_weights={"many": 0}, max_features=1, interaction_cst=[["few", "number"]], **options
     ).fit(frame, labels)
     assert model.feature_importances_[0] == 0
-    with pytest.raises(ValueError, match="categorical columns, which have no order; column 'many' is one"):
+    with pytest.raises(ValueError, match="categorical columns, because they have no order; column 'many' is"):
         GradientBoostingRegressor(monotonic_cst={"many": 1}, **options).fit(frame, y)
 
 

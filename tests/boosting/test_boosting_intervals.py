@@ -217,7 +217,7 @@ def test_threads_do_not_matter(rng):
     [
         (
             lambda m, X, y: m.predict_interval(X),
-            r"needs a model that was calibrated on rows that fit has not seen\. Call",
+            r"requires a model that was calibrated on rows that were not used in fit\. Call",
         ),
         (lambda m, X, y: m.conformalize(X, y).predict_interval(X, 1), "coverage must be a number greater than 0"),
         (lambda m, X, y: m.conformalize(X, y[:-1]), "X and y must have the same number of rows; got 100 and 99"),

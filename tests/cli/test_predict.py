@@ -591,7 +591,7 @@ def test_models_without_contributions(run, houses, write_csv):
     run("train", path, "--target", "sold", "--model", "naive-bayes")
     result = run("predict", "model.fastens", path, "--contributions", "-o", "out.csv")
     assert result.code == 2
-    assert result.err == "fastens: --contributions needs a model whose predictions are sums of trees; got MixedNB\n"
+    assert result.err == "fastens: --contributions requires a model that predicts a sum of trees; got MixedNB\n"
     assert not Path("out.csv").exists()
 
 

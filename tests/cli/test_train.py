@@ -141,12 +141,15 @@ def test_the_same_seed_gives_the_same_report(run, houses, write_csv):
     [
         (("table.csv", "--sheet", "A"), "--sheet is for workbooks and databases; got CSV"),
         (("table.csv", "--sheet", "A", "--max-memory", "1GB"), "--sheet is for workbooks and databases; got CSV"),
-        (("table.parquet", "--separator", ";"), "--separator is for CSV files; got Parquet"),
+        (("table.parquet", "--separator", ";"), "--separator applies only to CSV files; got Parquet"),
         (
             ("table.parquet", "--skip-lines", 2, "--max-memory", "1GB"),
-            "--skip-lines is for CSV files and workbooks; got Parquet",
+            "--skip-lines applies only to CSV files and workbooks; got Parquet",
         ),
-        (("table.csv", "--spill-dir", "."), "--spill-dir must be used with --max-memory, which limits the memory"),
+        (
+            ("table.csv", "--spill-dir", "."),
+            "--spill-dir requires --max-memory, because it is used only if memory is limited",
+        ),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(run, houses, write_csv, options, message):

@@ -277,7 +277,7 @@ def test_sets_are_updated_by_class_and_group(rng):
     always_missed = model.update(X[:20], 1 - (X[:20, 0] > 0), group=group[:20], step=0.1)
     assert always_missed._adapted[0.9][0] > 0.9
     assert always_missed.predict_set(X, group=group).sum() > model.predict_set(X, group=group).sum()
-    with pytest.raises(ValueError, match="group must hold groups of fit"):
+    with pytest.raises(ValueError, match="group must contain only groups that were present in fit"):
         model.update(X[:1], y[:1], group=["c"])
 
 
@@ -327,13 +327,13 @@ def test_a_target_has_the_intervals_that_it_has_alone(rng):
     ("call", "message"),
     [
         (lambda m, X, y: m.fit(X, y, group=[1, 2]), "group must have one group for each of the 60 rows"),
-        (lambda m, X, y: m.fit(X, y, group="a"), "group must be an array where X has no names"),
+        (lambda m, X, y: m.fit(X, y, group="a"), "group must be an array if X has no column names"),
         (lambda m, X, y: m.fit(X, y, likelihood_ratio=-(y**2)), "likelihood_ratio must hold finite numbers"),
         (lambda m, X, y: m.fit(X, y).predict_interval(X, group=y), "group must be None for new rows"),
         (lambda m, X, y: m.fit(X, y, group=y > 0).predict_interval(X), "group must be given for new rows"),
         (lambda m, X, y: m.fit(X, y, likelihood_ratio=y**2).predict_interval(X), "likelihood_ratio must be given"),
         (lambda m, X, y: m.set_params(cv=TimeSeriesSplit(3)).fit(X, y), r"update\(X, y\) with each new target"),
-        (lambda m, X, y: m.set_params(cv=3, method="constant").fit(X, y).update(X, y), "which has several folds"),
+        (lambda m, X, y: m.set_params(cv=3, method="constant").fit(X, y).update(X, y), "got several folds from 3"),
         (lambda m, X, y: m.set_params(cv=3).fit(X, y).update(X, y), "method must be 'constant' or 'cqr' to update"),
         (lambda m, X, y: m.fit(X, y).update(X, y, step=2), "step must"),
         (lambda m, X, y: m.fit(X, y).update(X, y, coverage=1), "coverage must"),

@@ -167,7 +167,7 @@ def test_incompatible_models_are_not_merged(tables):
     assert "same linear_leaves as models[0], False; got True" in error(fitted(linear_leaves=True))
     assert "same number of targets as models[0], 1; got 2" in error(fitted(y=np.column_stack([y2, y2])))
     assert "same missing_is_category as" in error(fitted(categories=Categories(missing="category")))
-    assert "must have the same target statistics as models[0], which come from" in error(
+    assert "must have the same target statistics as models[0], but these depend on" in error(
         fitted(categories=Categories(encoding="target"))
     )
     assert "finite, non-negative numbers that are not all zero, one for each" in error(fitted(), [1, -1])

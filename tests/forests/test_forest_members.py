@@ -166,7 +166,7 @@ def test_friedman_mse_is_the_squared_error():
     X, y = load_diabetes(return_X_y=True)
     for kind in (DecisionTreeRegressor, RandomForestRegressor):
         plain = kind(max_depth=4, random_state=0).fit(X, y)
-        with pytest.warns(FutureWarning, match="criterion='friedman_mse' is the same as 'squared_error', which"):
+        with pytest.warns(FutureWarning, match="criterion='friedman_mse' is deprecated because it is equivalent"):
             named = kind(max_depth=4, random_state=0, criterion="friedman_mse").fit(X, y)
         assert_array_equal(named.predict(X), plain.predict(X))
 

@@ -163,7 +163,7 @@ def test_there_is_nothing_out_of_bag_without_bags(rows):
     X, targets = rows
     forest = make(RandomForestRegressor).fit(X, targets["numbers"])
     assert not hasattr(forest, "oob_prediction_")
-    with pytest.raises(AttributeError, match="oob_score must be True in fit"):
+    with pytest.raises(AttributeError, match="out-of-bag predictions require oob_score=True in fit"):
         _ = forest.oob_prediction_
     whole = make(ExtraTreesRegressor).fit(X, targets["numbers"])
     with pytest.raises(ValueError, match="bootstrap must be True in fit"):
@@ -302,7 +302,7 @@ def test_importance_out_of_bag(target, n_jobs, rng):
     assert (np.abs(ratio[[0, 2, 4]]) < 4).all()
     again = make(kind, n_estimators=50, n_jobs=3 - n_jobs, max_features=2).fit(X, y).oob_permutation_importance(X, y)
     np.testing.assert_array_equal(again.importances, found.importances)
-    with pytest.raises(ValueError, match=r"X must hold the rows of fit, which had.*got 299"):
+    with pytest.raises(ValueError, match=r"X must hold the 300 rows of fit that have a positive weight; got 299"):
         forest.oob_permutation_importance(X[1:], y[1:])
     with pytest.raises(ValueError, match="X and y must hold the rows of fit in the same order; got other rows"):
         forest.oob_permutation_importance(X[::-1], y[::-1])

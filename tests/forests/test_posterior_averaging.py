@@ -252,7 +252,7 @@ def test_invalid_options_of_reweight_raise(classes):
     with pytest.raises(ValueError, match="averaging must be set in fit, because only then are trees averaged"):
         RandomForestClassifier(5, averaging=None).fit(X, y).reweight(alpha=1.0)
     forest = RandomForestClassifier(5, averaging="posterior").fit(X, y)
-    with pytest.raises(ValueError, match="reweight must not change evidence"):
+    with pytest.raises(ValueError, match="evidence must not be passed to reweight"):
         forest.reweight(evidence="oob")
     with pytest.raises(ValueError, match=r"averaging\.alpha must be a number"):
         forest.reweight(alpha=-1)
@@ -261,7 +261,7 @@ def test_invalid_options_of_reweight_raise(classes):
     with pytest.raises(ValueError, match=r"averaging\.prior_weight must be 0.02"):
         forest.reweight(prior_weight=1.0)
     assert forest.averaging == "posterior"
-    with pytest.raises(ValueError, match="averaging must be None with criterion='absolute_error', which is not"):
+    with pytest.raises(ValueError, match="averaging must be None with criterion='absolute_error', because it has no"):
         RandomForestRegressor(5, averaging="posterior", criterion="absolute_error").fit(X, y)
     forest = RandomForestClassifier(5, averaging=None, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="averaging must be None with warm_start"):

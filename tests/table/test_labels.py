@@ -50,7 +50,7 @@ def test_labels_stay_different():
     assert model.classes_.tolist() == sorted(set(y))
     assert model.score(np.arange(20)[:, None] % 4, y) == 1.0
     with pytest.raises(
-        ValueError, match=r"y must hold labels that fit into a single numeric type.*got 18446744073709551615"
+        ValueError, match=r"y must hold labels that a single numeric type represents exactly.*got 18446744073709551615"
     ):
         fe.DecisionTreeClassifier().fit(X, np.array([2**64 - 1, -1] * 10, dtype=object))
     with pytest.raises(

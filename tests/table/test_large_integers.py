@@ -104,7 +104,7 @@ def test_labels_are_exact(y):
 def test_labels_that_would_be_rounded():
     X = np.arange(80.0)[:, None] % 4
     with pytest.raises(
-        ValueError, match=r"y must hold labels that fit into a single numeric type.*got 9007199254740993"
+        ValueError, match=r"y must hold labels that a single numeric type represents exactly.*got 9007199254740993"
     ):
         GradientBoostingClassifier().fit(X, [float(FIRST), *VALUES[1:]])
     with pytest.raises(ValueError, match=r"labels that fit into 64-bit integers; got \d+\. Pass the labels as strings"):

@@ -253,11 +253,11 @@ def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
         ),
         (
             {"X": pa.RecordBatch.from_arrays([Y], ["y"]), "y": Y},
-            "X must be a table in memory or a BinnedTable, which supports tables.*got RecordBatch",
+            "X must be a table in memory or a BinnedTable; got RecordBatch.*For tables in files, pass a BinnedTable",
         ),
         (
             {"X": "table.csv", "y": "y"},
-            r"X must be a table in memory or a BinnedTable, which supports tables.*got str: 'table\.csv'",
+            r"X must be a table in memory or a BinnedTable; got str: 'table\.csv'",
         ),
         ({"X": fastens.BinnedTable.from_source(X, Y)}, "search.families must leave out 'extra-trees' where X is a Bin"),
     ],

@@ -427,7 +427,7 @@ class _OneMemberClassifier(BaseCombination):
 
     @property
     def chosen_estimator_(self) -> Any:
-        """Fitted member that predicts."""
+        """Fitted member that makes the predictions."""
         return self.estimators_[self.chosen_index_]
 
     def predict_proba(self, X: ArrayLike) -> Array:

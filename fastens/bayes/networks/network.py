@@ -760,7 +760,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         labels = None
         if y is not None:
             if not hasattr(self, "classes_"):
-                raise ValueError("y must be None: the network has no class.")
+                raise ValueError("y must be None, because the network has no class.")
             labels = self._encode_target(self._read_target(y))
             check_same_rows(len(positions), len(labels))
         return fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))

@@ -297,5 +297,8 @@ class TableEstimation(ParameterPosteriorMixin):
         counts = self._counts or ()
         groups = self._groups([found.shape for found in counts])
         if not counts or len(self.history_) > 1 or (groups.pseudo == 0).any():
-            raise AttributeError("log_evidence_ needs a fit with smoothing on rows without missing values.")
+            raise AttributeError(
+                "log_evidence_ is only available if the network was fitted with smoothing to rows without missing "
+                "values."
+            )
         return float(groups.log_evidence(joined(counts)[None]).sum())

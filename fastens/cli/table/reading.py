@@ -104,7 +104,7 @@ def _check_formats(given: Mapping[str, Any], paths: str | Sequence[str]) -> None
         elif option[2:].replace("-", "_") in _LINES:
             read_by, kinds = {CSV, EXCEL}, "CSV files and workbooks"
         if value is not None and not formats & read_by:
-            raise CommandError(f"{option} is for {kinds}; got {' and '.join(sorted(formats))}")
+            raise CommandError(f"{option} applies only to {kinds}; got {' and '.join(sorted(formats))}")
 
 
 def _known_schema(options: argparse.Namespace) -> TableSchema:

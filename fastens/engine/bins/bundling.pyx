@@ -22,7 +22,7 @@ cdef enum:
     MAX_PAIRS = MAX_COMBINATIONS * MAX_CODES
     # Number of most recent bundles that are tried for a feature.
     MAX_OPEN = 16
-    # After this many rows, then twice as many, and so on, a trial checks whether it can still beat the best one.
+    # A trial checks after this many rows, after twice as many and so on whether it can still be the best one.
     FIRST_ROWS = 128
     ROW_GRAIN = 50000
 

@@ -23,7 +23,7 @@ from fastens.engine.forest.tree cimport Workspace
 from fastens.engine.paths cimport add_feature, binds_paths, mask_words
 
 
-# Nodes of more weight compute logarithms directly. The table uses half a megabyte, and all sums fit in 62 bits.
+# Nodes of larger weight compute logarithms directly. The table uses half a megabyte, and all sums fit in 62 bits.
 N_LOGS = 1 << 16
 
 

@@ -36,7 +36,7 @@ import numpy as np
 
 cdef enum:
     WORK_BETWEEN_SIGNALS = 1 << 24  # (row, feature) updates: about 25 ms
-    THREAD_GRAIN = 1 << 14          # updates that justify another thread
+    THREAD_GRAIN = 1 << 14          # minimum number of updates per thread
     EXACT_BITS = 62
 
 cdef enum:

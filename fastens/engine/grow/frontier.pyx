@@ -19,7 +19,7 @@ from fastens.engine.splits.search cimport count_task, search_counted
 
 
 cdef enum:
-    ROW_GRAIN = 1 << 10             # rows that justify another thread if they are only moved or summed
+    ROW_GRAIN = 1 << 10             # minimum number of rows per thread if they are only moved or summed
 
 
 cdef struct Partition:

@@ -44,10 +44,10 @@ from fastens.engine.grow.leaves import clip_to_bounds
 from fastens.engine.trees.trees import Tree
 
 cdef enum:
-    KEPT_ROWS_PER_CODE = 1          # rows per code of the average feature from which on a node is kept
-    # Sparse tables: a node is kept if it has at least one stored code per this many cells. A tree on 18 846 rows with
-    # 137 stored values each in 50 000 columns takes 0.125 s if nodes are kept from 66 rows on (using 300 MB) or from
-    # 8000 (50 MB).
+    KEPT_ROWS_PER_CODE = 1          # minimum rows per code of an average feature for storing a node's histogram
+    # For sparse tables, a node's histogram is stored if the node has at least one stored code per this many cells. A
+    # tree on 18 846 rows with 137 stored values each in 50 000 columns takes 0.125 s whether histograms are stored from
+    # 66 rows on (using 300 MB) or from 8000 rows on (50 MB).
     CELLS_PER_KEPT = 4
     # Up to this number of rows, which fit in the L2 cache, the words that rows add to histograms are precomputed and
     # stored outside the records. Otherwise, threads would have to fetch cache lines that another thread wrote.

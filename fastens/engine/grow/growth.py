@@ -193,9 +193,9 @@ class RowWeights:
                 return cls(weights, copies if most > 1 else None, factors, comm, n_copies, total, most)
         if total >= MAX_SUM_OF_COPIES and not is_any(comm, not are_whole(weights)):
             warn(
-                "sample_weight must sum to less than 2**31 with integer weights, which count as copies of "
-                f"rows; got {total:,.0f}. Divide the weights, and limits such as min_samples_leaf, by a common "
-                "factor."
+                "sample_weight must sum to less than 2**31 with integer weights, because these count as "
+                f"copies of rows; got {total:,.0f}. Divide the weights, and limits such as min_samples_leaf, by a "
+                "common factor."
             )
         return cls(weights, None, weights, comm, n_rows, total, 1.0)
 
@@ -426,7 +426,10 @@ def monotone_signs(
     bound = np.flatnonzero((signs != 0) & is_categorical)
     if bound.size:
         name = repr(columns.names[bound[0]]) if columns.names else str(bound[0])
-        raise ValueError(f"monotonic_cst must be 0 for categorical columns, which have no order; column {name} is one.")
+        raise ValueError(
+            "monotonic_cst must be 0 for categorical columns, because they have no order; "
+            f"column {name} is categorical."
+        )
     return signs.astype(np.int8) if signs.any() else None
 
 

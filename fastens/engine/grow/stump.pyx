@@ -37,7 +37,7 @@ cdef enum:
     CELLS_AT_ONCE = 1 << 15     # cells of the features that are counted together: 256 KiB, in the L2 cache
     MAX_AT_ONCE = 64
     GROUPS = 3                  # groups of features per thread: few, because each group reads all weights
-    GRAIN = 1 << 15             # (row, feature) additions, or cells, that justify another thread
+    GRAIN = 1 << 15             # minimum number of (row, feature) additions, or of cells, per thread
 
 cdef struct Room:
     # Workspace of a thread, and the best stump among its features; feature -1 if there is none.

@@ -37,7 +37,7 @@ cdef struct Columns:
 
 
 cdef enum Place:
-    # Location of the word that a row adds to its cells.
+    # Where the word is stored that is added to the cells for each row.
     IN_WORDS
     IN_PAYLOADS
     IN_FRESH                        # payload that is also copied to the records

@@ -39,7 +39,7 @@ cdef enum:
     MAX_COPIES = 1 << 20
     MAX_NARROW_WEIGHT = 8
     BLOCK = 512                     # rows that are rounded before they are written to their destination
-    ROW_GRAIN = 1 << 12             # rows that justify another thread
+    ROW_GRAIN = 1 << 12             # minimum number of rows per thread
 
 # Replaces the largest gradient of rows of weight 1 if all gradients are 0; smaller than any float32.
 cdef float64_t SMALLEST = 1e-60

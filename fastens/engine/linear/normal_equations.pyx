@@ -25,7 +25,8 @@ cdef extern from "engine/linear/linear_loops.h" nogil:
 cdef enum:
     SUM_BITS = 50           # maximum bits of a sum above the unit that products are rounded to
     STATISTICS = 3          # columns after the features: gradients, hessians, copies
-    # numbers of a leaf's rows that a thread keeps; the rest of a larger leaf is gathered again for each pass
+    # Size of a thread's buffer for the gathered values of a leaf. The values of larger leaves that do not fit are
+    # gathered again in each pass.
     MAX_NUMBERS = 1 << 22
     MEASURE = 0             # stages of a fit: the ranges and the sums of leaves may be reduced over workers in between
     SUM = 1
@@ -33,8 +34,8 @@ cdef enum:
 
 N_SUM_BITS = SUM_BITS
 
-# Shares of the sum of hessians. A feature gets no slope if its variance is smaller, in units of half its range, or if
-# less of it is linearly independent of the preceding features.
+# Both limits are relative to the sum of hessians. A feature gets no slope if its variance, in units of half its range,
+# is below MIN_VARIANCE, or if its variance given the preceding features (the Cholesky pivot) is below MIN_PIVOT.
 cdef float64_t MIN_VARIANCE = 1e-12
 cdef float64_t MIN_PIVOT = 1e-10
 # Minimum half range whose inverse is finite.

@@ -21,7 +21,8 @@ from fastens.engine.losses.numeric_losses import BLOCK, NumericLoss
 
 Array = NDArray[np.float64]
 
-# Quantiles that conformal intervals start from; they are symmetric and contain the ends of all customary intervals.
+# Quantiles that conformal intervals start from; they are symmetric and include the bounds of all commonly used
+# intervals.
 _HALF = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25, 0.3, 0.35, 0.4, 0.45)
 QUANTILE_LEVELS = [*_HALF, 0.5, *(1 - level for level in reversed(_HALF))]
 

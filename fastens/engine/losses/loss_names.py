@@ -137,7 +137,7 @@ REGRESSION: dict[str, Callable[[Any], Loss]] = {
     "negative_binomial": lambda level: NegativeBinomial(),
     "zero_inflated_poisson": lambda level: ZeroInflatedPoisson(),
 }
-# Losses whose raw predictions are all parameters of a distribution.
+# Losses that predict all parameters of a distribution.
 DISTRIBUTIONS = tuple(name for name, make in REGRESSION.items() if make(0.5).has_distribution)
 CLASSIFICATION = ("log_loss", "exponential", "one_vs_rest", "ordinal")
 

@@ -265,7 +265,7 @@ class CrossEntropy(BinaryLogLoss):
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return the log odds of the mean."""
         mean = weighted_mean(y, sample_weight, self.comm)
-        if mean in (0, 1):  # rounding may drop rows of tiny weight or targets next to 1
+        if mean in (0, 1):  # rounding may lose rows with tiny weights, or targets that are very close to 1
             weight = np.ones(len(y)) if sample_weight is None else sample_weight
             return np.array([log(exact_sum(y * weight, self.comm) / exact_sum((1 - y) * weight, self.comm))])
         return np.array([log(mean / (1 - mean))])

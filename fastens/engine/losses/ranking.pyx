@@ -39,7 +39,7 @@ cdef struct Block:
     double above            # total weight of the relevant documents above it
     double precisions       # sum of 1 / position over the relevant documents above it
     double share            # softmax of the scores
-    double step             # gradient for the cross entropy, and the further terms of it
+    double step             # gradient of the cross entropy, with its additional terms
     double discount         # sum over all its positions
     double gradient
     double hessian

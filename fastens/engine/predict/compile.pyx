@@ -50,7 +50,8 @@ cdef inline bint needs_scan_set(const Arrays* a, int64_t node) noexcept nogil:
 
 
 cdef void plan_views(Program* program, const Arrays* a, int32_t* column_of) noexcept nogil:
-    # Numbers the columns and views that the nodes need. column_of[feature] must be -1 for all features before the call.
+    # Assigns indices to the columns and views that the nodes need. column_of[feature] must be -1 for all features
+    # before the call.
     cdef int64_t node
     cdef Column* column
     for node in range(a.n_nodes):

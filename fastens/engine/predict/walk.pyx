@@ -80,7 +80,7 @@ cdef inline int32_t _walk_changed(
 # Out-of-bag sums --------------------------------------------------------------------------------------------------
 
 cdef struct LeftOut:
-    # Where the leaf values are added, for rows with count 0.
+    # Destination of the leaf values, which are added only for rows with count 0.
     const float64_t* counts
     float64_t* sums
     int32_t* n_trees
@@ -162,7 +162,7 @@ cdef void _permuted_losses(
 
 
 cdef struct Changed:
-    # Where the changes of values are added: (n_columns, n, n_values) for rows first to first + n.
+    # Destination of the changes in prediction, (n_columns, n, n_values), for rows first to first + n.
     const uint32_t* others          # indices of rows of the matrix
     Py_ssize_t first
     Py_ssize_t n

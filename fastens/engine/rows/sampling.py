@@ -88,7 +88,7 @@ def hash_table(X: Any, out: NDArray[np.uint64], n_threads: int = 1) -> None:
 
 Array = NDArray[np.float64]
 PREFIX = "bootstrap."
-# Number of values that keep a thread busy for some tens of microseconds.
+# Number of values that keep a thread busy for a few tens of microseconds.
 _HASH_GRAIN = 20_000
 _SORTED_AT_ONCE = 1 << 16
 

@@ -22,7 +22,7 @@ cdef struct SplitRules:
     float64_t category_l2           # added to l2
     float64_t category_smoothing    # smoothing, in rows with the node's mean hessian
     int64_t min_category_count      # categories with fewer rows in the node are pooled
-    int32_t max_categories          # maximum number on the side with fewer categories; 0 if unlimited
+    int32_t max_categories          # maximum number of categories on the smaller side of a split; 0 if unlimited
     int32_t one_hot_codes           # features with at most this many codes split off one category at a time
 
 

@@ -257,7 +257,7 @@ cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* r
         return by
     split.bin = centre_of_gap(&cells, split.bin)
     if sums_of_code(&cells, 0).count == 0:
-        # The node has no missing values, so later ones follow the larger side.
+        # The node has no missing values, so missing values in prediction go to the larger side.
         split.missing_left = _left_is_larger(ws, side.node, left)
     return by
 
@@ -271,12 +271,11 @@ cdef bint _left_is_larger(const Workspace* ws, int32_t node, const Sums* left) n
 
 
 cdef enum:
-    THREAD_GRAIN = 3 << 9           # work that justifies another thread, about 0.6 microseconds
+    THREAD_GRAIN = 3 << 9           # minimum work per thread, about 0.6 microseconds
     # Nodes up to this size are counted by columns, a block at a time, and searched while the cells are in the cache, in
     # parallel over columns. Larger nodes are counted by rows, so that no thread has to read all rows, but the threads'
-    # histograms must then be merged. 1000 rows of 20 000 columns: a tree takes 0.22 s by columns and 0.55 s by rows
-    # (one
-    # thread).
+    # histograms must then be merged. With 1000 rows and 20 000 columns, a tree takes 0.22 s by columns and 0.55 s by
+    # rows (one thread).
     ROWS_BY_COLUMNS = 1 << 11
 
 
@@ -726,6 +725,6 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) n
         node.split.category_set = side.node * ws.words_per_node
         cells = cells_of_output(ws, side, &ws.features[node.split.feature], &ws.rooms[room], by)
         write_category_set(&cells, &node.split, ws.category_words + <Py_ssize_t>side.node * ws.words_per_node)
-        node.split.missing_left = sums_of_code(&cells, 0).count == 0  # the side is chosen later: see unseen.pyx
+        node.split.missing_left = sums_of_code(&cells, 0).count == 0  # the final side is chosen in unseen.pyx
     if ws.n_outputs > 1:
         node.split.left = ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]

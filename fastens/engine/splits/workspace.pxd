@@ -51,14 +51,14 @@ cdef struct Node:
     int32_t parent                  # -1 for the root
     int32_t left_child
     int32_t slot                    # its stored histogram; -1 if there is none
-    int32_t ahead                   # slot of its smaller child, counted before the node is split, or -1
+    int32_t ahead                   # slot of its smaller child if that is counted before the split, or -1
     int32_t exchange                # reduction that sums it over the workers, from 1
     Py_ssize_t middle               # begin of its right child's rows, or -1
     Sums sums
     ValueLimits limits
     Split split
     # set once the tree is grown and pruned
-    float64_t net_gain              # gain of the splits from here on, minus the penalty of each
+    float64_t net_gain              # gain of all splits in the node's subtree, minus their penalties
     bint is_split
     int32_t place                   # its index in the tree, or the index of the leaf that contains it
 
@@ -81,7 +81,7 @@ cdef struct PendingSum:
 
 
 cdef struct LeafRows:
-    # The rows of a leaf that remain: rows[next:end] of the workspace.
+    # The remaining rows of a leaf: rows[next:end] of the workspace.
     Py_ssize_t next
     Py_ssize_t end
     int32_t node

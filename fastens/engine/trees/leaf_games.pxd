@@ -45,7 +45,7 @@ cdef struct Trees:
     # All trees one after another; child indices are relative to the tree.
     const int64_t* first_node
     const int32_t* feature
-    # by feature: the player it belongs to; several features may be derived from one column
+    # for each feature, the column it is derived from, which is a player of the game
     const int32_t* column
     const uint16_t* bin_threshold
     const uint8_t* missing_left
@@ -101,7 +101,7 @@ cdef struct LinePart:
     # A linear term of a leaf against background rows.
     Py_ssize_t term
     int32_t member                  # the position of its column on the path
-    # deviation of a row from the leaf's mean, summed over the background rows of a pattern
+    # deviation of the row from the leaf's mean, summed over the background rows of a pattern
     float64_t own
     float64_t others                # deviation of these background rows
 

@@ -69,7 +69,7 @@ cdef void play(
 # ------------------------------------------------------------------------------------------ against training weights
 
 cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
-    # For a linear term: the products without its feature, for lanes that include it, optionally multiplied by t.
+    # Computes, for a linear term, the products without its feature in lanes that include it, optionally times t.
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* known = stack.path.known + leaf.term_member * SHAPLEY_LANES
     cdef Py_ssize_t q, lane
@@ -98,7 +98,7 @@ cdef void collect_parts(const Leaf* leaf, float64_t* parts) noexcept nogil:
 
 
 cdef void collect_pairs(const Leaf* leaf, float64_t* parts) noexcept nogil:
-    # Pair (i, j), j < i, is at i (i - 1) / 2 + j and is halved.
+    # The value of pair (i, j), j < i, is halved and stored at index i (i - 1) / 2 + j.
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* products = stack.products if leaf.term < 0 else stack.divided
     cdef float64_t* part
@@ -211,12 +211,13 @@ cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
 
 # ------------------------------------------------------------------------- linear terms against background rows
 #
-# A leaf's linear terms have no effect if a row lacks a value that one of them needs, which acts as one more test of the
-# feature. In a mixture of a row and a background row that reaches the leaf, the term of feature k contributes the
-# deviation from the leaf's mean of the row that supplies feature k. Let A be the features that only the row passes, and
-# B those that only the background row passes. If k is in A, the term is worth the row's deviation; if k is in B, the
-# background row's deviation. Otherwise it is worth the background row's deviation, plus the difference if k comes from
-# the row: a game of A and k against B.
+# A leaf's linear terms have no effect on rows in which a value that one of them needs is missing. This condition acts
+# as one more test of the feature. In a mixture of a row and a background row that reaches the leaf, one of the two
+# supplies feature k, and the term of k contributes the deviation of that row's value from the leaf's mean. Let A be the
+# features whose tests only the row passes, and B the features whose tests only the background row passes. If k is in A,
+# the term is worth the row's deviation. If k is in B, it is worth the background row's deviation. Otherwise it is worth
+# the background row's deviation, plus the difference between the two if k comes from the row, which is a game of A and
+# k against B.
 
 cdef void play_lines(Leaf* leaf) noexcept nogil:
     # Adds the contributions of a leaf's linear terms to the features of its path, or to pairs of them.
@@ -255,7 +256,7 @@ cdef inline float64_t deviation(const Lines* lines, Py_ssize_t term, float64_t v
 
 
 cdef void mark_known(const Leaf* leaf, const LinePart* part) noexcept nogil:
-    # Rows that miss the value of a term do not pass its feature.
+    # Clears the feature's bit for rows whose value is missing or infinite, because linear terms need finite values.
     cdef const Rows* rows = leaf.walk.rows
     cdef Py_ssize_t feature = rows.trees.lines.features[part.term], i
     cdef uint32_t* masks = leaf.walk.stack.line_masks + part.member // MASK_BITS * leaf.walk.stride
@@ -310,7 +311,8 @@ cdef void play_line(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, in
 cdef void add_line(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    # Adds the games of A against B, worth `both`, and of A with a term's feature, worth `mixed` in total.
+    # Adds the games of A against B, whose worth is `both`, and the games of A with a term's feature, whose total worth
+    # is `mixed`.
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row
@@ -337,7 +339,7 @@ cdef void add_line(
 cdef void add_line_pairs(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    # Pairs of features, halved.
+    # Adds the halved interaction values of all pairs of features.
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row
@@ -364,7 +366,8 @@ cdef void add_line_pairs(
 cdef inline float64_t pair_worth(
     const Rows* rows, Py_ssize_t p, Py_ssize_t m, int32_t of_i, int32_t of_j
 ) noexcept nogil:
-    # Two features in a game of p against m, each on the side of the p (1) or of the m (-1).
+    # Returns the interaction of two features in a game of p features against m. `of_i` and `of_j` are the sides of the
+    # features: 1 for the p features, -1 for the m features.
     cdef Py_ssize_t size = rows.trees.most_on_path + 1
     if of_i != of_j:
         return -rows.worth[p * size + m - 1]

@@ -74,7 +74,7 @@ FASTENS_INLINE void mark_words_loop(
     FASTENS_MARK_ROWS
 }
 
-/* Expands masks: for each feature, 1.0 for lanes that know it and 0.0 for others, and the complement. */
+/* Expands masks: writes 1.0 for each feature in a lane's mask and 0.0 for all others, and the complement. */
 FASTENS_INLINE void spread_bits_loop(const uint32_t* masks, ptrdiff_t stride, int32_t n, double* known, double* unknown)
 {
     for (int32_t j = 0; j < n; j++) {
@@ -234,7 +234,7 @@ typedef struct {
     int32_t size;
 } Background;
 
-/* Masks of the lanes, and how many bits they lack. */
+/* Masks of the lanes, and the number of zero bits in each. */
 typedef struct {
     const uint32_t* masks;
     ptrdiff_t stride; /* between words */

@@ -32,7 +32,7 @@ def test_scores_of_networks_without_a_class_are_mean_log_probabilities():
     certain = BayesianNetwork({1: 0}, smoothing="none").fit([[0, 0], [1, 1]])
     assert certain.score([[0, 0], [0, 1]], sample_weight=[1, 0]) == pytest.approx(np.log(0.5))
     assert certain.score([[0, 0], [0, 1]]) == -np.inf
-    with pytest.raises(ValueError, match=r"y must be None: the network has no class\."):
+    with pytest.raises(ValueError, match=r"y must be None, because the network has no class\."):
         model.score(X, X[:, 0])
     with pytest.raises(ValueError, match="BayesianNetwork with a class requires y to be passed"):
         model.fit(X, X[:, 0]).score(X)

@@ -118,5 +118,5 @@ def test_attributes_before_a_fit(name):
 @pytest.mark.parametrize("options", [{"alpha": 0.0}, {"smoothing": "none"}])
 def test_no_evidence_without_pseudo_counts(options):
     model = BayesianNetwork("tan", **options).fit(X, Y)
-    with pytest.raises(AttributeError, match="log_evidence_ needs a fit with smoothing on rows without missing"):
+    with pytest.raises(AttributeError, match="log_evidence_ is only available if the network was fitted"):
         _ = model.log_evidence_

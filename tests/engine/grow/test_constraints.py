@@ -39,7 +39,9 @@ def test_wrong_signs(given, message):
 
 
 def test_categories_have_no_order():
-    with pytest.raises(ValueError, match="must be 0 for categorical columns, which have no order; column 'b' is one"):
+    with pytest.raises(
+        ValueError, match="must be 0 for categorical columns, because they have no order; column 'b' is"
+    ):
         monotone_signs([0, 1, 0], COLUMNS, np.array([False, True, False]))
 
 

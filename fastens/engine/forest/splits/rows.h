@@ -20,8 +20,8 @@
 
 typedef struct {
     uint32_t row;
-    uint32_t offset; /* of the word in a cell, given by the row's class */
-    uint64_t word;   /* the word that the row adds */
+    uint32_t offset; /* position of the word in a cell, determined by the row's class */
+    uint64_t word;   /* word that is added to the cell for this row */
 } Entry;
 
 /* The codes of one feature: the code of a row is codes[row * stride]. */
@@ -241,7 +241,7 @@ typedef struct {
     int has_missing;
 } CodeRange;
 
-/* Sums of a threshold: the words of rows with 1 <= code <= last, or code 0 and missing_left. */
+/* Sums on the left of a threshold: the words of rows with 1 <= code <= last, and of code 0 if missing_left. */
 #define FASTENS_ONE_THRESHOLD(code_t)                                                                            \
     FASTENS_INLINE void range_##code_t##_loop(const code_t* codes, ptrdiff_t n_rows, CodeRange* range)           \
     {                                                                                                            \
@@ -313,7 +313,7 @@ static inline uint64_t sum_left(int code_size, const void* codes, const uint64_t
     return sum;
 }
 
-/* Sums of a threshold if each class has its own word. */
+/* Sums on the left of a threshold if each class has its own word. */
 static inline void add_left(int code_size, const void* codes, const Entry* rows, ptrdiff_t n_rows, uint32_t last,
                             uint32_t missing_left, uint64_t* words)
 {

@@ -719,8 +719,8 @@ cdef void finish_split(Search* search) noexcept nogil:
     if search.is_set:
         _write_set(search)
         return
-    # The threshold is centred between the codes on its two sides. Without missing rows here, later ones follow the
-    # larger side.
+    # The threshold is centred between the codes on its two sides. If no row of the node has a missing value, missing
+    # values in prediction go to the side with the larger weight.
     if best.position + 1 == search.n_groups:
         best.last_code = search.forest.table.n_codes[search.feature] - 1
     elif best.last_code < 0:
@@ -733,10 +733,10 @@ cdef void finish_split(Search* search) noexcept nogil:
 
 
 cdef void _write_set(Search* search) noexcept nogil:
-    """Write the bits of the codes that go left; codes that do not occur in the node follow its larger side."""
+    """Write the bits of the codes that go left; other codes go to the side with the larger weight."""
     cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
     set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)
-    search.best.missing_left = True  # without missing values here, their direction is free: see unseen.pyx
+    search.best.missing_left = True  # kept if the node has no missing values: see unseen.pyx
     for k in range(search.n_groups):
         if search.codes[k] == 0:
             search.best.missing_left = False

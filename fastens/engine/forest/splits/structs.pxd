@@ -165,7 +165,7 @@ cdef struct Open:
     uint64_t key
     float64_t lower, upper          # bounds on its values from monotone constraints
     uint64_t total                  # packed sums of its rows
-    int32_t n_excluded              # number of features that are constant here or excluded: the bits of its mask
+    int32_t n_excluded              # number of constant or excluded features, which are the set bits of its mask
     FoundSplit split
 
 
@@ -191,7 +191,7 @@ cdef struct Search:
     const Sample* sample
     const uint8_t* stop             # set by another thread if the result is no longer needed
     FoundSplit best                 # best split so far
-    # The node; its words are in `total`.
+    # The node; its packed sums are in `total`.
     const Entry* rows
     Py_ssize_t n_rows               # rows on this worker
     Py_ssize_t n_all                # on all workers
@@ -206,9 +206,9 @@ cdef struct Search:
     uint64_t key                    # key of its random numbers
     Cells cells[FEATURES_AT_ONCE]
     uint16_t* codes                 # codes that occur, in ascending or category order
-    uint64_t* found                 # words of the groups
-    uint64_t* left                  # words of the left side
-    uint64_t* total                 # words of the node
+    uint64_t* found                 # packed sums of each group, n_words each
+    uint64_t* left                  # packed sums of the left side
+    uint64_t* total                 # packed sums of the node
     float64_t* stats                # n_stats: the sums that the criterion scores
     uint64_t* sums                  # running sums
     float64_t* gains                # gains, or sort keys of categories
