@@ -13,6 +13,7 @@ from fastens.base import BaseFastens, Capabilities
 from fastens.engine.parts import RowSource, as_array
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
+from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, FLAG, one_of, parameter
 from fastens.params.types import ColumnChoice
 from fastens.table.answers import transforms_streams
@@ -121,15 +122,10 @@ class TableEncoder(TransformerMixin, BaseFastens):
         return np.array(self._encoder.part_names(), dtype=object)
 
     def _reading(self) -> Reading:
-        return (
-            super()
-            ._reading()
-            ._replace(
-                missing_is_category=self.missing == "category",
-                unseen_is_error=self.unseen == "error",
-                splits_dates=self.split_dates,
-            )
-        )
+        return super()._reading()._replace(splits_dates=self.split_dates)
+
+    def _category_options(self) -> Categories:
+        return Categories(encoding="partition", missing=self.missing, unseen=self.unseen)
 
     def _fitted_arrays(self) -> dict[str, NDArray[Any]]:
         return {}

@@ -71,7 +71,9 @@ def test_outputs():
 def test_unseen_categories():
     new = FRAME[:2].assign(text="new")
     assert np.isnan(TableEncoder().fit(FRAME).transform(new)[:, 1]).all()
-    with pytest.raises(ValueError, match="Column 'text' must hold only categories that fit has seen"):
+    with pytest.raises(
+        ValueError, match=r"Column 'text' must hold only categories .* with unseen='error'; got 'new' in row 0"
+    ):
         TableEncoder(unseen="error").fit(FRAME).transform(new)
 
 

@@ -517,7 +517,7 @@ def numbers_of(what: str, response: Any) -> Array:
     try:
         return np.asarray(response, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise MemberError(f"{what} must return numbers: {error}") from error
+        raise MemberError(f"{what} must return numbers: {error}.") from error
 
 
 def _check_values(what: str, found: Array, method: str) -> None:

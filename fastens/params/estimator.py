@@ -157,7 +157,8 @@ class ChecksParameters(BaseEstimator):
             name = unknown[0]
             owner = _with_constructor(type(self), method) if method.__name__ == "__init__" else type(self)
             is_to_predict = method.__name__ not in ("__init__", "fit")
-            help_ = hint_to_predict(name, parameters, dir(owner)) if is_to_predict else _hint(owner, name)
+            offered = {*dir(owner), *owner._parameter_rules}
+            help_ = hint_to_predict(name, parameters, offered) if is_to_predict else _hint(owner, name)
             where = f"{owner.__name__}.{method.__name__}()"
             raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 

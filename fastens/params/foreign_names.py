@@ -303,7 +303,7 @@ def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[s
     name : str
         Name of the argument, from another library or misspelt.
     of_method, methods : collections of str
-        Names of the parameters of the method, and of the methods of the estimator.
+        Names of the parameters of the method, and of the methods and parameters of the estimator.
 
     Examples
     --------

@@ -452,7 +452,7 @@ def _check_seen(table: Table, index: int, positions: Floats) -> None:
         value = table.read(index).decoded()[rows[0]]
         raise ValueError(
             f"Column {table.name(index)} must hold only categories that fit has seen, with "
-            f"Categories(unseen='error'); got {value!r} in row {rows[0]}."
+            f"unseen='error'; got {value!r} in row {rows[0]}."
         )
 
 

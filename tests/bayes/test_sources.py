@@ -220,7 +220,7 @@ def test_texts_without_words_in_batches(tmp_path):
     with pytest.raises(ValueError, match=r"words of at least two letters or digits .* empty vocabulary"):
         fe.TextClassifier().fit(tmp_path / "texts.parquet", "label")
     pd.DataFrame({"text": ["aa", "bb"], "label": ["x", "y"]}).to_parquet(tmp_path / "texts.parquet")
-    with pytest.raises(ValueError, match="leave: After pruning, no terms remain"):
+    with pytest.raises(ValueError, match="min_df and max_df do not remove: After pruning, no terms remain"):
         fe.TextClassifier(min_df=2).fit(tmp_path / "texts.parquet", "label")
 
 

@@ -217,14 +217,14 @@ def test_threads_do_not_matter(rng):
     [
         (
             lambda m, X, y: m.predict_interval(X),
-            r"requires a model that was calibrated on rows that were not used in fit\. Call",
+            "requires a model that was calibrated on rows that were not used in fit. Call",
         ),
         (lambda m, X, y: m.conformalize(X, y).predict_interval(X, 1), "coverage must be a number greater than 0"),
         (lambda m, X, y: m.conformalize(X, y[:-1]), "X and y must have the same number of rows; got 100 and 99"),
         (lambda m, X, y: m.conformalize(X, np.where(y > 0, np.nan, y)), "y contains NaN"),
         (
             lambda m, X, y: m.conformalize(X, y, -np.ones(100)),
-            r"sample_weight must be finite and non-negative; got -1\.0",
+            "sample_weight must be finite and non-negative; got -1.0",
         ),
     ],
 )

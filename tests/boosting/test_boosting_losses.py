@@ -208,8 +208,8 @@ def test_new_losses_are_saved(rng, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": int}, "loss must be one of .* or a function or object that gives derivatives; got <class 'int'>"),
-        ({"loss": "hinge"}, "loss must be one of .* or a function or object that gives derivatives; got 'hinge'"),
+        ({"loss": int}, "loss must be one of .* or object that returns gradients and hessians; got <class 'int'>"),
+        ({"loss": "hinge"}, "loss must be one of .* or object that returns gradients and hessians; got 'hinge'"),
         ({"loss": TweedieLoss(variance_power=2.0)}, "loss.variance_power must be a number greater than 1"),
         ({"loss": "quantile", "quantile": [0.9, 0.1]}, "quantile must list ascending levels for loss="),
         ({"quantile": []}, "quantile must be a number greater than 0 and less than 1 or a list of such numbers"),

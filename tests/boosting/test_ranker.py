@@ -404,7 +404,7 @@ def test_parameters_of_the_loss_have_an_effect(table, truncation_level):
         ({"group": [300, 299]}, "group must hold the number of rows of each query, positive integers"),
         ({"group": [600, 0]}, "group must hold the number of rows of each query, positive integers.*got a size of 0"),
         ({"group": [600.0]}, r"group must hold .*got float64 of shape \(1,\)"),
-        ({"group": np.ones(600, int) * 2}, r"sum 1200 \(qid takes the query of each row\)"),
+        ({"group": np.ones(600, int) * 2}, r"sum 1200 \(pass the query of each row as qid\)"),
         (
             {"qid": np.zeros(600), "group": [600]},
             "qid and group must not be passed together, because they hold the same",

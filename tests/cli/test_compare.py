@@ -51,7 +51,7 @@ def test_regression_with_weights(run, houses, write_csv):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--models", "boosting,oracle"), "no 'oracle' for classification"),
+        (("--models", "boosting,oracle"), "complement-nb for classification; got 'oracle'"),
         (("--folds", 1), "--folds must be at least 2"),
         (("--n-jobs", 0), "--n-jobs must be an integer other than 0"),
         (("--picture", "board.gif"), "--picture must end in .png"),
@@ -68,7 +68,7 @@ def test_folds_that_no_class_can_fill_are_refused(run, houses, write_csv):
     rows = np.concatenate([np.flatnonzero(houses["sold"].to_numpy() == label)[:4] for label in ("no", "yes")])
     result = run("compare", write_csv(houses.take(rows)), "--target", "sold", "--models", "tree")
     assert result.code == 2
-    assert "at most the number of rows of the most frequent class, 4; got 5" in result.err
+    assert "at least 2 and at most 4, the number of rows of the most frequent class; got 5" in result.err
 
 
 def test_mean_standard_error_and_rank():

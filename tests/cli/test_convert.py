@@ -21,7 +21,7 @@ def test_a_model_of_lightgbm_predicts_a_table(run, table, tmp_path):
     theirs.booster_.save_model("model.txt")
     result = run("convert", "model.txt", "-o", "model.fastens")
     assert result.code == 0
-    assert "GradientBoostingRegressor of 5 trees and 2 columns, written to model.fastens" in result.err
+    assert "GradientBoostingRegressor with 5 trees and 2 columns written to model.fastens" in result.err
     table.to_csv("table.csv", index=False)
     assert run("predict", "model.fastens", "table.csv", "-o", "out.csv").code == 0
     np.testing.assert_array_equal(

@@ -240,8 +240,9 @@ def test_many_repeated_findings_are_one_line(run, tmp_path):
     rows = [f"{i},{','.join([str(i * 7 % 5)] * 8)},{odd if i == 3 else f'{i}.5,{i}.25,{i}'}" for i in range(30)]
     path.write_text("id," + ",".join(f"a{k}" for k in range(8)) + ",p,q,r\n" + "\n".join(rows) + "\n")
     found = findings(run("inspect", path).out)
-    assert "9 columns say the same as another: 'a1' ('a0'), 'a2' ('a0')" in found
-    assert "'p', 'q' and 'r' are text, for '-' in row 4." in found
+    assert "9 columns hold the same information as another: 'a1' ('a0'), 'a2' ('a0')" in found
+    assert "'p', 'q' and 'r' are read as text, because of '-' in row 4." in found
+    assert "To treat that as missing, use --missing=-" in found
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_isolation_forests(table):
             "must be a tree model of fastens to be explained",
         ),
         (fastens.StackingClassifier([("a", FOREST)], cv=3), r"are not\. Explain the members, or use"),
-        (fastens.CascadeForestClassifier([("a", FOREST)]), "those of CascadeForestClassifier are not"),
+        (fastens.CascadeForestClassifier([("a", FOREST)]), "predictions of CascadeForestClassifier are not"),
         (
             fastens.AdaBoostClassifier(PeerTree(max_depth=1)),
             r"estimator must be None or a fastens\.DecisionTreeClassifier, so that",

@@ -304,7 +304,7 @@ def test_labels_in_a_column_are_labels():
     [
         (Numbers(np.nan), "must return finite numbers.*got nan from its predict"),
         (Numbers(np.inf), "must return finite numbers.*got inf"),
-        (Numbers("much"), "must give numbers: could not convert string"),
+        (Numbers("much"), "must return numbers: could not convert string"),
         (Numbers(n_missing=1), r"must return one number for each row; got the shape \(\d+,\)"),
     ],
 )

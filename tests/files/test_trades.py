@@ -302,7 +302,7 @@ def test_padded_titles_above_a_header_with_empty_names(tmp_path):
     found = read_text(tmp_path / "t.csv", as_destatis(40))
     assert found.table.column_names == ["column 1", "Sales", "Share"]
     assert found.table["Share"].to_pylist()[:3] == [0.5, 1.5, 2.5]
-    assert "4 lines above the header are left out" in found.notes[0]
+    assert "4 lines above the header are skipped, starting with 'Table: 1-1'" in found.notes[0]
     assert "'Tsd. EUR', 'Prozent'" in found.notes[1]
 
 
@@ -359,7 +359,7 @@ def test_words_of_the_target_that_are_read_as_missing(tmp_path, monkeypatch, cap
     assert main([*train, "--column", "damage:category"]) == 0
     assert word.strip() in [label.strip() for label in fastens.load("model.fastens").classes_]
     output = capsys.readouterr()
-    assert "60 (48 to train on" in output.out + output.err
+    assert "60 (48 for training" in output.out + output.err
     assert main(["predict", "model.fastens", f"t.{suffix}", "-o", "o.csv"]) == 0
     assert main(["evaluate", "model.fastens", f"t.{suffix}"]) == 0
     output = capsys.readouterr()

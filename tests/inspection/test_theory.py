@@ -147,8 +147,11 @@ def test_ambiguity_decomposition(rng):
         (lambda: theory.diversity({"a": [1, np.nan]}, [1, 0]), r"predictions\['a'\] must hold labels without missing"),
         (lambda: theory.diversity({"a": [1, 0]}, ["1", "0"]), "must hold labels of one type"),
         (lambda: theory.diversity({"a": [1.2, 2]}, [0.5, 2]), "y must hold labels"),
-        (lambda: theory.diversity({}, [1]), "predictions must be a dict of labels by member"),
-        (lambda: theory.diversity([[1, 0]], [1, 0]), "predictions must be a dict of labels by member"),
+        (lambda: theory.diversity({}, [1]), "predictions must be a non-empty dict that maps members to labels"),
+        (
+            lambda: theory.diversity([[1, 0]], [1, 0]),
+            "predictions must be a non-empty dict that maps members to labels",
+        ),
         (lambda: theory.plot_kappa_error({"a": [1]}, [1]), "predictions must have at least two members"),
         (lambda: theory.plot_kappa_error({"a": [1], "b": [1]}, [1, 0]), "must have the same number of rows"),
         (lambda: theory.plot_majority_error(n_voters=0), "n_voters must be a whole number of at least 1; got 0"),

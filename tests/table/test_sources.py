@@ -308,9 +308,9 @@ def test_types_of_csv_match_all_rows(tmp_path):
 @pytest.mark.parametrize(
     ("first", "later", "message"),
     [
-        ("1", "one", r"unlike the first values\. If the column holds text, use --column"),
-        ("true", "maybe", r"unlike the first values\. If the column holds text, use --column"),
-        ("2020-01-01", "soon", r"unlike the first values\. If the column holds text, use --column"),
+        ("1", "one", "row 10001: 'one' is not a number, unlike the first .* use --column a:text"),
+        ("true", "maybe", "row 10001: 'maybe' is not true or false, unlike the first .* use --column a:text"),
+        ("2020-01-01", "soon", "row 10001: 'soon' is not a date, unlike the first .* use --column a:text"),
         ("1.234,50 €", "9.5", "row 10001: '9.5' is not a number written like '€1.234,5'"),
         ("31.12.2020", "1/1/21", r"row 10001: '1/1/21' is not a date written as %d\.%m\.%Y"),
     ],

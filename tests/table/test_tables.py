@@ -287,7 +287,7 @@ def test_columns_that_fit_did_not_see_are_left_out(make_frame):
         ([-1], "column indices from 0 to 1; got -1"),
         ([0.5], "column indices from 0 to 1; got 0.5"),
         (["a"], "name columns of X; got 'a', and X has no column names"),
-        ([(0, 1), (1,)], r"must be column names, column indices or a mask.*got \[\(0, 1\), \(1,\)\]"),
+        ([(0, 1), (1,)], r"be column names, column indices or a mask; got \[\(0, 1\), \(1,\)\]"),
         ([True], r"2 entries if it is a mask; got shape \(1,\)"),
     ],
 )

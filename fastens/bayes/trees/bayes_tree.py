@@ -197,7 +197,7 @@ class BaseBayesTree(BaseDecisionTree):
         self._check_fitted()
         others = [name for name in prior if name not in self._PRIOR]
         if others:
-            raise ValueError(f"reweight must get only {', '.join(self._PRIOR)}; got {others[0]!r}.")
+            raise ValueError(f"parameters of reweight must be among {', '.join(self._PRIOR)}; got {others[0]!r}.")
         for name, value in prior.items():
             self._parameter_rules[name].check(name, value)
         self.set_params(**prior)

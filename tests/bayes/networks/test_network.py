@@ -577,11 +577,14 @@ def test_required_and_forbidden_edges(missing, tabu, criterion, tmp_path):
     ("options", "message"),
     [
         ({"required_edges": [("a", "b")], "forbidden_edges": [("a", "b")]}, "both contain 'a' -> 'b'"),
-        ({"required_edges": [("a", "b"), ("b", "a")]}, "required_edges is invalid: .* no directed cycle"),
+        ({"required_edges": [("a", "b"), ("b", "a")]}, "required_edges is invalid: .* must not have a directed cycle"),
         ({"forbidden_edges": [("a", "z")]}, "forbidden_edges is invalid: .* must name variables"),
         ({"required_edges": {"a": ["b", "c"]}, "max_parents": 1}, "max_parents must be at least 2, the required"),
         ({"required_edges": [("a", "b")], "structure": "chow-liu"}, "must be None unless structure='hill-climb'"),
-        ({"required_edges": 3}, "required_edges must be None or a dict of parents by child, or a list of edges"),
+        (
+            {"required_edges": 3},
+            "required_edges must be None or a dict that maps children to parents, or a list of edges",
+        ),
     ],
 )
 def test_wrong_edges(options, message):

@@ -230,7 +230,7 @@ def test_file_whose_numbers_of_splits_do_not_fit(iris, tmp_path):
 
 def test_reweight_refuses_options_outside_the_prior(iris):
     model = BayesTreeClassifier().fit(*iris)
-    with pytest.raises(ValueError, match=r"reweight takes alpha, split_prior, temperature; got 'max_depth'"):
+    with pytest.raises(ValueError, match="reweight must be among alpha, split_prior, temperature; got 'max_depth'"):
         model.reweight(max_depth=3)
     with pytest.raises(ValueError, match=r"alpha must be None or a number greater than 0; got -1"):
         model.reweight(alpha=-1)

@@ -220,7 +220,7 @@ def test_errors_of_options(make, message):
         ("gamma", [1.0, 0.0], "y must be positive for loss='gamma'.*0.0"),
         ("tweedie", [1.0, -2.0], "y must be non-negative for loss='tweedie'; got values from"),
         ("tweedie", [0.0, 0.0], "y must have at least one positive value for loss='tweedie'; all its"),
-        ("cross_entropy", [0.5, 1.5], "from 0 to 1.*loss='cross_entropy'.*0.5 to 1.5"),
+        ("cross_entropy", [0.5, 1.5], "between 0 and 1 for loss='cross_entropy'; got values from 0.5 to 1.5"),
         ("cross_entropy", [1.0, 1.0], "must not be all 0 or all 1"),
     ],
 )

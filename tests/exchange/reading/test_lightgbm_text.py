@@ -231,7 +231,10 @@ def test_categories_of_any_kind_are_saved(values, tmp_path):
     ("categories", "message"),
     [
         *(
-            ({0: ["a", wrong, "b"]}, "categories of column 0 must be texts, numbers or booleans, none of them missing")
+            (
+                {0: ["a", wrong, "b"]},
+                "categories of column 0 must be strings, numbers or booleans without missing values",
+            )
             for wrong in (None, np.nan, b"a", ["a"])
         ),
         ({0: "abc"}, "categories of column 0 must be a list; got 'abc'"),
