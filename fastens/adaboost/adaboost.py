@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from fastens.adaboost.additive import AdditiveVotes
-from fastens.adaboost.voting_rounds import VOTING, WeakTrees, earlier_vote, start_voting, voting_run
+from fastens.adaboost.voting_rounds import WeakTrees, earlier_vote, start_voting, voting_run
 from fastens.adaboost.weak_learners import (
+    VOTING,
+    DrawnRows,
     Estimators,
     Vote,
     VotingRun,
@@ -138,6 +140,9 @@ class AdaBoostClassifier(AdditiveVotes):
     estimators_ : sequence
         The weak classifiers. Trees grown by fastens are created when they are accessed, and their leaves predict the
         class that they vote for. Not available for "gentle" and "logit".
+    estimators_samples_ : list of int32 arrays
+        Indices of the rows that each round was fitted to, repeated as often as they were drawn. Only if rows are drawn.
+        A fitted model stores one byte for each row and round for them; saved files do not contain them.
     evals_result_ : dict of dicts of arrays
         Loss after each round, ``evals_result_["training"]["loss"]``, and of the validation rows, if there are any,
         ``evals_result_["validation"]["loss"]``. For binary targets, the mean of exp(-y F / 2), where F is the log odds;
@@ -187,6 +192,7 @@ class AdaBoostClassifier(AdditiveVotes):
     _docs: ClassVar = DOCS
     _capabilities = Capabilities(supports_distributed_fit=True)
     _holds = "rounds"
+    _drawn: DrawnRows | None = field(init=False, default=None)
     # Called after each round with the round index, the maximum number of rounds and the losses.
     _on_round: OnRound | None = field(init=False, default=None)
 
@@ -216,6 +222,12 @@ class AdaBoostClassifier(AdditiveVotes):
         if not self._votes:
             raise AttributeError(f"AdaBoost has no weak classifiers with algorithm={self._algorithm!r}")
         return vars(self).get("_models") or WeakTrees(self)
+
+    @property
+    def estimators_samples_(self) -> list[NDArray[np.int32]]:
+        """Row indices that each round was fitted to, repeated as drawn; only with `resample`, not in loaded models."""
+        self._check_fitted()
+        return DrawnRows.samples_of(self)
 
     def _of_members(self) -> dict[str, Any]:
         given = super()._of_members() if self.estimator is None else self.estimator.get_params()
@@ -278,10 +290,10 @@ class AdaBoostClassifier(AdditiveVotes):
             run.run(self._on_round or _reporter(self.verbose))
         except KeyboardInterrupt as interrupt:
             if run.n_rounds:  # after Ctrl-C, the completed rounds are kept as a fitted model
-                self._finish(run, n_earlier)
+                self._finish(run, n_earlier, data.rows)
                 keep_partial(self, interrupt)
             raise
-        self._finish(run, n_earlier)
+        self._finish(run, n_earlier, data.rows)
         return self
 
     def _n_rounds_to_keep(self, before: dict[str, Any] | None) -> int:
@@ -302,15 +314,16 @@ class AdaBoostClassifier(AdditiveVotes):
             )
         return self.n_estimators_
 
-    def _finish(self, run: Rounds | VotingRun, n_earlier: int) -> None:
-        """Store the rounds up to the best one, and their losses."""
-        n_rounds = run.best_round
+    def _finish(self, run: Rounds | VotingRun, n_earlier: int, rows: NDArray[np.intp] | None) -> None:
+        """Store the rounds up to the best one, and their losses; `rows` are the indices of the training rows."""
+        n_rounds, self._drawn = run.best_round, None
         if isinstance(run, VotingRun):
             votes = run.votes[:n_rounds]
             self._keep_votes(votes, min(n_earlier, n_rounds), run.learner)
             self.estimator_weights_ = np.array([vote.weight for vote in votes])
             self.estimator_errors_ = np.array([vote.error for vote in votes])
             self.restarted_ = np.array([vote.restarted for vote in votes])
+            self._drawn = DrawnRows.of([vote.drawn for vote in votes], rows, run.order)
         else:
             self._ensemble = run.ensemble(n_rounds)
             self._send_unseen()

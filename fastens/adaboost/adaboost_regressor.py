@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from itertools import count
 from typing import Any, ClassVar
 
@@ -13,17 +14,19 @@ from sklearn.base import BaseEstimator
 from fastens.adaboost.voting_rounds import WeakTrees
 from fastens.adaboost.weak_learners import (
     BinnedRows,
+    DrawnRows,
     RoundWeights,
     Trees,
     check_own_trees,
     check_weak,
     content_order,
     drawn_seed,
+    draws_rows,
     fitted_copy,
+    kept_counts,
     knowing_categories,
     models_from_arrays,
     models_to_arrays,
-    takes_weights,
     weighted_importances,
 )
 from fastens.base import BaseRegressor, Capabilities, TrainingData
@@ -105,6 +108,9 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         Weight and weighted mean loss of each regressor.
     estimators_ : sequence
         The fitted regressors. Trees grown by fastens are created when they are accessed.
+    estimators_samples_ : list of int32 arrays
+        Indices of the rows that each round was fitted to, repeated as often as they were drawn. Only if rows are drawn.
+        A fitted model stores one byte for each row and round for them; saved files do not contain them.
 
     References
     ----------
@@ -140,6 +146,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     _docs: ClassVar = DOCS
     _holds = "rounds"
+    _drawn: DrawnRows | None = field(init=False, default=None)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -152,6 +159,12 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         """Fitted regressors."""
         self._check_fitted()
         return vars(self).get("_models") or WeakTrees(self)
+
+    @property
+    def estimators_samples_(self) -> list[NDArray[np.int32]]:
+        """Row indices that each round was fitted to, repeated as drawn; only with `resample`, not in loaded models."""
+        self._check_fitted()
+        return DrawnRows.samples_of(self)
 
     def __len__(self) -> int:
         """Return the number of rounds."""
@@ -186,16 +199,20 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         weights = RoundWeights(classes, data.sample_weight, resolve_n_jobs(self.n_jobs), data.comm)
         fitted: list[Any] = []
         votes: list[tuple[float, float]] = []
-        for model, prediction in self._rounds(learner, weights):
+        all_drawn: list[Any] = []
+        order = content_order(learner.content(), classes, self._comm) if draws_rows(self) else None
+        for model, prediction, drawn in self._rounds(learner, weights, order):
             weight, error, steps = self._measure(np.abs(data.y - prediction), weights)
             if weight == 0 and fitted:
                 break
             fitted.append(model)
+            all_drawn.append(kept_counts(drawn, self._comm))
             votes.append((weight or 1.0, error))
             if steps is None or len(fitted) == self.n_estimators:
                 break
             weights.add(steps)
         self._finish(learner, fitted, votes)
+        self._drawn = DrawnRows.of(all_drawn, data.rows, order)
         return self
 
     def _learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
@@ -214,14 +231,15 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         target = number_target(data.y - center, comm=comm)
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
-    def _rounds(self, learner: Any, weights: RoundWeights) -> Iterator[tuple[Any, Array]]:
-        """Fit regressors to the current weights, one per round; yield each with its predictions."""
-        if not self.resample and (self.estimator is None or takes_weights(self.estimator)):
-            yield from (learner.fit(weights, None, index) for index in count())
-        order = content_order(learner.content(), weights.classes, self._comm)
-        seed = self._comm.allgather(drawn_seed(self))[0]
+    def _rounds(self, learner: Any, weights: RoundWeights, order: Any) -> Iterator[tuple[Any, Array, Any]]:
+        """Fit regressors to the current weights; yield each with its predictions and the draws, made if order is set.
+
+        A draw is the number of times that each row was drawn.
+        """
+        seed = 0 if order is None else self._comm.allgather(drawn_seed(self))[0]
         for index in count():
-            yield learner.fit(weights, weights.draw(order, stream_seeds(seed, index, index + 1)), index)
+            drawn = None if order is None else weights.draw(order, stream_seeds(seed, index, index + 1))
+            yield (*learner.fit(weights, drawn, index), drawn)
 
     def _measure(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
         """Return a regressor's weight, its mean loss and the steps of the log weights; None if boosting must end."""

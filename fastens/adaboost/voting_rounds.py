@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,8 @@ from fastens.adaboost.weak_learners import (
     class_numbers,
     class_values,
     drawn_seed,
+    draws_rows,
     knowing_categories,
-    takes_weights,
 )
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import binned, codes_of, learn_binning
@@ -36,9 +37,6 @@ from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.forests.parameters import forest_parameters, takes_equals_at_random
 from fastens.forests.tree import DecisionTreeClassifier, Members, single_tree
 from fastens.tree_model.tree_model import monotone_columns, path_rules
-
-# Algorithms whose rounds are votes rather than Newton steps.
-VOTING = ("discrete", "m1", "real")
 
 # Parameters of a decision tree that the shared grower does not support, so trees that set them are not grown on shared
 # bins; and the attributes of the model that the growth parameters depend on.
@@ -66,8 +64,11 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
         )
     if validation is not None:
         run.validate_on(class_numbers(validation.y, len(model.classes_)), validation.sample_weight)
+    drawn = model._drawn
+    has_same_rows = drawn is not None and run.order is not None and drawn.order == crc32(run.order)
     for index in range(n_earlier):
-        run.add(earlier_vote(model, index, run.learner))
+        vote = earlier_vote(model, index, run.learner)
+        run.add(vote._replace(drawn=drawn.counts[index]) if has_same_rows else vote)
     return run
 
 
@@ -135,7 +136,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
 
 
 def _voting_rules(model: Any, comm: Comm) -> VotingRules:
-    resample = model.resample or not (model.estimator is None or takes_weights(model.estimator))
+    resample = draws_rows(model)
     return VotingRules(
         n_classes=len(model.classes_),
         n_rounds=model.n_estimators,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,13 @@ from fastens.engine.threads import threads_for
 from fastens.engine.trees.leaf_values import add_tree_to_raw
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.engine.whole import are_whole
+from fastens.forests.bags import rows_drawn
 from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_model
 from fastens.monitoring.metrics import History
 from fastens.warn import warn
 
+# Algorithms whose rounds are votes rather than Newton steps.
+VOTING = ("discrete", "m1", "real")
 # Minimum number of rows per thread, which is some tens of microseconds of work.
 _GRAIN = 1 << 14
 # Integer weights stay below 2**50, and their sum below 2**62.
@@ -245,6 +249,37 @@ class Vote(NamedTuple):
     weight: float
     error: float
     restarted: bool  # True if the round started from the initial weights
+    drawn: NDArray[np.unsignedinteger] | None = None  # how often each row was drawn
+
+
+class DrawnRows(NamedTuple):
+    """Rows drawn in each round.
+
+    They are stored, because the draws follow the weights after all earlier rounds, so that drawing them again would
+    need the training set. A round takes one byte for each row unless a row is drawn more than 255 times.
+    """
+
+    counts: Sequence[NDArray[np.unsignedinteger]]  # how often each row of the fit was drawn
+    rows: NDArray[np.intp] | None  # indices of the rows of the fit among the rows passed by the user; None for all
+    order: int  # checksum of the order of the rows, which shows if a warm start uses other rows
+
+    @classmethod
+    def of(cls, counts: Sequence[Any], rows: NDArray[np.intp] | None, order: Any) -> DrawnRows | None:
+        """Return the rows drawn in all rounds, or None if a round was fitted without drawing or by several ranks."""
+        return None if any(drawn is None for drawn in counts) else cls(counts, rows, crc32(order))
+
+    @staticmethod
+    def samples_of(model: Any) -> list[NDArray[np.int32]]:
+        """Return the row indices of each round of a model, repeated as often as they were drawn."""
+        if not draws_rows(model._as_fitted()):
+            raise AttributeError("estimators_samples_ needs rounds that are fitted to drawn rows. Use resample=True.")
+        if (drawn := model._drawn) is None:
+            raise AttributeError(
+                "estimators_samples_ needs draws that fit has recorded. Saved files do not contain them, and neither "
+                "distributed fits nor warm starts on other rows record them. Fit the model on one table."
+            )
+        rows = np.arange(len(drawn.counts[0])) if drawn.rows is None else drawn.rows
+        return rows_drawn(drawn.counts, rows)
 
 
 class VotingRun:
@@ -265,7 +300,7 @@ class VotingRun:
         self.votes: list[Vote] = []
         self.history = History()
         self.n_rounds = 0
-        self._order = content_order(learner.columns, classes, comm) if rules.resample else None
+        self.order = content_order(learner.columns, classes, comm) if rules.resample else None
         self._one_hot = np.eye(rules.n_classes)
         self._is_over = False
 
@@ -331,8 +366,8 @@ class VotingRun:
     def _fit_vote(self, index: int, restarted: bool) -> Vote:
         weights = self.weights
         drawn = None
-        if self._order is not None:
-            drawn = weights.draw(self._order, stream_seeds(self.rules.seed, index, index + 1))
+        if self.order is not None:
+            drawn = weights.draw(self.order, stream_seeds(self.rules.seed, index, index + 1))
         weak = self.learner.fit(weights, drawn, index)
         sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
         if self.rules.is_real:
@@ -348,7 +383,7 @@ class VotingRun:
         else:
             weight = self._weight(error)
             values = weight * self._one_hot[weak.cell_class]
-        return Vote(weak, values, weight, error, restarted)
+        return Vote(weak, values, weight, error, restarted, kept_counts(drawn, self._comm))
 
     def _sums(self, weak: Weak) -> NDArray[np.int64]:
         """Return the sums of the current weights by cell and class."""
@@ -635,6 +670,19 @@ def check_own_trees(estimator: Any, comm: Comm) -> None:
 def drawn_seed(model: Any) -> int:
     """Return a seed derived from `random_state`."""
     return int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
+
+
+def draws_rows(model: Any) -> bool:
+    """Return True if the rounds of a model are fitted to drawn rows: if chosen, or if `estimator` needs copies."""
+    is_voting = getattr(model, "algorithm", VOTING[0]) in VOTING
+    return is_voting and (model.resample or not (model.estimator is None or takes_weights(model.estimator)))
+
+
+def kept_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.unsignedinteger] | None:
+    """Return the numbers of draws as the smallest integers that hold them; None with several ranks."""
+    if drawn is None or comm.size > 1:
+        return None
+    return drawn.astype(np.min_scalar_type(int(drawn.max(initial=0))))
 
 
 def takes_weights(estimator: Any) -> bool:

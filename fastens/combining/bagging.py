@@ -101,6 +101,11 @@ _MEMBERS = "members."
 _FOREST = "forest"
 
 
+def _members_are_trees(model: Any) -> bool:
+    """Return True if the members are fastens trees."""
+    return isinstance(model._as_fitted()._template(), DecisionTreeClassifier | DecisionTreeRegressor)
+
+
 @with_parameters
 class BaseBagging(BaseOneEstimator):
     """Base class of ensembles of copies of one estimator, each fitted on a bag of rows and columns."""
@@ -426,6 +431,17 @@ class BaseBagging(BaseOneEstimator):
             )
         return [part for member in self._members for part in member.parts(1 / len(self._members))], 0.0
 
+    @available_if(_members_are_trees)
+    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return the index of the leaf that each row falls into in each tree, (n_samples, n_estimators).
+
+        Only available if the members are fastens trees. A member whose bag has rows of only one class has one leaf, 0.
+        """
+        X, forest = self._check_table(X), self._forest
+        if forest is not None:
+            return forest.apply(X)
+        return np.stack([_leaves(member, X) for member in self._members], axis=1)
+
     @property
     def estimators_(self) -> Sequence[Any]:
         """The fitted members."""
@@ -507,6 +523,14 @@ class BaseBagging(BaseOneEstimator):
             if found.shape != (n_trees,) or not ((found >= 1) & (found <= bags.n_features)).all():
                 raise ValueError("the numbers of columns do not match the trees")
             self._n_columns_of_trees = found
+
+
+def _leaves(member: FittedMember, X: Any) -> NDArray[np.int32]:
+    """Return the leaf of each row in a member that is a fastens tree, or 0 if its bag had rows of only one class."""
+    model = member.models[0]
+    if isinstance(model, OneClassClassifier):
+        return np.zeros(X.shape[0], dtype=np.int32)
+    return model.apply(take_columns(X, member.columns))
 
 
 def _as_columns(response: NDArray[Any]) -> NDArray[Any]:

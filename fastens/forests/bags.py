@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -263,11 +263,15 @@ NOT_ALIKE = "The bags are not available, because a warm start used other rows or
 
 def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
     """Return the rows of each bag, repeated as often as drawn; `rows` are positions of rows with a weight in `fit`."""
-    check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
     if bags.draws is None:
-        return [rows.astype(np.int32) for _ in range(n_members)]
+        return rows_drawn([np.ones(len(rows), dtype=np.uint8)] * n_members, rows)
+    return rows_drawn((bags.counts(member, member + 1)[0] for member in range(n_members)), rows)
+
+
+def rows_drawn(counts: Iterable[NDArray[Any]], rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
+    """Return the rows of each member, repeated as often as they were drawn for it."""
+    check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
     why = "estimators_samples_ lists a row as often as it was drawn"
-    counts = (bags.counts(member, member + 1)[0] for member in range(n_members))
     return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]
 
 

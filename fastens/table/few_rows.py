@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from fastens.table.columns.factorize import is_missing
 MAX_ROWS = 16  # with more rows, reading whole columns is as fast
 _MAX_CATEGORIES = 1 << 14  # in all columns together; the dictionaries of more would take long to build for one row
 _MAX_LISTED = 256  # categories of a pandas type that are looked up together
+_FEW_VALUES = 16  # numbers of a block that are read faster as a list than as an array
+_NUMERIC = frozenset("biuf")
 _NUMBERS = frozenset({float, int, bool})
 _VALUES = _NUMBERS | {str}
 _NUMBERS_OR_NONE = _NUMBERS | {type(None)}
@@ -42,6 +44,8 @@ class FewRows:
         }
         # Positions of the codes of each pandas type that was seen last in a column.
         self._by_code: dict[int, tuple[Any, list[float | None]]] = {}
+        # Columns of each block of the pandas frame that was read last, and if none of them is categorical.
+        self._layouts: dict[int, tuple[Any, NDArray[np.intp], list[int], bool]] = {}
 
     @classmethod
     def of(cls, encoder: Any) -> FewRows | None:
@@ -69,17 +73,36 @@ class FewRows:
             return None
         if X.columns.tolist() != self._names:
             return None
-        out = np.empty((n_rows, len(self._names)))
-        for block in blocks:
-            values, places = block.values, block.mgr_locs.as_array
-            columns = places.tolist()
-            if not isinstance(values, np.ndarray):  # an extension array, which is a single column
-                out[:, columns[0]] = self._of_extension(values, columns[0])
-            elif values.dtype.kind in "biuf" and self._positions.keys().isdisjoint(columns):
-                out[:, places] = values.T
-            else:
-                for place, column in zip(columns, values.tolist(), strict=True):
-                    out[:, place] = self._column(column, place)
+        # A list of one value for each column is the fastest way to one row; only wide blocks are faster as arrays.
+        is_one_row = n_rows == 1
+        wide: list[tuple[NDArray[np.intp], NDArray[Any]]] = []
+        numbers: list[Any] = [0.0 if is_one_row else [0.0] * n_rows] * len(self._names)
+        for number, block in enumerate(blocks):
+            values, where = block.values, block.mgr_locs
+            # Rows of one table share these objects, so the columns of a block have to be listed only once.
+            layout = self._layouts.get(number)
+            if layout is None or layout[0] is not where:
+                places = where.as_array
+                columns = places.tolist()
+                layout = where, places, columns, self._positions.keys().isdisjoint(columns)
+                self._layouts[number] = layout
+            _, places, columns, has_no_categories = layout
+            if type(values) is not np.ndarray:  # an extension array, which is a single column
+                column = self._of_extension(values, columns[0])
+                numbers[columns[0]] = column[0] if is_one_row else column
+                continue
+            if values.size > _FEW_VALUES and has_no_categories and values.dtype.kind in _NUMERIC:
+                wide.append((places, values))
+                continue
+            found = values.tolist()
+            if not has_no_categories or values.dtype.kind not in _NUMERIC:
+                found = map(self._column, found, columns)
+            for place, column in zip(columns, found, strict=True):
+                numbers[place] = column[0] if is_one_row else column
+        out = np.array(numbers, dtype=np.float64)
+        out = out.reshape(1, -1) if is_one_row else np.ascontiguousarray(out.T)
+        for places, values in wide:
+            out[:, places] = values.T
         return out
 
     def _of_extension(self, column: Any, place: int) -> list[float]:
@@ -87,18 +110,21 @@ class FewRows:
         if type(column).__name__ != "Categorical" or place not in self._positions:
             values = [value.item() if isinstance(value, np.generic) else value for value in column]
             return self._column(values, place)
-        categories, codes = column.dtype.categories, column.codes.tolist()
-        if len(categories) > _MAX_LISTED:
-            return self._column([None if code < 0 else categories[code] for code in codes], place)
+        # The public `codes` is a new read-only view at each access, which takes more time than the rest of this method.
+        stored = getattr(column, "_ndarray", None)
+        codes = (column.codes if stored is None else stored).tolist()
+        categories = column.dtype.categories
         known, positions = self._by_code.get(place, (None, []))
         if known is not categories:
+            if len(categories) > _MAX_LISTED:
+                return self._column([None if code < 0 else categories[code] for code in codes], place)
             of_value = self._positions[place]
             positions = [of_value.get(value) if type(value) in _VALUES else None for value in categories.tolist()]
             self._by_code[place] = categories, positions
-        numbers = [self._missing[place] if code < 0 else positions[code] for code in codes]
+        numbers: Any = [self._missing[place] if code < 0 else positions[code] for code in codes]
         if None in numbers:
             raise _OtherValueError
-        return cast("list[float]", numbers)
+        return numbers
 
     def _read_polars(self, X: Any) -> NDArray[np.float64] | None:
         if not hasattr(X, "rows") or not 1 <= X.height <= MAX_ROWS or X.columns != self._names:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +12,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 import fastens
 from fastens import (
@@ -213,3 +217,95 @@ def test_estimators_of_texts_are_refused():
         ValueError, match=r"estimator must accept numeric tables, because AdaBoost encodes text.*got TextClassifier"
     ):
         AdaBoostClassifier(TextClassifier()).fit(X, [1, 0, 1, 0])
+
+
+# Rows drawn in each round --------------------------------------------------
+
+DRAWING = [
+    AdaBoostClassifier(KNeighborsClassifier(3), n_estimators=4, random_state=0),
+    AdaBoostRegressor(KNeighborsRegressor(3), n_estimators=4, random_state=0),
+    AdaBoostClassifier(GaussianNB(), n_estimators=4, resample=True, random_state=0),
+    AdaBoostRegressor(Ridge(), n_estimators=4, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", DRAWING, ids=str)
+def test_members_are_fitted_to_their_samples(model, tumours):
+    X, y = tumours
+    y = y if hasattr(model, "predict_proba") else X[:, 3]
+    model.fit(X, y)
+    assert len(model.estimators_samples_) == len(model) == 4
+    for member, rows in zip(model, model.estimators_samples_, strict=True):
+        assert rows.dtype == np.int32
+        assert len(rows) == len(y)
+        takes_weights = has_fit_parameter(member, "sample_weight")
+        counts = np.bincount(rows, minlength=len(y))
+        again = clone(member).fit(X, y, counts) if takes_weights else clone(member).fit(X[rows], y[rows])
+        np.testing.assert_allclose(again.predict(X), member.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("max_depth", [1, 3])
+def test_members_grown_on_shared_bins_are_fitted_to_their_samples(max_depth, rng):
+    X, y = rng.integers(0, 20, (200, 4)) * 1.0, rng.integers(0, 2, 200)  # few values, so bins do not depend on the draw
+    model = AdaBoostClassifier(max_depth=max_depth, n_estimators=5, resample=True, random_state=1).fit(X, y)
+    for member, rows in zip(model, model.estimators_samples_, strict=True):
+        right = np.mean(member.predict(X[rows]) == y[rows])
+        again = DecisionTreeClassifier(max_depth=max_depth).fit(X[rows], y[rows])
+        assert right == pytest.approx(np.mean(again.predict(X[rows]) == y[rows]), abs=0.02)
+        assert right > np.mean(member.predict(X) == y) - 0.02
+
+
+@pytest.mark.parametrize("kind", [AdaBoostClassifier, AdaBoostRegressor])
+def test_samples_are_rows_of_the_table_passed_to_fit(kind, tumours):
+    X, y = tumours
+    weight = np.arange(len(y)) % 3
+    model = kind(n_estimators=3, resample=True, random_state=0).fit(X, y, weight)
+    for rows in model.estimators_samples_:
+        assert len(rows) == weight.sum()
+        assert weight[rows].all()
+    samples = [rows.tolist() for rows in model.estimators_samples_]
+    assert [rows.tolist() for rows in pickle.loads(pickle.dumps(model)).estimators_samples_] == samples
+    order = np.random.default_rng(0).permutation(len(y))
+    again = clone(model).fit(X[order], y[order], weight[order]).estimators_samples_
+    assert [np.sort(order[rows]).tolist() for rows in again] == samples
+
+
+def test_rows_drawn_very_often():
+    weight = np.r_[np.ones(9), 4000]
+    model = AdaBoostRegressor(n_estimators=2, weight_type="frequency", random_state=0)
+    rows = model.fit(np.arange(10.0)[:, None], np.arange(10.0) ** 2, weight).estimators_samples_[0]
+    assert len(rows) == 4009
+    assert np.bincount(rows)[9] > 3900
+
+
+def test_samples_leave_validation_rows_out(tumours):
+    X, y = tumours
+    model = AdaBoostClassifier(n_estimators=30, resample=True, early_stopping=True, random_state=0).fit(X, y)
+    assert len(model.estimators_samples_) == len(model)
+    drawn = np.unique(np.concatenate(model.estimators_samples_))
+    assert len(model.estimators_samples_[0]) < len(y)
+    assert len(drawn) <= len(model.estimators_samples_[0])
+
+
+def test_samples_after_a_warm_start(tumours):
+    X, y = tumours
+    whole = AdaBoostClassifier(n_estimators=6, resample=True, random_state=0).fit(X, y)
+    model = AdaBoostClassifier(n_estimators=3, resample=True, random_state=0, warm_start=True).fit(X, y)
+    model.set_params(n_estimators=6).fit(X, y)
+    np.testing.assert_array_equal(model.estimators_samples_, whole.estimators_samples_)
+    model.set_params(n_estimators=8).fit(X[:-1], y[:-1])
+    with pytest.raises(AttributeError, match="nor warm starts on other rows record them"):
+        _ = model.estimators_samples_
+
+
+@pytest.mark.parametrize("kind", [AdaBoostClassifier, AdaBoostRegressor])
+def test_models_without_samples(kind, tumours, tmp_path):
+    X, y = tumours
+    model = kind(n_estimators=2, resample=False).fit(X, y)
+    with pytest.raises(AttributeError, match=r"needs rounds that are fitted to drawn rows\. Use resample=True"):
+        _ = model.estimators_samples_
+    model.set_params(resample=True).fit(X, y).save(tmp_path / "model")
+    assert len(model.estimators_samples_) == 2
+    with pytest.raises(AttributeError, match="Saved files do not contain them"):
+        _ = fastens.load(tmp_path / "model").estimators_samples_
+    assert not hasattr(AdaBoostClassifier(algorithm="gentle", n_estimators=2).fit(X, y), "estimators_samples_")

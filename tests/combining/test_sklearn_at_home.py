@@ -13,7 +13,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestClassifier as OtherForest
-from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -33,6 +33,7 @@ from fastens import (
     ConformalClassifier,
     ConformalRegressor,
     DecisionTreeClassifier,
+    DecisionTreeRegressor,
     GradientBoostingClassifier,
     GradientBoostingRanker,
     GradientBoostingSurvival,
@@ -42,6 +43,7 @@ from fastens import (
     VotingClassifier,
     VotingRegressor,
     WeightedMajorityClassifier,
+    load,
 )
 from fastens.combining.responses import MemberError
 
@@ -123,6 +125,48 @@ def test_samples_of_bags_of_trees_match_the_forest():
     model = BaggingClassifier(n_estimators=3, random_state=0).fit(X, y)
     for number, rows in enumerate(model.estimators_samples_):
         assert_array_equal(np.bincount(rows, minlength=150), model.in_bag(number))
+
+
+TREE_BAGS = {
+    "a forest": {},
+    "columns": {"max_features": 2},
+    "random thresholds": {"splitter": "random"},
+    "columns drawn with repetitions": {"bootstrap_features": True},
+    "rows": {"sampling": "rows", "max_features": 3},
+    "without replacement": {"bootstrap": False, "max_samples": 0.5},
+    "bags with one class": {"bootstrap": False, "max_samples": 2},
+}
+
+
+@pytest.mark.parametrize("kind", [BaggingClassifier, BaggingRegressor])
+@pytest.mark.parametrize("name", TREE_BAGS)
+def test_leaves_of_bags_of_trees(kind, name, tmp_path):
+    options = dict(TREE_BAGS[name])
+    tree = DecisionTreeClassifier if kind is BaggingClassifier else DecisionTreeRegressor
+    model = kind(tree(splitter=options.pop("splitter", "best")), 5, random_state=0, **options).fit(X, y)
+    leaves = model.apply(X)
+    assert leaves.shape == (150, 5)
+    assert leaves.dtype == np.int32
+    whole_table = model.estimators_features_ if model._forest is None else [slice(None)] * 5
+    for column, member, columns in zip(leaves.T, model, whole_table, strict=True):
+        own = member.apply(X[:, columns]) if hasattr(member, "apply") else np.zeros(150)
+        assert_array_equal(column, own)
+    model.save(tmp_path / "model")
+    assert_array_equal(load(tmp_path / "model").apply(X), leaves)
+    if name != "bags with one class":
+        assert len(np.unique(leaves)) > 1
+
+
+def test_only_bags_of_trees_have_leaves():
+    assert_array_equal(BaggingClassifier(random_state=0).fit(X, y).apply(X[:3]).shape, (3, 10))
+    model = BaggingRegressor(Ridge(), 2).fit(X, y)
+    assert not hasattr(model, "apply")
+    with pytest.raises(AttributeError, match="apply"):
+        model.apply(X)
+    with pytest.raises(NotFittedError):
+        BaggingClassifier().apply(X)
+    with pytest.raises(ValueError, match="BaggingClassifier"):
+        BaggingClassifier(random_state=0).fit(X, y).apply(X[:, :2])
 
 
 @pytest.mark.parametrize("target", [binary, y])

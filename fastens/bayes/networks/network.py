@@ -451,20 +451,23 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         Total pseudo-count of each distribution for smoothing="m". Larger values smooth more.
     ess : float, default=1.0
         Equivalent sample size for smoothing="bdeu" and criterion="bdeu". Larger values smooth more.
-    missing : {"em", "gradient"}, default="em"
-        Algorithm that maximises the likelihood if values are missing: expectation-maximisation or gradient ascent.
+    missing : {"em", "gradient", "theta-gradient"}, default="em"
+        Algorithm that maximises the likelihood if values are missing: expectation-maximisation, gradient ascent in the
+        logs of the probabilities, or gradient ascent in the probabilities themselves, whose path is `theta_path_`.
     start : {"counts", "random"} or dict, default="counts"
         Initial tables of EM. "counts" uses the rows in which a variable and its parents are known, and "random" draws
         tables uniformly. A dict specifies tables by variable, with probabilities greater than 0 in the format of
         `tables_`; the remaining tables are initialised as with "counts".
     learning_rate : float or None, default=None
-        Step size of missing="gradient", greater than 0 and at most 1. If set, gradient ascent also runs without missing
+        Step size of gradient ascent, greater than 0 and at most 1. If set, gradient ascent also runs without missing
         values, although counts give the maximum. If None, the step size is adaptive: it is doubled while the likelihood
-        increases and halved when it decreases.
+        increases and halved when it decreases. "theta-gradient" starts each step with 0.1 if None, and halves a step
+        that would decrease the likelihood.
     max_iter : int, default=200
         Maximum number of iterations of EM or gradient ascent.
     tol : float, default=1e-6
-        EM and gradient ascent stop when an iteration improves the mean log likelihood per row by less than `tol`.
+        EM and gradient ascent stop when an iteration improves the mean log likelihood per row by less than `tol`;
+        "theta-gradient" stops when no probability changes by more than `tol`.
     hidden : dict or None, default=None
         Number of values of each hidden variable, by name. Requires a specified structure. If None, there are no hidden
         variables.
@@ -494,6 +497,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     history_ : array
         Objective of EM before each iteration and at the end: the log likelihood plus, with smoothing, the
         pseudo-counts times the log probabilities. It has one value if there are no missing values.
+    theta_path_ : dict of arrays
+        Table of each variable before each iteration and at the end, (n_iter_ + 1, ...). Only for
+        missing="theta-gradient", and not in loaded models.
     n_iter_ : int
         Number of iterations; 1 if there are no missing values.
     {attributes}
@@ -559,9 +565,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.learning_rate is not None and self.missing != "gradient":
+        if self.learning_rate is not None and self.missing == "em":
             raise ValueError(
-                f"learning_rate must be None unless missing='gradient', because missing={self.missing!r} has "
+                "learning_rate must be None unless missing='gradient' or 'theta-gradient', because missing='em' has "
                 f"no step size; got {self.learning_rate!r}."
             )
         for name in ("required_edges", "forbidden_edges"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ class Optimum:
     counts: list[Array]  # expected counts of each family under the network
     history: Array  # objective before each step and at the end
     converged: bool
+    path: list[Sequence[Array]] | None = None  # tables before each step and at the end; only of ascent on probabilities
 
 
 def objective(table: Array, counts: Array, pseudo: Array) -> float:
@@ -143,6 +144,60 @@ def run_gradient_ascent(
     return Optimum(network, counts, np.array(history), converged)
 
 
+def run_theta_ascent(
+    network: DiscreteNetwork,
+    rows: CodedRows,
+    pseudo: Sequence[float],
+    *,
+    max_iter: int,
+    tol: float,
+    learning_rate: float | None = None,
+) -> Optimum:
+    """Run gradient ascent on the objective of EM, in the probabilities themselves.
+
+    The derivative with respect to the probability of cell k of a distribution is N_k / theta_k, with expected counts
+    N_k. It is divided by the expected number of rows of the distribution, and its mean over the cells is subtracted so
+    that probabilities still sum to 1. A step is the learning rate, by default 0.1, times the derivative, shortened so
+    that no probability falls by more than half. A step that does not increase the objective is halved until it does.
+    The ascent stops when no probability changes by more than `tol`.
+    """
+    objective = _Objective(network, rows, pseudo)
+    value, counts = objective.at(network)
+    history, path, change = [value], [network.tables], np.inf
+    while len(history) <= max_iter and change > tol:
+        step, trial = learning_rate or 0.1, network
+        mass = objective.with_pseudo(counts)
+        slopes = [_theta_slopes(table, found) for table, found in zip(network.tables, mass, strict=True)]
+        while step >= SHORTEST:
+            trial = network.with_tables(
+                [_stepped(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
+            )
+            value, trial_counts = objective.at(trial)
+            if value >= history[-1]:
+                break
+            step /= 2
+        if value < history[-1]:  # no step increases the objective: a maximum, up to rounding
+            change = 0.0
+            break
+        change = float(np.abs(joined(trial.tables) - joined(network.tables)).max())
+        network, counts = trial, trial_counts
+        history.append(value)
+        path.append(network.tables)
+    return Optimum(network, counts, np.array(history), change <= tol, path)
+
+
+def _theta_slopes(table: Array, mass: Array) -> Array:
+    total = mass.sum(axis=-1, keepdims=True)
+    slopes = np.divide(mass, table * total, out=np.zeros_like(table), where=total > 0)
+    return slopes - slopes.mean(axis=-1, keepdims=True)
+
+
+def _stepped(table: Array, change: Array) -> Array:
+    falls = np.divide(0.5 * table, -change, out=np.ones_like(table), where=change < -0.5 * table)
+    moved = table + falls.min(axis=-1, keepdims=True) * change
+    return moved / moved.sum(axis=-1, keepdims=True)
+
+
 def shares(mass: Array, otherwise: Array) -> Array:
     """Normalise along the last axis; distributions without mass are taken from `otherwise`."""
     total = mass.sum(axis=-1, keepdims=True)
@@ -200,7 +255,11 @@ def _given_table(name: str, given: Any, shape: tuple[int, ...]) -> Array:
     return shares(table, table)
 
 
-OPTIMISERS = {"em": run_em, "gradient": run_gradient_ascent}
+OPTIMISERS: dict[str, Callable[..., Optimum]] = {
+    "em": run_em,
+    "gradient": run_gradient_ascent,
+    "theta-gradient": run_theta_ascent,
+}
 
 
 class TableEstimation(ParameterPosteriorMixin):
@@ -210,6 +269,7 @@ class TableEstimation(ParameterPosteriorMixin):
     _counts: list[Array] | None
     _encoder: InputEncoder
     history_: Array
+    theta_path_: dict[str, Array]
     n_iter_: int
     smoothing: str
     alpha: float
@@ -224,6 +284,7 @@ class TableEstimation(ParameterPosteriorMixin):
     random_state: RandomState
 
     def _estimate_tables(self, network: DiscreteNetwork, data: CodedRows) -> None:
+        self.__dict__.pop("theta_path_", None)
         sizes = data.sizes.tolist()
         for name, family in zip(network.names, network.families, strict=True):
             if n_cells(family, sizes) > MAX_CELLS:
@@ -276,6 +337,9 @@ class TableEstimation(ParameterPosteriorMixin):
             )
         self._network, self._counts, self.history_ = found.network, found.counts, found.history
         self.n_iter_ = len(found.history) - 1
+        if found.path is not None:
+            steps = zip(*found.path, strict=True)
+            self.theta_path_ = {name: np.stack(tables) for name, tables in zip(network.names, steps, strict=True)}
 
     # The posterior of the tables --------------------------------------------------
 

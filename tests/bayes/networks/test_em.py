@@ -38,6 +38,38 @@ def test_gradient_ascent_of_one_parameter(learning_rate, theta):
     assert (np.diff(model.history_) >= 0).all()
 
 
+@pytest.mark.parametrize("theta", [0.9, 0.2])
+def test_gradient_ascent_of_theta_itself(theta):
+    model = BayesianNetwork(
+        missing="theta-gradient",
+        learning_rate=0.02,
+        start={"flavour": [theta, 1 - theta]},
+        smoothing="none",
+        tol=1e-9,
+        max_iter=5000,
+    ).fit(CANDIES)
+    path = [theta]
+    while len(path) < 2 or abs(path[-1] - path[-2]) > 1e-9:
+        slope = (3 / path[-1] - 7 / (1 - path[-1])) / 10  # half of it, because P(cherry) and P(lime) move apart equally
+        path.append(path[-1] + 0.02 * slope / 2)
+    found = model.theta_path_["flavour"]
+    assert found.shape == (model.n_iter_ + 1, 2)
+    np.testing.assert_allclose(found[:, 0], path, rtol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_array_equal(found[-1], model.tables_["flavour"])
+    np.testing.assert_allclose(found[-1], [0.3, 0.7], atol=1e-6)
+
+
+@pytest.mark.parametrize("learning_rate", [None, 0.5, 1.0])
+def test_long_steps_of_theta_are_shortened(learning_rate):
+    options = {"missing": "theta-gradient", "learning_rate": learning_rate, "smoothing": "none", "max_iter": 3000}
+    model = BayesianNetwork(start={"flavour": [1e-4, 1 - 1e-4]}, **options).fit(CANDIES.assign(gap=["x", None] * 5))
+    assert (np.diff(model.history_) >= 0).all()
+    np.testing.assert_allclose(model.tables_["flavour"], [0.3, 0.7], atol=1e-4)
+    assert (model.theta_path_["flavour"] > 0).all()
+    assert not hasattr(model.set_params(missing="em", learning_rate=None).fit(CANDIES), "theta_path_")
+
+
 @pytest.fixture(scope="module")
 def gaps():
     rng = np.random.default_rng(0)
@@ -52,6 +84,8 @@ def gaps():
         {"missing": "gradient"},
         {"missing": "gradient", "learning_rate": 0.9},
         {"missing": "gradient", "learning_rate": 0.1, "start": "random"},
+        {"missing": "theta-gradient"},
+        {"missing": "theta-gradient", "learning_rate": 0.3, "start": "random"},
         {"start": "random"},
         {"start": {"a": [0.01, 0.99]}},
     ],
@@ -90,7 +124,7 @@ def test_a_start_for_hidden_variables(gaps):
     [
         (
             {"learning_rate": 0.5, "missing": "em"},
-            r"learning_rate must be None unless missing='gradient', because missing=.*got 0\.5",
+            r"learning_rate must be None unless missing='gradient' or 'theta-gradient', because.*got 0\.5",
         ),
         ({"learning_rate": 0}, "learning_rate must be a number greater than 0 and at most 1 or None; got 0"),
         ({"learning_rate": 1.5}, "learning_rate must be"),
