@@ -194,6 +194,8 @@ Codes = NDArray[np.unsignedinteger]
 
 # Maximum number of restarts in a row before boosting ends.
 MAX_RESTARTS = 10
+# Larger fits do not record which rows their rounds drew, because the record would outgrow the model.
+_MAX_RECORDED_ROWS = 1 << 18
 # Tolerance of the error, because rounding the weights can make an error of one half slightly smaller.
 _ROUNDING = 1e-9
 
@@ -275,8 +277,8 @@ class DrawnRows(NamedTuple):
             raise AttributeError("estimators_samples_ needs rounds that are fitted to drawn rows. Use resample=True.")
         if (drawn := model._drawn) is None:
             raise AttributeError(
-                "estimators_samples_ needs draws that fit has recorded. Saved files do not contain them, and neither "
-                "distributed fits nor warm starts on other rows record them. Fit the model on one table."
+                "estimators_samples_ requires draws that fit has recorded. They are recorded for up to "
+                f"{_MAX_RECORDED_ROWS} rows, but not in distributed fits, warm starts on other rows and saved files."
             )
         rows = np.arange(len(drawn.counts[0])) if drawn.rows is None else drawn.rows
         return rows_drawn(drawn.counts, rows)
@@ -679,8 +681,8 @@ def draws_rows(model: Any) -> bool:
 
 
 def kept_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.unsignedinteger] | None:
-    """Return the numbers of draws as the smallest integers that hold them; None with several ranks."""
-    if drawn is None or comm.size > 1:
+    """Return the numbers of draws as the smallest integers that hold them; None with several ranks or many rows."""
+    if drawn is None or comm.size > 1 or len(drawn) > _MAX_RECORDED_ROWS:
         return None
     return drawn.astype(np.min_scalar_type(int(drawn.max(initial=0))))
 

@@ -159,7 +159,7 @@ def _held(
     row += 96 * max(1, n_workers) * has_medians + (12 * k + 8) * (shape.n_targets > 1)
     row += 8 * shape.n_columns * (bool(params.get("linear_leaves")) + bool(params.get("keep_values")))
     row += (shape.n_columns + 24) * (n_folds > 1)
-    row += 64 * (holds == "rounds" and depth != 1) + (20 + n_trees) * bool(params.get("resample"))
+    row += 64 * (holds == "rounds" and depth != 1) + 20 * bool(params.get("resample"))
     fewest = params.get("min_samples_leaf", 1) or 5
     leaves = share * n / fewest if isinstance(fewest, int) else 1 / fewest
     if holds == "forest" and params["is_classifier"]:  # if the classes are independent of the columns
