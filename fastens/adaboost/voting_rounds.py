@@ -65,7 +65,7 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
     if validation is not None:
         run.validate_on(class_numbers(validation.y, len(model.classes_)), validation.sample_weight)
     drawn = model._drawn
-    has_same_rows = drawn is not None and run.order is not None and drawn.order == crc32(run.order)
+    has_same_rows = drawn is not None and run.order is not None and drawn.order == crc32(run.order.tobytes())
     for index in range(n_earlier):
         vote = earlier_vote(model, index, run.learner)
         run.add(vote._replace(drawn=drawn.counts[index]) if has_same_rows else vote)

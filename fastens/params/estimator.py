@@ -155,7 +155,7 @@ class ChecksParameters(BaseEstimator):
         unknown = [name for name in given if name not in parameters]
         if unknown and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
             name = unknown[0]
-            owner = _with_constructor(type(self), method) if method.__name__ == "__init__" else type(self)
+            owner: Any = _with_constructor(type(self), method) if method.__name__ == "__init__" else type(self)
             is_to_predict = method.__name__ not in ("__init__", "fit")
             offered = {*dir(owner), *owner._parameter_rules}
             help_ = hint_to_predict(name, parameters, offered) if is_to_predict else _hint(owner, name)

@@ -37,7 +37,9 @@ class Optimum:
     counts: list[Array]  # expected counts of each family under the network
     history: Array  # objective before each step and at the end
     converged: bool
-    path: list[Sequence[Array]] | None = None  # tables before each step and at the end; only of ascent on probabilities
+    path: Sequence[Sequence[Array]] | None = (
+        None  # tables before each step and at the end; only of ascent on probabilities
+    )
 
 
 def objective(table: Array, counts: Array, pseudo: Array) -> float:
