@@ -22,7 +22,7 @@ from fastens.table.encoder import InputEncoder, Reading
 _DOCS = entries("""\
 n_features_in_ : int
     Number of columns seen during `fit`.
-feature_names_in_ : array of shape (n_features_in_,)
+feature_names_in_ : array of shape (n_features,)
     Names of the columns seen during `fit`. Defined only if all names are strings.
 """)
 
@@ -54,7 +54,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
 
     Attributes
     ----------
-    categories_ : list of length n_features_in_
+    categories_ : list of length `n_features_in_`
         Categories of each column in the order of their positions, or None for columns of numbers and dates.
     {attributes}
 

@@ -26,7 +26,7 @@ def skewed(rng, n_rows=3000):
 @parametrize_with_checks(
     [
         GradientBoostingRegressor(loss="log_cosh"),
-        GradientBoostingRegressor(loss="expectile", quantile=0.7),
+        GradientBoostingRegressor(loss="expectile", quantile=0.7, learning_rate=0.3),
         GradientBoostingClassifier(loss="exponential", n_estimators=20),
     ]
 )

@@ -64,7 +64,7 @@ def test_models_without_rounds(run, files, address):
 def test_errors_name_the_option(run, files):
     given = ["train", "*.parquet", "--target", "price"]
     assert "--dask local:N must have at least one process; got 'local:0'" in run(*given, "--dask", "local:0").err
-    assert "--dask: no scheduler answers" in run(*given, "--dask", "nowhere").err
+    assert "no scheduler answers; got 'nowhere'" in run(*given, "--dask", "nowhere").err
     assert "--dask must be used with CSV or Parquet files, and without --text" in run("train", "--dask", "local:2").err
 
 

@@ -69,8 +69,8 @@ def test_a_mistake(tmp_path):
         ),
         (("train", "table.xlsx", "--target", "y"), "no such file: table.xlsx"),
         (("train", "table.csv"), "--target must name the column to predict: 'area', 'rooms'"),
-        (("train", "table.csv", "--target", "prize"), "no column 'prize'; did you mean 'price'?"),
-        (("train", "table.csv", "--target", "y"), "got 'y', and the columns are 'area', 'rooms'"),
+        (("train", "table.csv", "--target", "prize"), "got 'prize'. Did you mean 'price'?"),
+        (("train", "table.csv", "--target", "y"), "got 'y'. The columns are 'area', 'rooms'"),
         (
             ("train", "table.csv", "--target", "price", "--drop", "prize"),
             "--drop must name a column of the table; got 'prize'",

@@ -105,6 +105,7 @@ def test_kinds(numbers, kind):
 NO_TABLE = {
     "FiniteHypothesisLearner": "takes no table of numbers",
     "TextClassifier": "takes no table of numbers",
+    "TableEncoder": "returns a table of floats",
 }
 FEW = {"n_estimators": 2, "random_state": 0, "max_layers": 1, "cv": 2, "n_jobs": 1, "max_depth": 3}
 

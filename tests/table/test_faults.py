@@ -149,7 +149,7 @@ def test_an_interrupt_while_rows_are_read(kind, rows):
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_disk_too_full_for_a_stream(kind, rows):
-    message = "spill_dir must be on a disk with space for a copy of X, which is a"
+    message = "spill_dir must have space for a copy of X, because X is a"
     for n_bytes in (500, 10_000):  # what is written first of all, and rows
         with full_disk(n_bytes), pytest.raises((OSError, MemberError), match=message):
             fit(kind, stream())
@@ -173,7 +173,7 @@ def test_a_disk_too_full_for_a_stream(kind, rows):
     ],
 )
 def test_a_disk_too_full_for_codes(kind, rows, monkeypatch):
-    monkeypatch.setattr(MemoryLimits, "place", lambda limits, *_: TemporaryFiles(limits.spill_dir, 1 << 25))
+    monkeypatch.setattr(MemoryLimits, "allocator", lambda limits, *_: TemporaryFiles(limits.spill_dir, 1 << 25))
     table = open_batches(str(rows / "*.parquet"))
     table.limits = MemoryLimits(1)
     with full_disk(100), pytest.raises((OSError, MemberError), match="spill_dir or path must be on a disk with"):

@@ -300,7 +300,7 @@ def test_types_of_csv_match_all_rows(tmp_path):
         open_batches([path, tmp_path / "other.csv"])
     (tmp_path / "ragged.csv").write_text("a,z\n1,2\n1\n")
     with pytest.raises(
-        ValueError, match=r"ragged\.csv: every line must have 2 values, as the header; line 3 has 1: '1'"
+        ValueError, match=r"ragged\.csv: every line must have 2 values, like the header; line 3 has 1: '1'"
     ):
         open_batches(str(tmp_path / "ragged.csv"))
 
@@ -562,7 +562,7 @@ in_parts(fastens.TableSource(table.to_reader(500), spill_dir="."))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits of files are those of POSIX")
 def test_a_disk_too_full_for_a_stream(tmp_path):
     done = run_child(FULL, folder=tmp_path)
-    assert "OSError: spill_dir must be on a disk with room for a copy of X, a stream; got '.'" in done.stderr
+    assert "OSError: spill_dir must have space for a copy of X, because X is a stream; got '.'" in done.stderr
     assert os.listdir(tmp_path) == []
 
 

@@ -498,7 +498,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         Objective of EM before each iteration and at the end: the log likelihood plus, with smoothing, the
         pseudo-counts times the log probabilities. It has one value if there are no missing values.
     theta_path_ : dict of arrays
-        Table of each variable before each iteration and at the end, (n_iter_ + 1, ...). Only for
+        Table of each variable before each iteration and at the end, (``n_iter_ + 1``, ...). Only for
         missing="theta-gradient", and not in loaded models.
     n_iter_ : int
         Number of iterations; 1 if there are no missing values.

@@ -127,7 +127,7 @@ def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
     """Return the column with this name; raise CommandError with suggestions if it does not exist."""
     if name not in table.column_names:
         close = difflib.get_close_matches(name, table.column_names)
-        hint = f"did you mean {listed(close)}?" if close else f"it has {listed(table.column_names)}"
+        hint = f"Did you mean {listed(close)}?" if close else f"The columns are {listed(table.column_names)}."
         raise CommandError(f"{option} must name a column of the table; got {name!r}. {hint}")
     return table[name]
 
