@@ -82,7 +82,7 @@ def test_every_public_estimator_is_a_kind_or_says_what_to_do(run, houses, write_
     kinds = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
     known = {type(kind()) for kind in kinds} | {kind for kind, _ in ELSEWHERE.values()}
     public = {getattr(fastens, name) for name in fastens.__all__}
-    assert known == {kind for kind in public if hasattr(kind, "set_params")}
+    assert known == {kind for kind in public if hasattr(kind, "set_params")} - {fastens.TableEncoder}
     path = write_csv(houses)
     for name, (kind, _) in ELSEWHERE.items():
         done = run("train", path, "--target", "sold", "--model", name)
@@ -183,7 +183,7 @@ def test_parameters_reach_the_models(run, houses, write_csv, options, parameters
     assert (done.code, done.err) == (0, "")
     found = fastens.load("model.fastens").get_params()
     assert {name: found[name] for name in parameters} == parameters
-    assert ("out of bag  accuracy" in done.out) == ("--oob-score" in options)
+    assert bool(re.search("out-of-bag +accuracy", done.out)) == ("--oob-score" in options)
 
 
 @pytest.mark.slow
