@@ -412,7 +412,7 @@ def test_invalid_arguments_raise_before_rows_are_read(client):
             r"eval_set must be None in distributed fits\. Pass X_val and y_val",
         ),
         (lambda: model.fit(unread, "target", eval_metric="mae"), "Use eval_metric, a parameter of the constructor"),
-        (lambda: model.fit(unread, "target", group=[3]), "Queries are for GradientBoostingRanker"),
+        (lambda: model.fit(unread, "target", group=[3]), "Only GradientBoostingRanker uses queries"),
         (lambda: model.fit(unread, "target", client=client), r"DaskTable\(X, client=...\)"),
     ]:
         with pytest.raises((TypeError, ValueError), match=error):
