@@ -92,7 +92,7 @@ def test_rows_to_calibrate_by_are_drawn_by_content(noisy, monkeypatch):
     full = RandomForestRegressor(**options).fit(X[:1500], y[:1500]).predict_interval(X[1500:])
     monkeypatch.setattr(forest_regressor, "MAX_ROWS", 600)
     first, other = (RandomForestRegressor(**options).fit(X[rows], y[rows]) for rows in (np.arange(1500), order))
-    assert len(first._out_of_bag.conformity.errors.above) == 601
+    assert len(first._out_of_bag.conformity.errors.values) == 601
     found = first.predict_interval(X[1500:])
     np.testing.assert_array_equal(found, other.predict_interval(X[1500:]))
     assert (found != full).any()
