@@ -521,4 +521,4 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
         if any((part.label is not None) != self.by_class for part in self._parts[0]):
-            raise ValueError("the scores to calibrate by and the classes do not fit together")
+            raise ValueError("the calibration scores do not match the classes")

@@ -381,7 +381,7 @@ class BaseConformal(BaseOneEstimator):
         if not self._parts or n_folds != self._n_predictions():
             raise ValueError("the number of calibrations does not match the number of models")
         if any((part.group is None) != (self._conditions.labels is None) for own in self._parts for part in own):
-            raise ValueError("the groups of the parts that it is calibrated by are malformed")
+            raise ValueError("the calibration groups are malformed")
         adapted = arrays.get(_ADAPTED, np.empty((0, n_targets + 1)))
         if adapted.ndim != 2 or adapted.shape[1] != n_targets + 1:
             raise ValueError("the adapted coverages are malformed")

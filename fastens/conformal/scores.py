@@ -198,7 +198,9 @@ class HeldOut:
         found = cls(*(arrays.get(prefix + name) for name in ("values", "weight", "group", "label")))  # type: ignore[arg-type]
         fields = found._fields()
         is_sound = {"values", "weight"} <= fields.keys() and found.values.ndim == 2 and found.values.shape[1] > 0
-        if not is_sound or any(each.shape[:1] != found.weight.shape for each in fields.values()):
+        of_rows = [fields[name].ndim == 1 for name in ("weight", "group", "label") if name in fields]
+        are_codes = [fields[name].dtype.kind in "iu" for name in ("group", "label") if name in fields]
+        if not (is_sound and all(of_rows) and all(are_codes)) or len({len(each) for each in fields.values()}) > 1:
             raise ValueError("the calibration scores are malformed")
         if not (found.weight >= 0).all():
             raise ValueError("the weights of the calibration scores are malformed")

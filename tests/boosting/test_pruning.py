@@ -87,7 +87,10 @@ def test_a_study_of_the_other_direction_is_an_error(X, y, metric, wrong, right):
         return GradientBoostingRegressor(n_estimators=3, **options).fit(X, y)
 
     fit(right)
-    with pytest.raises(ValueError, match=f"which is to {wrong}; got .*Create the study with direction='{right}'"):
+    with pytest.raises(
+        ValueError,
+        match=rf"must have the direction of the study \({wrong}\); got .*Create the study with direction='{right}'",
+    ):
         fit(wrong)
 
 

@@ -110,7 +110,9 @@ def test_how_many_columns_are_drawn(table):
 
 
 def test_importance_of_rows_that_are_not_given(table):
-    with pytest.raises(ValueError, match="X and y must be passed with kind='permutation', because permutation importances score"):
+    with pytest.raises(
+        ValueError, match="X and y must be passed with kind='permutation', because permutation importances score"
+    ):
         fitted("boosting", table).plot_importance("permutation")
     with pytest.raises(ValueError, match="kind must be one of"):
         fitted("boosting", table).plot_importance("shap")
