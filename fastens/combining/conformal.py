@@ -520,5 +520,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
-        if any((part.label is not None) != self.by_class for part in self._parts[0]):
+        labels = [part.label for part in self._parts[0]]
+        known = [np.isin(label, np.arange(len(self.classes_))).all() for label in labels if label is not None]
+        if any((label is not None) != self.by_class for label in labels) or not all(known):
             raise ValueError("the calibration scores do not match the classes")

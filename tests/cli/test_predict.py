@@ -635,7 +635,7 @@ def test_one_of_several_tables_of_a_database(run, houses):
     assert "Scores on 100 rows" in run("evaluate", *given).out
     assert run("explain", *given, "--rows", 5, "-o", "page.html").code == 0
     refused = run("evaluate", "model.fastens", "out.csv", "--sheet", "new")
-    assert (refused.code, "--sheet is for workbooks and databases; got CSV" in refused.err) == (2, True)
+    assert (refused.code, "--sheet applies only to workbooks and databases; got CSV" in refused.err) == (2, True)
 
 
 def test_parquet_names_with_blanks_and_without_letters_match_training(run, tmp_path):

@@ -139,8 +139,11 @@ def test_the_same_seed_gives_the_same_report(run, houses, write_csv):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("table.csv", "--sheet", "A"), "--sheet is for workbooks and databases; got CSV"),
-        (("table.csv", "--sheet", "A", "--max-memory", "1GB"), "--sheet is for workbooks and databases; got CSV"),
+        (("table.csv", "--sheet", "A"), "--sheet applies only to workbooks and databases; got CSV"),
+        (
+            ("table.csv", "--sheet", "A", "--max-memory", "1GB"),
+            "--sheet applies only to workbooks and databases; got CSV",
+        ),
         (("table.parquet", "--separator", ";"), "--separator applies only to CSV files; got Parquet"),
         (
             ("table.parquet", "--skip-lines", 2, "--max-memory", "1GB"),
