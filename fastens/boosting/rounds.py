@@ -207,7 +207,8 @@ class OutputTrees:
         return tree
 
     def _shrunk(self, values: Array, rate: float, number: int) -> Array:
-        steps = np.clip(self._loss_of(number).damped(values), -self.most, self.most)
+        steps = self._loss_of(number).damped(values)
+        steps = np.clip(steps, -self.most, self.most) if self.most < np.inf else steps
         return on_grid(rate * steps, self.problem.grid)
 
     def _loss_of(self, number: int) -> Loss:
