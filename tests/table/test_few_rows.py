@@ -159,7 +159,7 @@ def test_a_row_takes_few_calls(kind):
     model.predict_proba(row)
     profile = cProfile.Profile()
     profile.runcall(model.predict_proba, row)
-    assert pstats.Stats(profile).total_calls < 80
+    assert pstats.Stats(profile).total_calls < 100
 
 
 def test_a_row_of_mixed_types_takes_few_calls():
@@ -170,7 +170,7 @@ def test_a_row_of_mixed_types_takes_few_calls():
     model.predict_proba(row)
     profile = cProfile.Profile()
     profile.runcall(model.predict_proba, row)
-    assert pstats.Stats(profile).total_calls < 92
+    assert pstats.Stats(profile).total_calls < 150
 
 
 def test_layouts_of_other_frames_are_read_anew():
