@@ -17,7 +17,7 @@ from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, FLAG, one_of, parameter
 from fastens.params.types import ColumnChoice
 from fastens.table.answers import transforms_streams
-from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.encoder import InputEncoder
 
 _DOCS = entries("""\
 n_features_in_ : int
@@ -93,7 +93,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
         """
         self._check_parameters()
         self._check_ranks()
-        self._learn_table(X)
+        self._limited(X, None, self._learn_table, weighted=False)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating]:
@@ -121,8 +121,9 @@ class TableEncoder(TransformerMixin, BaseFastens):
             return np.array(named.part_names(), dtype=object)
         return np.array(self._encoder.part_names(), dtype=object)
 
-    def _reading(self) -> Reading:
-        return super()._reading()._replace(splits_dates=self.split_dates)
+    @property
+    def _splits_dates(self) -> bool:  # type: ignore[override]
+        return self.split_dates
 
     def _category_options(self) -> Categories:
         return Categories(encoding="partition", missing=self.missing, unseen=self.unseen)
