@@ -380,7 +380,7 @@ def _loss(model: Any) -> Any:
 
 
 def _by_target(responses: Array, n_targets: int) -> list[Array]:
-    """Return the columns of each target; those of a target are consecutive."""
+    """Return the columns of each target, which are consecutive."""
     return list(np.ascontiguousarray(responses.reshape(len(responses), n_targets, -1).swapaxes(0, 1)))
 
 

@@ -251,7 +251,7 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
 
     The first row must have a number in every numeric column. Because names may be integers (2024, 2025), it must also
     have a non-integer number, or a text that occurs again in its column. If no column is numeric, all of its texts must
-    occur again. Missing-value codes in the first row are no evidence.
+    occur again. Missing-value codes in the first row are ignored.
     """
     first, *others = [row for row in rows if len(row) == len(names)] or [[]]
     if first != rows[0]:
