@@ -432,7 +432,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         Score that hill-climbing maximises.
     required_edges, forbidden_edges : dict, list of pairs or None, default=None
         Edges that hill-climbing keeps from the beginning and edges that it never adds, in the format of `structure`. A
-        forbidden edge may have the opposite direction. If None, no edges are forbidden.
+        forbidden edge may have the opposite direction. If None, no edges are required or forbidden.
     max_parents : int, default=3
         Maximum number of parents of a variable for "hill-climb" and "kdb". The class counts as a parent, so 3 is KDB
         with k = 2.
