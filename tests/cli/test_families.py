@@ -201,7 +201,7 @@ def test_parameters_reach_the_models(run, houses, write_csv, options, parameters
         (("--model", "text"), "--model text needs --text COL"),
         (("--text", "town", "--model", "forest"), "--text must be used with --model text"),
         (("--text", "sold"), "--text must name a text column other than the target"),
-        (("--text", "towm"), "did you mean 'town'?"),
+        (("--text", "towm"), "Did you mean 'town'?"),
     ],
 )
 def test_mistakes(run, houses, write_csv, options, message):
