@@ -190,7 +190,8 @@ class OutputTrees:
 
     def _outputs_of(self, number: int) -> list[int]:
         """Return the outputs that a tree of a round has values for."""
-        return np.arange(self.problem.loss.n_outputs)[self.outputs[number]].reshape(-1).tolist()
+        outputs = self.outputs[number]
+        return list(range(self.problem.loss.n_outputs)[outputs]) if isinstance(outputs, slice) else [outputs]
 
     def _renewed(self, tree: Tree, this: Round, number: int) -> Tree:
         """Return the tree just grown, with the leaf values of each output computed from its residuals."""
