@@ -131,11 +131,11 @@ def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool
     Returns None if the cells do not hold dates. The column name identifies dates of birth, which are not in the future.
     """
     sample = cells.slice(0, SAMPLE)
-    signs = pc.and_(pc.match_substring_regex(sample, pattern=_SIGNS), pc.match_substring_regex(sample, pattern="[0-9]"))
-    if not len(sample) or (pc.sum(signs).as_py() or 0) < NEARLY * len(sample):
-        return None
     first = sample.slice(0, SHAPES).to_pylist()
     if sum(_MAY_BE.search(cell) is not None for cell in first) < NEARLY / 2 * len(first):
+        return None
+    signs = pc.and_(pc.match_substring_regex(sample, pattern=_SIGNS), pc.match_substring_regex(sample, pattern="[0-9]"))
+    if not len(sample) or (pc.sum(signs).as_py() or 0) < NEARLY * len(sample):
         return None
     formats = _candidates(sample)
     n_fitting = {text: _n_parsed(sample, text) for text in formats}

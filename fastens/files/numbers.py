@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 # A text column counts as nearly numeric if at least this fraction of its distinct values are numbers.
 NEARLY = 0.8
+_FEW = 32  # number of cells that are looked at first
 SPACES = " \u00a0\u2009\u202f"
 MINUS = "\u2212"
 APOSTROPHES = "'\u2019"
@@ -307,6 +308,18 @@ def _style_around(split: _Split) -> NumberFormat:
         unit = max((unit for unit in units if unit_key(unit) == key), key=lambda name: units[name])
         return replace(style, unit=unit)
     return style
+
+
+def may_be_numbers(cells: pa.StringArray) -> bool:
+    """Return False if few of these distinct cells are numbers, whatever their units and magnitudes.
+
+    Only some cells, spread over all, are looked at, because this is asked of every column of texts.
+    """
+    few = cells.take(pa.array(np.linspace(0, len(cells) - 1, min(len(cells), _FEW)).astype(np.int64)))
+    split = _Split(few)
+    n_numbers = sum(int(n) for frame, n in zip(split.frames, split.counts, strict=True) if frame is not None)
+    n_pairs = (_count(pc.match_substring_regex(_trimmed(few), pattern=pattern)) for pattern, _ in COMPOUNDS.values())
+    return max(n_numbers, *n_pairs) >= NEARLY / 2 * len(few)
 
 
 def mixed_units(cells: pa.StringArray) -> list[str]:

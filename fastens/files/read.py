@@ -34,7 +34,15 @@ from fastens.files.formats import (
     read_as_text,
     read_other,
 )
-from fastens.files.numbers import NEARLY, NumberFormat, leading_zeros, mixed_units, number_format, whole_numbers
+from fastens.files.numbers import (
+    NEARLY,
+    NumberFormat,
+    leading_zeros,
+    may_be_numbers,
+    mixed_units,
+    number_format,
+    whole_numbers,
+)
 from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, TableFileError, TableSchema, listed
 
 SAMPLE = 1000
@@ -120,11 +128,12 @@ class Typing:
         first = values.slice(0, SAMPLE).unique().drop_null()
         if not len(first) or _share_of_digits(first) < NEARLY:
             return values, Column(TEXT)  # neither numbers nor dates
-        if number_format(first, self.prefers_comma)[1] >= NEARLY:
+        numbers = may_be_numbers(first)
+        if numbers and number_format(first, self.prefers_comma)[1] >= NEARLY:
             return self._maybe_numbers(name, values)
         if date_format(first) is not None:
             return self._maybe_dates(name, values)
-        if units := mixed_units(first):
+        if numbers and (units := mixed_units(first)):
             option = (
                 f"--column {shlex.quote(name)}:number reads the most frequent unit, or convert the cells to one unit"
             )
