@@ -168,7 +168,7 @@ def _with_foot(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes:
     """Return the dialect with the end of the rows, found from the last lines of a file of `n_bytes` bytes."""
     notes, n = dialect.notes, schema.skip_footer
     if n is None:
-        n = _n_foot_lines(lines[-FOOT_ROWS:], dialect)
+        n = _n_foot_lines(lines[-FOOT_ROWS:], dialect, {*MISSING_CODES, *schema.missing, *USUAL_CODES})
     cut = lines[len(lines) - n :]
     said = [line.strip()[:60] for line in cut if line.strip()]
     if said and schema.skip_footer is None:
@@ -193,7 +193,7 @@ def _last_text(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
     return last.decode(encoding, "replace"), size
 
 
-def _n_foot_lines(lines: list[str], dialect: Dialect) -> int:
+def _n_foot_lines(lines: list[str], dialect: Dialect, missing: set[str]) -> int:
     """Return the number of footer lines. A line with an unclosed quote belongs to a row."""
     width = len(dialect.names)
     rows: list[list[str]] = []
@@ -203,7 +203,7 @@ def _n_foot_lines(lines: list[str], dialect: Dialect) -> int:
         rows.insert(0, next(csv.reader([line], delimiter=dialect.separator), []))
         if len(rows) == 1 and is_plain_row(rows[0], width):
             return 0
-    return foot_of(rows, width)
+    return foot_of(rows, width, missing)
 
 
 def _n_comments(lines: list[str]) -> int:

@@ -92,6 +92,9 @@ def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missi
     width = usual_width([rows[i] for i in filled])
     if width < 2:
         return filled[0]
+    scattered = _scattered_above(rows, filled, width, missing)
+    if scattered:
+        return filled[scattered]
     above = 0
     while above < len(filled) - 2 and _may_be_title(rows[filled[above]], width, filled[above + 1] > filled[above] + 1):
         above += 1
@@ -108,6 +111,24 @@ def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missi
         cell.strip() and not own.strip() for cell, own in zip(titles[-1], rows[header], strict=False)
     )
     return header if (is_ragged or has_gap or is_header) and not is_covered else filled[0]
+
+
+def _scattered_above(rows: Sequence[Row], filled: list[int], width: int, missing: Collection[str]) -> int:
+    """Return how many lines of scattered texts precede the header; 0 unless the header is recognised without doubt.
+
+    At least two lines with gaps and without numbers must precede it. The header must be the first line without gaps,
+    with distinct names, and above numeric columns.
+    """
+    for above, place in enumerate(filled[:FOOT_ROWS]):
+        cells = [cell.strip() for cell in rows[place]]
+        if len(cells) != width or any(map(is_number, cells)):
+            return 0
+        if all(cells):
+            is_header = len(set(cells)) == width and not set(cells) & set(missing)
+            below = [rows[i] for i in filled[above + 1 : above + 5]]
+            is_header = is_header and len(below) > 1 and bool(_columns_of_numbers(below, width, missing))
+            return above if above > 1 and is_header else 0
+    return 0
 
 
 def usual_width(rows: Sequence[Row]) -> int:
@@ -196,13 +217,16 @@ def is_plain_row(row: Row, width: int) -> bool:
     """Return True if a row cannot belong to the footer, whatever the rows above it are."""
     n_filled = sum(bool(cell.strip()) for cell in row)
     is_foot = bool(row) and (_FOOT.fullmatch(row[0]) or any(_TOTAL.fullmatch(cell.strip()) for cell in row[:2]))
-    return len(row) == width and n_filled > 1 and not is_foot
+    return len(row) == width and n_filled > max(1, width // 2) and not is_foot
 
 
-def foot_of(rows: Sequence[Row], width: int) -> int:
-    """Return the number of footer rows: sources, notes, totals and empty rows at the end of the table."""
-    n = 0
-    for k in range(1, len(rows) + 1):
+def foot_of(rows: Sequence[Row], width: int, missing: Collection[str] = ()) -> int:
+    """Return the number of footer rows: sources, notes, totals and empty rows at the end of the table.
+
+    `missing` holds missing-value codes.
+    """
+    n = first = _n_scattered_below(rows, width, missing)
+    for k in range(first + 1, len(rows) + 1):
         row = rows[-k]
         cells = [cell.strip() for cell in row]
         n_filled = sum(map(bool, cells))
@@ -216,6 +240,20 @@ def foot_of(rows: Sequence[Row], width: int) -> int:
     if not any(cell.strip() for row in cut for cell in row):
         n = next((k for k, row in enumerate(reversed(cut)) if len(row) == width), n)  # keep rows of missing values
     return n if n < len(rows) else 0
+
+
+def _n_scattered_below(rows: Sequence[Row], width: int, missing: Collection[str]) -> int:
+    """Return the number of lines of scattered texts at the end: with gaps, without numbers, and in numeric columns."""
+    n = 0
+    for row in reversed(rows):
+        cells = [cell.strip() for cell in row]
+        if len(row) != width or sum(map(bool, cells)) > width // 2 or any(map(is_number, filter(None, cells))):
+            break
+        n += 1
+    above = [row for row in rows[: len(rows) - n] if all(cell.strip() for cell in row)]
+    places = _columns_of_numbers(above[-5:], width, ())
+    texts = {row[place].strip() for row in rows[len(rows) - n :] for place in places} - {"", *missing}
+    return n if n > 1 and len(above) > 1 and texts else 0
 
 
 def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> bool:

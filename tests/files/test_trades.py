@@ -775,3 +775,26 @@ def test_targets_that_are_hardly_classes(tmp_path, monkeypatch, capsys, cells, m
         assert code == 2
         assert message in capsys.readouterr().err
     assert main(["train", "t.csv", "--target", "kind", "--n-estimators", "2", "--column", "kind:category"]) == 0
+
+
+PEOPLE = [["name", "job", "age", "born", "town"]] + [
+    [f"P {i}", "ab"[i % 2], str(30 + i), f"19{50 + i}-0{1 + i % 9}-11", "xyz"[i % 3]] for i in range(12)
+]
+PROSE_ABOVE = [["People often", "", "", "", "write"], ["", "above", "", "the", ""], ["their", "", "tables", "", ""]]
+PROSE_BELOW = [["And", "", "", "", ""], ["", "", "below", "them.", ""]]
+
+
+@pytest.mark.parametrize(("above", "below"), [(PROSE_ABOVE, []), ([], PROSE_BELOW), (PROSE_ABOVE, PROSE_BELOW)])
+def test_texts_scattered_around_a_table_are_skipped(tmp_path, above, below):
+    done = read_text(tmp_path / "people.csv", shown([*above, *PEOPLE, *below]))
+    assert done.table.column_names == PEOPLE[0]
+    assert done.table["age"].to_pylist() == list(range(30, 42))
+    notes = " ".join(done.notes)
+    assert ("3 lines above the header are skipped" in notes) == bool(above)
+    assert ("2 lines below the table are skipped" in notes) == bool(below)
+
+
+@pytest.mark.parametrize("cell", ["", "n/a", "unknown"])
+def test_rows_with_few_values_at_the_end_are_kept(tmp_path, cell):
+    rows = [*PEOPLE, ["Q 1", "", cell, "", ""], ["Q 2", "b", cell, "", ""]]
+    assert len(read_text(tmp_path / "people.csv", shown(rows)).table) == 14
