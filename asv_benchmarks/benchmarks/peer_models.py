@@ -166,6 +166,24 @@ def make_catboost_symmetric(settings: Settings) -> Any:
     return make_catboost(settings, grow_policy="SymmetricTree", depth=depth_of(settings))
 
 
+def make_bonsai(settings: Settings) -> Any:
+    parameters = {
+        "tree.lambda_l2": L2,
+        "tree.min_child_hess": 0.0,
+        "tree.min_data_in_leaf": settings.min_samples_leaf,
+        "bin_mapper.min_data_in_bin": 1,
+    }
+    return of_task("bonsai", "Bonsai", settings)(
+        n_iters=settings.n_trees,
+        learning_rate=LEARNING_RATE,
+        max_leaves=settings.n_leaves,
+        max_depth=64,
+        max_bin=MAX_BINS,
+        n_threads=settings.n_threads,
+        params=parameters,
+    )
+
+
 def depth_of(settings: Settings) -> int:
     """The depth whose full tree has about as many leaves."""
     return math.ceil(math.log2(settings.n_leaves))
@@ -208,6 +226,7 @@ PEERS = [
     Peer("HistGradientBoosting", "sklearn", make_histogram_boosting, limits=openmp_limit),
     Peer("CatBoost lossguide", "catboost", make_catboost_lossguide, threads_argument="thread_count"),
     Peer("CatBoost symmetric", "catboost", make_catboost_symmetric, threads_argument="thread_count"),
+    Peer("bonsai-gbt", "bonsai", make_bonsai),
     PREDICTS_ONLY,
 ]
 
