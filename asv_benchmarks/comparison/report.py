@@ -16,7 +16,20 @@ from matplotlib import pyplot as plt
 
 from comparison.measure import Goal, Result
 
-LIBRARIES = ["fastens", "lightgbm", "xgboost", "scikit-learn", "catboost", "bonsai-gbt", "perpetual", "ydf", "daal4py", "numpy"]
+LIBRARIES = [
+    *(
+        "fastens",
+        "lightgbm",
+        "xgboost",
+        "scikit-learn",
+        "catboost",
+        "bonsai-gbt",
+        "perpetual",
+        "ydf",
+        "daal4py",
+        "numpy",
+    )
+]
 
 
 def write(results: list[Result], command: str, folder: Path) -> None:

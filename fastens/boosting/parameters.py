@@ -372,8 +372,9 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     """Return an estimator with a preset trade-off between training time and accuracy.
 
     "best" is a vote of boosting with the defaults, with more and with less regularisation, extra trees and a random
-    forest. Each member is trained on five folds, and greedy selection on the out-of-fold predictions chooses the
-    weights (Caruana et al. 2004).
+    forest. Each member is trained on four folds, greedy selection on the out-of-fold predictions chooses the weights
+    (Caruana et al. 2004), and each member is trained again on all rows. Weights are shrunk towards the defaults as far
+    as the gain may be chance.
 
     Parameters
     ----------

@@ -374,16 +374,16 @@ class FittedMember:
 # Folds --------------------------------------------------
 
 
-def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
+def make_folds(cv: Any, data: MemberData, given: GivenRows, n_content: int = N_FOLDS) -> list[Fold]:
     """Return training and test rows of each fold, from any scikit-learn splitter.
 
-    Row indices, and the fold index of each row, refer to the rows as passed to `fit`; rows of zero weight are removed
-    from the folds.
+    `n_content` is the number of folds that are drawn by content. Row indices, and the fold index of each row, refer to
+    the rows as passed to `fit`; rows of zero weight are removed from the folds.
     """
     from sklearn.model_selection import PredefinedSplit
 
     if isinstance(cv, str) and cv == CONTENT:
-        folds = content_folds(data)
+        folds = content_folds(data, n_content)
         if not folds:
             raise ValueError(
                 "X must hold at least two different rows, or rows of two groups, to be split "
@@ -410,22 +410,22 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows) -> list[Fold]:
     return folds
 
 
-def content_folds(data: MemberData) -> list[Fold]:
-    """Return five folds that depend only on the contents of rows, or group folds; empty if one fold has all rows.
+def content_folds(data: MemberData, n_folds: int) -> list[Fold]:
+    """Return folds that depend only on the contents of rows, or group folds; empty if one fold has all rows.
 
     Duplicate rows share a fold, and each class is divided evenly.
     """
     from sklearn.model_selection import GroupKFold
 
     if data.groups is not None:
-        n_folds = min(N_FOLDS, len(np.unique(data.groups)))
+        n_folds = min(n_folds, len(np.unique(data.groups)))
         rows = GivenRows(np.arange(data.n_rows), data.n_rows)
         return make_folds(GroupKFold(n_folds), data, rows) if n_folds > 1 else []
     hashes = content_hashes(as_numbers(data.X), data.y)
     _, first, copy_of = np.unique(hashes, return_index=True, return_inverse=True)
     label = data.y[first] if data.classes is not None and data.y.ndim == 1 else np.zeros(len(first))
     fold = np.empty(len(first), dtype=np.intp)
-    fold[np.argsort(label, kind="stable")] = np.arange(len(first)) % N_FOLDS
+    fold[np.argsort(label, kind="stable")] = np.arange(len(first)) % n_folds
     fold = fold[copy_of.ravel()]
     found = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
     return found if len(found) > 1 else []

@@ -104,7 +104,8 @@ prefit : bool
     If True, the members are already fitted. `fit` then only learns the classes, and the weights if they are learned.
 cv : int, "content", splitter, list of (train, test) or None
     The folds. If None, 5 folds of consecutive rows are used, stratified for classification with one target. "content"
-    draws 5 folds by a hash of the rows: they do not depend on the order of the table, and duplicates share a fold.
+    draws folds by a hash of the rows: they do not depend on the order of the table, and duplicates share a fold. It
+    draws 5 folds, or 4 if weights are learned and ``refit=True``.
 stack_method : {"auto", "predict_proba", "decision_function", "predict"}
     The method of the members to use. "auto" selects the first of these that a member has.
 passthrough : bool
@@ -121,8 +122,8 @@ inputs_from : {"last", "all"}
     (cascade stacking).
 refit : bool
     If False, the models of the folds are kept and their predictions averaged. If True, each member is also fitted on
-    all rows and only that model predicts, as in scikit-learn. This makes `fit` slower and `predict` faster; in our
-    benchmarks, the loss is slightly higher.
+    all rows and only that model predicts, as in scikit-learn. This makes `fit` slower and `predict` faster. Members
+    whose learned weight is 0 are not fitted again and keep the model of one fold.
 columns : dict of str to columns or None
     Columns that each member uses, by member name: column names, indices or a mask. With several levels, this applies to
     the first one.
@@ -133,9 +134,10 @@ verbose : int or bool
 calibration_fraction : float
     Fraction of the rows, or groups, that are held out if ``cv=None``.
 time_limit : float or None
-    Number of seconds after which `fit` starts no further fit of a member, if weights are learned and ``refit=False``.
-    Members are fitted in order. A member that is not finished in time is left out, except that the first member keeps
-    the fits that it has completed; boosting stops between rounds. If None, the time is not limited.
+    Number of seconds after which `fit` starts no further fit of a member, if weights are learned. Members are fitted in
+    order. A member that is not finished in time is left out, except that the first member keeps the fits that it has
+    completed; boosting stops between rounds. With ``refit=True``, the members with the largest weights are fitted on
+    all rows in the remaining time, and the others keep the models of the folds. If None, the time is not limited.
 random_state : int, RandomState or None
     Seeds the members whose `random_state` is None.
 n_jobs : int or None

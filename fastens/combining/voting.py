@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -19,6 +20,7 @@ from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.folds import (
     CONTENT,
+    N_FOLDS,
     FittedMember,
     Fold,
     GivenRows,
@@ -27,6 +29,7 @@ from fastens.combining.folds import (
     Part,
     Rows,
     known_rows,
+    make_folds,
     members_from_arrays,
     members_to_arrays,
 )
@@ -48,7 +51,7 @@ _LEAST = 1e-15
 _MAX_STEPS = 1000
 _STEP_TOLERANCE = 1e-9
 _SELECTION_ROUNDS = 50
-SELECTION = "selection"
+SELECTION, GUARDED = "selection", "guarded_selection"
 
 
 class OutOfFold(NamedTuple):
@@ -64,7 +67,8 @@ def learn_weights(how: str, data: OutOfFold) -> Array:
     """Return member weights that sum to 1.
 
     "nnls" is non-negative least squares (Breiman 1996), "likelihood" is the most likely mixture, found by expectation
-    maximisation, and "selection" is greedy selection with replacement (Caruana et al. 2004).
+    maximisation, and "selection" is greedy selection with replacement (Caruana et al. 2004), which "guarded_selection"
+    shrinks towards the first member.
     """
     return _LEARNERS[how](data)
 
@@ -129,19 +133,39 @@ def selection_weights(data: OutOfFold) -> Array:
     return best / best.sum()
 
 
+def guarded_selection_weights(data: OutOfFold) -> Array:
+    """Return the weights of greedy selection, shrunk towards the first member as far as the gain may be chance.
+
+    The factor is 1 - 1 / z**2, or 0 if that is negative (positive-part James-Stein), where z is the mean gain in loss
+    over the first member divided by its standard error. Integer weights count as copies of rows.
+    """
+    weights = selection_weights(data)
+    gains = _row_losses(data.responses[0], data) - _row_losses(np.tensordot(weights, data.responses, 1), data)
+    total, mean = data.weight.sum(), float(np.average(gains, weights=data.weight))
+    are_copies = (data.weight == np.rint(data.weight)).all()
+    n_rows = total if are_copies else total**2 / (data.weight**2).sum()
+    noise = float(np.average((gains - mean) ** 2, weights=data.weight)) / n_rows
+    factor = max(0.0, 1.0 - noise / mean**2) if mean > 0 else 0.0
+    return factor * weights + (1.0 - factor) * (np.arange(len(weights)) == 0)
+
+
+def _row_losses(average: Array, data: OutOfFold) -> Array:
+    """Return the log loss or the squared error of each row."""
+    if data.is_classification:
+        return -log(np.maximum((average * data.target).sum(axis=1), _LEAST))
+    return ((average - data.target) ** 2).sum(axis=1)
+
+
 def _loss(average: Array, data: OutOfFold) -> float:
     """Return the log loss, or the squared error."""
-    if data.is_classification:
-        of_rows = -log(np.maximum((average * data.target).sum(axis=1), _LEAST))
-    else:
-        of_rows = ((average - data.target) ** 2).sum(axis=1)
-    return float(np.average(of_rows, weights=data.weight))
+    return float(np.average(_row_losses(average, data), weights=data.weight))
 
 
 _LEARNERS: dict[str, Callable[[OutOfFold], Array]] = {
     "nnls": nnls_weights,
     "likelihood": likelihood_weights,
     SELECTION: selection_weights,
+    GUARDED: guarded_selection_weights,
 }
 LEARNERS = tuple(_LEARNERS)
 
@@ -283,21 +307,23 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                     f"{name} must be {default} unless weights are learned from folds; got {value!r}. Set "
                     f"weights={SELECTION!r}."
                 )
-        if self.time_limit is not None and self.refit:
-            raise ValueError(
-                "time_limit must be None with refit=True, because the members are fitted again. Set refit=False."
-            )
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         (specs,) = self._specs()
         self._losses = None
         if isinstance(self.weights, str):
-            folds = [] if self.prefit else self._folds(data, rows)
+            # The models of folds are not kept if members are fitted again, so fewer folds are enough.
+            cv, n_folds = self._default_cv if self.cv is None else self.cv, N_FOLDS - 1 if self.refit else N_FOLDS
+            folds = [] if self.prefit else make_folds(cv, data, rows, n_folds)
+            end = math.inf if self.time_limit is None else time.monotonic() + self.time_limit
+            seconds: list[float] = []
             if self.time_limit is None:
-                members, responses = self._fit_level(specs, data, folds, self.refit)
+                members, responses = self._fit_level(specs, data, folds, refit=False)
             else:
-                members, responses = self._fit_in_time(specs, data, folds, time.monotonic() + self.time_limit)
+                members, responses, seconds = self._fit_in_time(specs, data, folds, end)
             self.weights_ = self._learned_weights(responses, data)
+            if self.refit and not self.prefit:
+                self._fit_again(specs, data, members, seconds, end)
         else:
             members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
             self.weights_ = self._given_weights(specs)
@@ -305,10 +331,14 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     def _fit_in_time(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], end: float
-    ) -> tuple[list[FittedMember], list[Array]]:
-        """Fit members on each fold in turn until the next fit would probably exceed the time limit."""
+    ) -> tuple[list[FittedMember], list[Array], list[float]]:
+        """Fit members on each fold in turn until the next fit would probably exceed the time limit.
+
+        Returns the members, their out-of-fold responses, and the seconds of the last fit of each.
+        """
         members: list[FittedMember] = []
         responses: list[Array] = []
+        seconds: list[float] = []
         longest = 0.0
         for spec in specs:
             models: list[Any] = []
@@ -331,7 +361,29 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                 spec.fitted([_without_deadline(model) for model in models], member.classes, member.uses_labels)
             )
             responses.append(found)
-        return members, responses
+            seconds.append(expected)
+        return members, responses, seconds
+
+    def _fit_again(
+        self, specs: list[MemberSpec], data: MemberData, members: list[FittedMember], seconds: list[float], end: float
+    ) -> None:
+        """Replace the fold models of members with weight by models of all rows; with a limit, while time remains.
+
+        Members without weight keep the model of one fold.
+        """
+        weights = self.weights_.reshape(len(members), -1).sum(axis=1)
+        members[:] = [
+            member if weight > 0 else replace(member, models=member.models[:1])
+            for member, weight in zip(members, weights.tolist(), strict=True)
+        ]
+        places = [place for place in np.argsort(-weights, kind="stable").tolist() if weights[place] > 0]
+        # Without a limit, the members are fitted together, so that they share the bins of the table.
+        for group in [places] if end == math.inf else [[place] for place in places]:
+            # A fit on all rows takes longer than a fit on a fold, by a third with four folds.
+            if end == math.inf or time.monotonic() + 1.5 * seconds[group[0]] < end:
+                fitted, _ = self._fit_level([specs[place] for place in group], data, [])
+                for place, member in zip(group, fitted, strict=True):
+                    members[place] = member
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
         kept = np.flatnonzero(known_rows(responses))
@@ -461,9 +513,10 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         class with the highest weighted average of the members' probabilities is predicted.
     weights : array of shape (n_members,) or (n_members, n_classes), dict by name, or str, default=None
         Weights of the members, or of each member's votes for each class. If None, all members have equal weights.
-        "nnls" minimises the squared error, "likelihood" finds the most likely mixture, and "selection" is greedy
-        ensemble selection with replacement. All three learn from out-of-fold predictions or, with `prefit`, from the
-        predictions for the rows passed to `fit`.
+        "nnls" minimises the squared error, "likelihood" finds the most likely mixture, "selection" is greedy ensemble
+        selection with replacement, and "guarded_selection" shrinks its weights towards the first member as far as the
+        gain may be chance. All learn from out-of-fold predictions or, with `prefit`, from the predictions for the rows
+        passed to `fit`.
     class_weights : array of shape (n_classes,), dict by label, or None, default=None
         Factor applied to the votes or the average probability of each class. If None, all factors are 1.
     flatten_transform : bool, default=True
@@ -592,9 +645,10 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     {parameters}
     weights : array of shape (n_members,), dict by name, or str, default=None
         Weights of the members. If None, all members have equal weights. "nnls" minimises the squared error,
-        "likelihood" finds the most likely mixture of normal distributions around the members' predictions, and
-        "selection" is greedy ensemble selection with replacement. All three learn from out-of-fold predictions or, with
-        `prefit`, from the rows passed to `fit`.
+        "likelihood" finds the most likely mixture of normal distributions around the members' predictions, "selection"
+        is greedy ensemble selection with replacement, and "guarded_selection" shrinks its weights towards the first
+        member as far as the gain may be chance. All learn from out-of-fold predictions or, with `prefit`, from the rows
+        passed to `fit`.
 
     Attributes
     ----------
@@ -710,8 +764,8 @@ _DETAILED = {"n_estimators": 150, "l2_regularization": 0.1, "split_penalty": 0.5
 def best_ensemble(boosting: Any, time_limit: float | None, parameters: Mapping[str, Any]) -> Any:
     """Return the ensemble of `with_quality("best")` for a class of boosting, or None if members lack a parameter.
 
-    The first member has the defaults. Greedy selection starts with the member that is best out of fold, so the
-    ensemble is at least as good as the defaults there.
+    The first member has the defaults, and the selection is shrunk towards it, which guards small tables against
+    weights that are better than the defaults only by chance.
     """
     if not SHARED.issuperset(parameters):
         return None
@@ -725,7 +779,7 @@ def best_ensemble(boosting: Any, time_limit: float | None, parameters: Mapping[s
         ("random_forest", forest(_N_TREES, **parameters)),
     ]
     own = {name: parameters[name] for name in ("random_state", "n_jobs", "weight_type") if name in parameters}
-    options: dict[str, Any] = {"weights": SELECTION, "cv": CONTENT, "refit": False, "time_limit": time_limit} | own
+    options: dict[str, Any] = {"weights": GUARDED, "cv": CONTENT, "time_limit": time_limit} | own
     members = [(name, requesting(member)) for name, member in members]
     return (
         VotingClassifier(members, voting=SOFT, **options) if is_classification else VotingRegressor(members, **options)

@@ -239,7 +239,29 @@ def test_selection_is_greedy_with_replacement(rng):
     np.testing.assert_allclose(found, np.array(best[1]) / sum(best[1]))
 
 
-@pytest.mark.parametrize("weights", ["nnls", "likelihood", "selection"])
+def guarded(judged):
+    """The weights by the formula of positive-part James-Stein, with rows repeated."""
+    greedy, rows = learn_weights("selection", judged), judged.weight.astype(int)
+    row_losses = lambda average: -np.log(np.repeat((average * judged.target).sum(axis=1), rows))  # noqa: E731
+    gains = row_losses(judged.responses[0]) - row_losses(np.tensordot(greedy, judged.responses, 1))
+    z = gains.mean() / max(gains.std() / np.sqrt(len(gains)), 1e-300)
+    factor = max(0, 1 - 1 / z**2) if z > 0 else 0
+    return factor * greedy + (1 - factor) * np.eye(len(greedy))[0], factor
+
+
+@pytest.mark.parametrize("n_rows", [20, 60, 300])
+def test_guarded_selection_shrinks_towards_the_first_member(rng, n_rows):
+    judged = shares_of(rng)
+    first = slice(n_rows)
+    few = OutOfFold(judged.responses[:, first], judged.target[first], rng.integers(1, 4, n_rows) * 1.0, True)
+    expected, factor = guarded(few)
+    assert 0 <= factor < 1
+    np.testing.assert_allclose(learn_weights("guarded_selection", few), expected)
+    same = OutOfFold(np.stack([few.responses[0]] * 3), *few[1:])
+    np.testing.assert_array_equal(learn_weights("guarded_selection", same), [1, 0, 0])
+
+
+@pytest.mark.parametrize("weights", ["nnls", "likelihood", "selection", "guarded_selection"])
 def test_learned_weights_leave_noise_out(weights):
     X, y = make_regression(300, 6, noise=10.0, random_state=0)
     noise = DecisionTreeRegressor(max_features=1, splitter="random", random_state=0)
@@ -367,7 +389,7 @@ def test_the_best_ensemble(tmp_path):
     assert [member.max_bins for _, member in model.estimators] == [63] * 5
     model.fit(X, y)
     assert isinstance(model, VotingRegressor)
-    assert [len(models) for models in model.estimators_] == [5] * 5
+    assert [type(one) for one in model.estimators_] == [type(one) for _, one in model.estimators]
     assert model.weights_.sum() == pytest.approx(1)
     model.save(tmp_path / "best.fastens")
     again = fastens.load(tmp_path / "best.fastens")
@@ -381,22 +403,24 @@ def test_the_best_ensemble(tmp_path):
 
 def test_the_best_ensemble_is_not_worse_than_the_defaults_out_of_fold(table):
     X, y = table
-    model = GradientBoostingClassifier.with_quality("best", random_state=0, n_jobs=1).fit(X, y)
-    assert model.voting == "soft"
+    model = GradientBoostingClassifier.with_quality("best", random_state=0, n_jobs=1)
+    assert (model.voting, model.refit) == ("soft", True)
+    model.set_params(refit=False).fit(X, y)
     found = np.zeros((len(y), 3))
     data = MemberData(X, y.astype(float), model.classes_, None)
-    for number, (_, test) in enumerate(content_folds(data)):
+    for number, (_, test) in enumerate(content_folds(data, 5)):
         parts = [models[number].predict_proba(X[test]) for models in model.estimators_]
         found[test] = np.tensordot(model.weights_, parts, 1)
     loss = -np.log(found[np.arange(len(y)), y]).mean()
-    assert loss <= model.losses_.min() + 1e-12
+    assert loss <= model.losses_[0] + 1e-12
 
 
 @pytest.mark.parametrize(
-    ("limit", "n_models"), [(40, [5, 5, 5, 5, 5]), (14, [5, 5]), (5.5, [5]), (2, [2]), (0.01, [1])]
+    ("limit", "n_folds", "n_refits"),
+    [(40, [4] * 5, 5), (14, [4] * 3, 1), (10.5, [4, 4], 1), (5.9, [4], 1), (5, [4], 0), (2, [2], 0), (0.01, [1], 0)],
 )
-def test_members_are_fitted_within_the_time(limit, n_models, monkeypatch):
-    """On a clock that moves on by one second in each fit, each of the five members takes five."""
+def test_members_are_fitted_within_the_time(limit, n_folds, n_refits, monkeypatch):
+    """On a clock that moves on by one second in each fit, each of the five members takes four, and one on all rows."""
     now = [0.0]
     monkeypatch.setattr("fastens.combining.voting.time.monotonic", lambda: now[0])
     fit_level = VotingRegressor._fit_level
@@ -408,7 +432,12 @@ def test_members_are_fitted_within_the_time(limit, n_models, monkeypatch):
     monkeypatch.setattr(VotingRegressor, "_fit_level", fit)
     X, y = make_regression(60, 3, noise=20.0, random_state=0)
     model = GradientBoostingRegressor.with_quality("best", time_limit=limit, random_state=0, n_jobs=1).fit(X, y)
-    assert [len(member.models) for member in model._members] == n_models
+    is_used = model.weights_ > 0
+    assert len(is_used) == len(n_folds)
+    refitted = np.argsort(-model.weights_, kind="stable")[: min(n_refits, is_used.sum())]
+    assert [len(member.models) for member in model._members] == [
+        1 if place in refitted or not is_used[place] else n for place, n in enumerate(n_folds)
+    ]
     assert all(each.get_params().get("callbacks") is None for member in model._members for each in member.models)
     assert now[0] <= max(limit, 1)
 
@@ -416,7 +445,7 @@ def test_members_are_fitted_within_the_time(limit, n_models, monkeypatch):
 def test_folds_by_content(rng):
     X = rng.normal(size=(50, 2))
     X, y = np.repeat(X, 2, axis=0), np.repeat(np.arange(50) % 3, 2).astype(float)
-    folds = content_folds(MemberData(X, y, np.arange(3), None))
+    folds = content_folds(MemberData(X, y, np.arange(3), None), 5)
     fold = np.zeros(100, dtype=int)
     for number, (train, test) in enumerate(folds):
         assert sorted([*train, *test]) == list(range(100))
@@ -425,7 +454,7 @@ def test_folds_by_content(rng):
     assert all(np.ptp(np.bincount(fold[y == k])) <= 2 for k in range(3))
     order = rng.permutation(100)
     for (_, test), (_, other) in zip(
-        folds, content_folds(MemberData(X[order], y[order], np.arange(3), None)), strict=True
+        folds, content_folds(MemberData(X[order], y[order], np.arange(3), None), 5), strict=True
     ):
         assert sorted(order[other]) == list(test)
     with pytest.raises(ValueError, match="X must hold at least two different rows, or rows of two groups, to be"):
@@ -437,7 +466,6 @@ def test_folds_by_content(rng):
     [
         ({"refit": False}, "refit must be True unless weights are learned"),
         ({"time_limit": 1}, "time_limit must be None unless weights are learned"),
-        ({"time_limit": 1, "weights": "nnls"}, "time_limit must be None with refit=True"),
     ],
 )
 def test_limits_of_learned_weights(table, options, message):
@@ -445,7 +473,7 @@ def test_limits_of_learned_weights(table, options, message):
         VotingClassifier(members(), **options).fit(*table)
 
 
-@pytest.mark.parametrize("weights", [None, [1, 3], "nnls", "likelihood", "selection"], ids=str)
+@pytest.mark.parametrize("weights", [None, [1, 3], "nnls", "likelihood", "selection", "guarded_selection"], ids=str)
 def test_several_targets(weights, rng, tmp_path):
     X = rng.normal(size=(150, 3))
     Y = np.column_stack([X[:, 0] + 0.1 * rng.normal(size=150), 3 * X[:, 1] ** 2])
