@@ -353,7 +353,7 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         Parameters
         ----------
         X : table of n_samples rows
-            Rows to predict for.
+            Rows to predict.
         y : array of shape (n_samples,)
             True targets.
         sample_weight : array of shape (n_samples,), optional
@@ -422,7 +422,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         Parameters
         ----------
         X : table of n_samples rows
-            Rows to predict for.
+            Rows to predict.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             True labels.
         sample_weight : array of shape (n_samples,), optional

@@ -149,7 +149,7 @@ def test_trees_that_are_not_whole_rounds_are_refused(folder):
         cut = type(trees).from_trees(kept, trees.tree_output[:-1], trees.baseline, trees.binning)
         arrays |= {f"ensemble.{name}": array for name, array in cut.to_arrays().items()}
 
-    with pytest.raises(fastens.ModelFileError, match="do not divide into rounds"):
+    with pytest.raises(fastens.ModelFileError, match="cannot be divided into rounds"):
         load_altered(folder, "rounds", change)
 
 

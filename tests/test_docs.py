@@ -81,14 +81,14 @@ def figures():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "cli.md"], ids=name)
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "cli.md", DOCS / "tutorial.md"], ids=name)
 def test_commands_run_and_print_what_pages_say(page):
     pytest.importorskip("rich")
     pytest.importorskip("pyarrow")
     commands, text = script("commands"), page.read_text(encoding="utf-8")
     if page.stem == "cli" and not (commands.DATA / "credit_g.parquet").exists():
         pytest.skip("needs the tables of FASTENS_DATA")
-    text = text.replace("--time-limit 10 ", "--time-limit 1 ")  # what a search finds is told in part
+    text = text.replace("--time-limit 10 ", "--time-limit 1 ")  # the page shows only a part of this output
     assert commands.without_times(commands.told_again(text)) == commands.without_times(text)
 
 

@@ -240,7 +240,7 @@ def test_where_all_rows_are_in_all_bags():
 
 
 def test_too_many_draws():
-    with pytest.raises(ValueError, match=r"max_samples must lead to at most 2\*\*53 draws; got 1e\+17"):
+    with pytest.raises(ValueError, match=r"max_samples must give at most 2\*\*53 draws; got 1e\+17"):
         fastens.RandomForestClassifier(2, max_samples=1e17).fit(X, Y)
 
 

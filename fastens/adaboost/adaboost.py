@@ -305,7 +305,7 @@ class AdaBoostClassifier(AdditiveVotes):
         if before != self._encoder_state():
             raise ValueError(
                 "X and y must have the columns, categories and classes of the last fit with "
-                "warm_start=True. Use warm_start=False to fit anew."
+                "warm_start=True. Use warm_start=False to fit from scratch."
             )
         if self.n_estimators < self.n_estimators_:
             raise ValueError(

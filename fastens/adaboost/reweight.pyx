@@ -13,7 +13,7 @@ cdef extern from "adaboost/reweight_loops.h" nogil:
     void whole_exp(const double* logs, double shift, double scale, Py_ssize_t n, int64_t* out) noexcept
 
 cdef enum:
-    BLOCK = 1024        # rows, whose logarithms stay in the L1 cache
+    BLOCK = 1024        # rows of a block, so that their logarithms stay in the L1 cache
 
 
 cdef struct Weights:

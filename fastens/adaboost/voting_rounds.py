@@ -130,7 +130,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
         codes, validation_codes = learner.rows.nodes(tree)
         weak = Weak(tree, codes, validation_codes, None, np.zeros(0, np.intp), None)
         values = class_values(np.array(tree.value), is_real)
-        # Rows never end in inner nodes, whose values are copied from a leaf so that they cannot be the largest.
+        # The values of inner nodes are not used. They are copied from a leaf so that they are never the only maximum.
         values[tree.left_child > 0] = values[-1]
     return Vote(weak, values, weight, model.estimator_errors_[index], bool(model.restarted_[index]))
 

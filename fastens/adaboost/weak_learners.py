@@ -37,7 +37,7 @@ from fastens.warn import warn
 
 # Algorithms whose rounds are votes rather than Newton steps.
 VOTING = ("discrete", "m1", "real")
-# Minimum number of rows per thread, which is some tens of microseconds of work.
+# Minimum number of rows per thread: a few tens of microseconds of work.
 _GRAIN = 1 << 14
 # Integer weights stay below 2**50, and their sum below 2**62.
 _WEIGHT_BITS = 50
@@ -361,7 +361,7 @@ class VotingRun:
         self._is_over = True
         warn(
             f"the first weak classifier is not better than chance (weighted error {vote.error:.3g}), so the "
-            "ensemble consists of it only"
+            "ensemble consists of this classifier only"
         )
         return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
 
@@ -429,7 +429,7 @@ class VotingRun:
 
     @property
     def best_round(self) -> int:
-        """Number of rounds with the lowest validation loss, or of all rounds without validation."""
+        """Number of rounds up to the lowest validation loss, or of all rounds if there is no validation set."""
         measured = self.history.validation[: self.n_rounds]  # Ctrl-C may arrive before a vote is counted
         return int(np.argmin(measured)) + 1 if measured and self.history.decides else self.n_rounds
 
@@ -708,7 +708,7 @@ def _tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
     tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))
     inner = ensemble.feature >= 0
-    # Splits without gain count as well, because they lead to better splits or are the only ones.
+    # Splits without gain count as well, because they may lead to better splits or may be the only splits.
     gain = np.maximum(ensemble.gain[inner], np.finfo(float).tiny)
     np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
     total = gains.sum(axis=1, keepdims=True)

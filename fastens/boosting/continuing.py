@@ -160,14 +160,14 @@ def _check_same_targets(earlier: Any, model: Any) -> None:
     loss, n_outputs = model._get_loss(), earlier._ensemble.n_outputs
     if loss.n_outputs != n_outputs:
         raise ValueError(
-            f"y must lead to {n_outputs} raw predictions for each row, as in the fit that this one continues; "
-            f"got {loss.n_outputs}. Use warm_start=False to fit anew."
+            f"y must give {n_outputs} raw predictions for each row, as in the fit that this one continues; "
+            f"got {loss.n_outputs}. Use warm_start=False to fit from scratch."
         )
     n_earlier, n_targets = len(losses_of_targets(earlier._loss)), len(losses_of_targets(loss))
     if n_targets != n_earlier:
         raise ValueError(
             f"y must have {n_earlier} targets, as in the fit that this one continues; got "
-            f"{n_targets}. Use warm_start=False to fit anew."
+            f"{n_targets}. Use warm_start=False to fit from scratch."
         )
 
 
@@ -202,8 +202,7 @@ def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
         metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
         run.history.validation[:] = metrics.scores[metrics.names[0]]
         best = earlier._ensemble if earlier._best_trees is None else earlier._best_trees
-        # With another metric, the best round may differ, and its trees are not stored as they were before later
-        # rescaling.
+        # With another metric, another round may be best, and DART may have rescaled the trees of that round since.
         is_known = best.n_trees == run.history.best_round * run.leaves.n_trees
         run.dropout.best = best.separate_trees() if is_known else list(run.trees)
 

@@ -183,7 +183,7 @@ def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValida
         )
     if groups is not None and model._stopping.validation is None:
         raise ValueError(
-            "early_stopping.validation must be a splitter if fit gets groups, such as GroupShuffleSplit(); got None."
+            "early_stopping.validation must be a splitter such as GroupShuffleSplit() if fit gets groups; got None."
         )
 
 

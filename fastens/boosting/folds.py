@@ -256,7 +256,7 @@ class FoldedFit:
         model._loss = model._get_loss()
         self._prepared = coded(prepared(model, data, self._rules), self._rules)
         self.done: list[Rounds] = []
-        self._watch: RoundWatch | None = None  # the watch of the latest fold
+        self._watch: RoundWatch | None = None  # monitors the rounds of the latest fold
 
     def run(self) -> None:
         """Fit all folds, and again with less pruning if `select_pruning` applies and there is enough time."""

@@ -299,7 +299,7 @@ def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
     if loss.renews_leaves:
         return data._replace(y=loss.residuals(data.y, data.offset, 0))
     slopes = np.ones((2, 1, len(data.y)), dtype=np.float32)
-    loss = copy(loss)  # whose state of the rounds stays as it is
+    loss = copy(loss)  # the original keeps its state
     loss.start_round(data.y, data.offset, data.sample_weight)
     loss.gradients(data.y, data.offset, slopes[0], slopes[1])
     slope = np.clip(slopes[0, 0].astype(np.float64), -_LARGEST_SLOPE, _LARGEST_SLOPE)

@@ -611,7 +611,7 @@ class GradientBoostingRanker(BoostedTrees):
         return rounds
 
     def _keep(self, rounds: Rounds, n_rounds: int) -> None:
-        biases = getattr(rounds.loss, "position_biases", ())[: n_rounds + 1]  # the mean of folds has none
+        biases = getattr(rounds.loss, "position_biases", ())[: n_rounds + 1]  # models averaged over folds have none
         super()._keep(rounds, n_rounds)
         self._position_biases = np.array(biases)
 

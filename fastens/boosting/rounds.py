@@ -702,7 +702,7 @@ class Rounds:
 
     @property
     def best_round(self) -> int:
-        """The number of rounds with the best validation score, or of all rounds without validation."""
+        """Number of rounds up to the best validation score, or of all rounds if there is no validation set."""
         return self.history.best_round if self.history.has_best else self.n_rounds
 
     def evaluations(self) -> Evaluations:
@@ -717,7 +717,7 @@ class Rounds:
         return self.leaves.ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
 
     def best_trees(self) -> TreeEnsemble | None:
-        """Return the model at the best round if DART has rescaled its trees since; None without validation."""
+        """With DART, return the model at the best round, whose trees may have been rescaled since; otherwise None."""
         return self.ensemble(self.best_round) if self.dropout is not None and self.history.has_best else None
 
     def rows_after(self, n_rounds: int) -> Rows:

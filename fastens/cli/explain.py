@@ -25,7 +25,8 @@ from fastens.cli.table.tables import add_overwrite, check_output, output_format,
 DEFAULT_OUTPUT = "report.html"
 # The time budget in seconds for the table of contributions, and the minimum number of its rows.
 SECONDS, MIN_ROWS = 15.0, 20
-# A temporary column with the row numbers, while rows are left out; column names in files cannot contain NUL.
+# Name of a temporary column that holds the row numbers while rows are left out. NUL cannot occur in column names of
+# files.
 _PLACE = "\0row"
 DESCRIPTION = """Explain a model on the rows of a table. The command writes a self-contained HTML report (scores,
 calibration or errors, importances, contributions, dependence on the top columns, training curve, single rows) and a

@@ -205,11 +205,9 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
         yield {}
         return
     if not hasattr(model, "callbacks"):
-        raise CommandError(
-            f"--checkpoint must be used with --model boosting; {type(model).__name__} has no checkpoints"
-        )
+        raise CommandError(f"--checkpoint requires --model boosting; {type(model).__name__} has no checkpoints")
     if model._stopping.folds is not None:
-        raise CommandError("--checkpoint must be used with a single model; --quality best trains an average of several")
+        raise CommandError("--checkpoint requires a single model; --quality best trains an average of several")
     model.callbacks = [Checkpoint(path)]
     yield {"resume": path} if os.path.exists(path) else {}
     model.callbacks = None

@@ -225,7 +225,7 @@ class BaseBagging(BaseOneEstimator):
                 "estimator must be of the same kind as in the last fit with warm_start=True (a tree of "
                 "fastens with the same splitter, or another model), and bootstrap, bootstrap_features, "
                 "max_samples and sampling must not change how the trees are grown. Use warm_start=False to "
-                "fit anew."
+                "fit from scratch."
             )
         if forest is None and (method := self._members[0].method) != self._response_method:
             raise ValueError(

@@ -89,7 +89,7 @@ class BaseCascade(BaseLevels):
             (specs,) = self._specs()
             members, responses = self._fit_level(specs, table, folds, self.refit)
             if not known_rows(responses).all():
-                raise ValueError("cv must have every row in a test set; some rows are in none.")
+                raise ValueError("cv must place every row in a test set; some rows are in no test set.")
             layers.append(members)
             predicted = [member.respond(validation_table) for member in members] if data.validation is not None else []
             self.validation_losses_.append(self._validation_loss(data, responses, predicted))

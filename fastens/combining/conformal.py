@@ -56,7 +56,8 @@ from fastens.table.training_data import IMPORTANCE, learn_labels
 Array = NDArray[np.float64]
 
 N_FOLDS = 5
-# Number of significant binary digits of an error; predictions with more than _MAX_STEPS steps are not rounded.
+# Predictions are rounded to multiples of the largest error divided by 2**_DIGITS, except those of at least _MAX_STEPS
+# multiples.
 _DIGITS, _MAX_STEPS = 30, 2.0**52
 _COLUMN = "conformalregressor_prediction"
 
@@ -343,7 +344,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         if len(self._parts) > 1:
-            raise ValueError("explain must be used with one target; this model has several. Explain its estimators_.")
+            raise ValueError("explain supports only one target; this model has several. Explain its estimators_.")
         return super()._explained_parts(rows)
 
     def _fitted_arrays(self) -> dict[str, np.ndarray]:

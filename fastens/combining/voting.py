@@ -693,7 +693,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         if self._n_targets > 1:
-            raise ValueError("explain must be used with one target; this model has several. Explain its estimators_.")
+            raise ValueError("explain supports only one target; this model has several. Explain its estimators_.")
         return super()._explained_parts(rows)
 
     def predict(self, X: ArrayLike) -> Array:

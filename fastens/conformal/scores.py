@@ -327,7 +327,7 @@ def _factorized(group: NDArray[Any], n_rows: int) -> tuple[NDArray[np.intp], lis
     place = np.array([len(labels) if label is None else code for code, label in enumerate([*labels, None])])
     if bad := [label for label in labels if not isinstance(label, str | int | float | None)]:
         raise ValueError(f"group must hold strings or numbers; got {bad[0]!r} of type {type(bad[0]).__name__}.")
-    return place[codes].astype(np.intp), [*labels, None]  # the code of a missing value may be -1, the last place
+    return place[codes].astype(np.intp), [*labels, None]  # the code -1 of a missing value selects the last entry
 
 
 def _checked_ratio(likelihood_ratio: Any, n_rows: int) -> Array | None:
@@ -401,7 +401,7 @@ class FoldQuantiles:
     def intervals(
         self, parts: Sequence[HeldOut], conditions: Conditions, rows: RowConditions, coverages: Any, n_threads: int
     ) -> Array:
-        """Return calibrated intervals; `coverages` is the requested coverage, and the adapted one to calibrate by."""
+        """Return calibrated intervals; `coverages` holds the requested coverage and the one to calibrate for."""
         requested, adapted = coverages
         columns = self.columns(requested)
 

@@ -152,7 +152,7 @@ class _Leader:
     """Coordinator that starts a fit, and restarts it after losses until it succeeds."""
 
     callbacks: Sequence[Callable[[Any], Any]] = ()
-    _question = 0  # the number of the question that the first rank waits on
+    _question = 0  # number of the question for whose answer the first rank is waiting
 
     def __init__(self, model: Any, table: SpreadTable, start: Start) -> None:
         self._model, self._table, self._start = model, table, start

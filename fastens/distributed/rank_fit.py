@@ -318,7 +318,8 @@ class _Relay:
     def __call__(self, env: Any) -> bool:
         if env.iteration == env.begin_iteration:
             self._next = env.begin_iteration + self._task.every - 1
-        if env.iteration >= self._next and self._task.model._stopping.folds is None:  # a mean of models cannot resume
+        # Training of a mean of models cannot be resumed.
+        if env.iteration >= self._next and self._task.model._stopping.folds is None:
             # A checkpoint costs more as the model grows, so the interval grows, too: the total cost of checkpoints
             # stays a fixed fraction of training.
             self._next = env.iteration + max(self._task.every, env.iteration // 10)

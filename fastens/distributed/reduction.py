@@ -269,7 +269,7 @@ class Mailbox:
         self.renew()
 
     def renew(self) -> None:
-        """Extend the deadline, because the fit is still wanted."""
+        """Extend the deadline, because the process that started the fit has responded."""
         self._expires = time.monotonic() + self._patience
 
     def put(self, rank: int, tag: Tag, payload: Any) -> None:

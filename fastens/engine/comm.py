@@ -44,7 +44,7 @@ class Comm:
         """Sum arrays over all ranks in place (allreduce)."""
 
     def begin_allreduce_sum(self, *arrays: NDArray[np.int64]) -> Callable[[], None]:
-        """Start a sum over all ranks and return a function that waits for it; wait in the order of the starts."""
+        """Start a sum over all ranks and return a function that waits for it; call the functions in order."""
         return partial(self.allreduce_sum, *arrays)
 
     def allreduce_max(self, *arrays: NDArray[np.int64]) -> None:

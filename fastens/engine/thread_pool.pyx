@@ -228,7 +228,7 @@ cdef struct Pieces:
     void* job
     Py_ssize_t first
     Py_ssize_t n
-    int32_t taken[MAX_THREADS]      # pieces started, for each thread's share
+    int32_t taken[MAX_THREADS]      # number of started pieces in the share of each thread
 
 
 cdef void dynamic_parallel_for(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) noexcept nogil:

@@ -175,7 +175,7 @@ class _Features:
                 self.column[kind, index] = whole_number(part(feature, "flat_feature_index", int), "flat_feature_index")
         n_features = max(self.column.values(), default=-1) + 1
         if len(set(self.column.values())) != len(self.column) or n_features > len(self.column) + 2**16:
-            raise refuse("flat_feature_index must number the columns")
+            raise refuse("flat_feature_index must hold the index of a different column for each feature")
         names = [str(column) for column in range(n_features)]
         self.columns = Columns(n_features)
         for feature in (*numbers, *categories):

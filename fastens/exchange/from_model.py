@@ -404,7 +404,7 @@ def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
             f"the trees have {ensemble.n_outputs} raw predictions, but the objective and the classes imply {n_outputs}"
         )
     if ensemble.n_trees % ensemble.trees_per_round:
-        raise refuse(f"{ensemble.n_trees} trees do not divide into rounds of {ensemble.trees_per_round}")
+        raise refuse(f"{ensemble.n_trees} trees cannot be divided into rounds of {ensemble.trees_per_round}")
 
 
 def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Sequence[Any]]) -> None:

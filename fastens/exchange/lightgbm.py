@@ -68,7 +68,7 @@ def _tweedie(power: float) -> Any:
 def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_round: int) -> tuple[Objective, float]:
     if name in ("multiclass", "multiclassova"):
         if options.get("num_class") != str(per_round):
-            raise refuse(f"num_class must be the {per_round} trees in a round; got {options.get('num_class')!r}")
+            raise refuse(f"num_class must equal the trees per round, {per_round}; got {options.get('num_class')!r}")
         loss, scale = ("log_loss", 1.0)
         if name == "multiclassova":
             loss, scale = "one_vs_rest", _number(options.get("sigmoid", "1"))
@@ -122,7 +122,7 @@ def read_lightgbm(text: str) -> ForeignModel:
         raise refuse(f"feature_names and feature_infos must have {n_features} entries; got {len(names)}, {len(infos)}")
     per_round = _whole(header, "num_tree_per_iteration", "num_class")
     if per_round < 1 or len(blocks) % per_round:
-        raise refuse(f"{len(blocks)} trees do not divide into rounds of {per_round}")
+        raise refuse(f"{len(blocks)} trees cannot be divided into rounds of {per_round}")
     columns = Columns(n_features, None if all(map(_DEFAULT_NAME.fullmatch, names)) else names, code_rule=TOWARD_ZERO)
     texts = _Trees(blocks)
     trees = texts.trees(per_round)
@@ -130,7 +130,7 @@ def read_lightgbm(text: str) -> ForeignModel:
     _set_categories(trees, columns, infos, _pandas_categories(tail))
     objective, factor = objective_of(header.get("objective", ""), per_round)
     if per_round != objective.n_outputs:
-        raise refuse(f"{per_round} trees in a round do not fit an objective of {objective.n_outputs} outputs")
+        raise refuse(f"{per_round} trees per round do not match an objective of {objective.n_outputs} outputs")
     if objective.classes is None:
         objective.n_targets = per_round
     if "average_output" in header:
@@ -207,7 +207,7 @@ def _check_sizes(header: Mapping[str, str], blocks: list[str]) -> None:
     if len(sizes) != len(lengths) or any(
         size != str(length) and not _CONSTANT.search(block) for size, length, block in pairs
     ):
-        raise refuse(f"tree_sizes describes {len(sizes)} trees that do not match the {len(lengths)} trees of the text")
+        raise refuse(f"tree_sizes must describe the {len(lengths)} trees of the text; it describes {len(sizes)}")
 
 
 class _Trees:
@@ -331,7 +331,7 @@ class _Trees:
             raise refuse("cat_threshold must hold words of 32 bits")
         index = trees.threshold[nodes]
         if not ((index >= 0) & (index < n_sets) & (index == np.floor(index))).all():
-            raise refuse("the threshold of a split by categories must be the number of its set")
+            raise refuse("the threshold of a categorical split must be the index of its set of categories")
         for node, k in zip(nodes.tolist(), index.astype(int).tolist(), strict=True):
             own = words[bounds[k] : bounds[k + 1]].astype("<u4")
             trees.sets[node] = np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little"))

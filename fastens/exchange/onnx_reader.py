@@ -368,7 +368,8 @@ def read_onnx(content: bytes) -> ForeignModel:
         raise refuse("sums of trees must be divided by the number of trees, if at all")
     outputs = _outputs(node, (n_outputs, n_trees, n_divided), base, link, labels)
     if outputs.is_classifier and outputs.link == "identity" and n_outputs == 1 and not outputs.averages:
-        # A sum that is a probability of the second class is the mean of values scaled by the number of trees.
+        # If the sum of the trees is the probability of the second class, the model is a mean of leaf values that are
+        # n_trees times as large.
         trees.scale(n_trees)
         outputs = replace(outputs, averages=True)
     return _sum_of_trees(trees, columns, outputs)

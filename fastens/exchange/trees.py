@@ -159,7 +159,7 @@ class FlatTrees:
         self.lines = {node: line.times(factor) for node, line in self.lines.items()}
 
     def by_round(self, n_outputs: int) -> FlatTrees:
-        """Return trees whose order alternates between outputs; boosted random forests need reordering."""
+        """Return the trees round by round, one for each output; boosted random forests are stored in another order."""
         rank = np.zeros(len(self.output), dtype=np.int64)
         for k in range(n_outputs):
             own = np.flatnonzero(self.output == k)
@@ -457,9 +457,9 @@ def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> Bools:
     """Return True for each categorical column, after a check against the splits."""
     is_categorical = np.array([column.categories is not None for column in columns], dtype=bool)
     if not is_categorical[in_sets].all():
-        raise refuse("a split by categories uses a numerical column")
+        raise refuse("a categorical split uses a numerical column")
     if is_categorical[in_thresholds].any():
-        raise refuse("a split by a threshold uses a categorical column")
+        raise refuse("a threshold split uses a categorical column")
     return is_categorical
 
 

@@ -356,7 +356,7 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDAr
         raise refuse("categories_segments and categories_sizes must lie within categories")
     found = {node: codes[a : a + n] for node, a, n in zip(of_node.tolist(), start.tolist(), size.tolist(), strict=True)}
     if not set(nodes.tolist()) <= found.keys():
-        raise refuse("a split by categories has no categories")
+        raise refuse("a categorical split has no categories")
     return {node: found[node] for node in nodes.tolist()}
 
 

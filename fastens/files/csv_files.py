@@ -19,7 +19,7 @@ from fastens.files.schema import TableFileError, TableSchema, listed
 
 REPEATED = "Lines that repeat the header are skipped."
 SURPLUS = "Some lines have more separators than the header; the empty cells at their end are skipped."
-# Bytes that are searched for leading zeros at a time.
+# Number of bytes searched for leading zeros at a time.
 _SCANNED = 1 << 16
 
 

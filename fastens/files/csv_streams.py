@@ -47,7 +47,7 @@ from fastens.files.read import (
 )
 from fastens.files.schema import NUMBER, TEXT, Column, TableFileError, TableSchema, listed
 
-# Bytes that are decoded at a time, and from which the column types are inferred.
+# Number of bytes decoded at a time; the column types are inferred from the first block.
 BLOCK_BYTES = 1 << 20
 _FAULT = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL)
 # The wider type that a column gets if a later value does not fit its type.

@@ -97,7 +97,7 @@ def _place(position: int) -> str:
 
 def is_about_encoding(error: Exception) -> bool:
     """Return True if an error was caused by bytes that are invalid in an encoding."""
-    words = ("UTF", "decode", "\N{REPLACEMENT CHARACTER}")  # the last occurs in messages that quote a line
+    words = ("UTF", "decode", "\N{REPLACEMENT CHARACTER}")  # replacement characters occur in messages that quote a line
     return isinstance(error, UnicodeDecodeError) or any(word in str(error) for word in words)
 
 

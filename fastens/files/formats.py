@@ -232,7 +232,7 @@ def format_of(path: str) -> str:
         if suffix in suffixes:
             return format_
     endings = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
-    raise TableFileError(f"cannot tell the format of {path!r}: its name must end in one of {endings}")
+    raise TableFileError(f"cannot infer the format of {path!r}: its name must end in one of {endings}")
 
 
 @lru_cache(maxsize=1)

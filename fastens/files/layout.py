@@ -106,7 +106,8 @@ def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missi
     has_gap = header - filled[above - 1] > 1
     below = [rows[i] for i in filled[above + 1 :]]
     is_header = _is_above_numbers(rows[header], below, missing)
-    # A line above empty cells may be the first line of the header, but not below other titles.
+    # A title line with text above empty cells of the header is the first line of a two-line header, unless it has a
+    # single cell and follows other titles.
     is_covered = (above == 1 or sum(map(bool, map(str.strip, titles[-1]))) > 1) and any(
         cell.strip() and not own.strip() for cell, own in zip(titles[-1], rows[header], strict=False)
     )

@@ -142,7 +142,7 @@ def plan_draws(
     if strata is not None:
         n_draws = strata.draws(n_draws)
         if n_draws.sum() > MAX_COPIES:
-            raise ValueError(f"bootstrap must stand for at most 2**53 draws; got {n_draws.sum():,}.")
+            raise ValueError(f"bootstrap must give at most 2**53 draws; got {n_draws.sum():,}.")
     return Bootstrap.plan(hashes, multiplied(weight, factors), n_draws, stratum)
 
 
@@ -165,7 +165,7 @@ def _n_draws(max_samples: Any, total: float) -> float:
     is_count = isinstance(max_samples, int | np.integer)
     n_draws = float(max_samples) if is_count else max(1.0, float(_share_of(total, max_samples)))
     if n_draws > MAX_COPIES:
-        raise ValueError(f"max_samples must lead to at most 2**53 draws; got {max_samples}.")
+        raise ValueError(f"max_samples must give at most 2**53 draws; got {max_samples}.")
     return n_draws
 
 

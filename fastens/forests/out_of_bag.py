@@ -172,7 +172,8 @@ class TreeErrors:
         """Return the two nearest quantiles, shifted to have the coverage on out-of-bag rows, (n_rows, 2)."""
         columns = nearest_columns(LEVELS, len(LEVELS), coverage)
         ends = self.quantiles.predict(values, [LEVELS[column] for column in columns])
-        # With monotonic constraints, each end is scaled by its own magnitude so that it stays monotonic.
+        # With monotonic constraints, the rounding margin of each end depends on that end only, so that it stays
+        # monotonic.
         largest = np.abs(ends) if self.quantiles.has_one_spread else np.abs(ends).max(axis=1, keepdims=True)
         rounding = _ROUNDING[values.itemsize] * largest
         scores, one = self.errors.scores(columns), np.ones(len(ends))

@@ -256,7 +256,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         self.max_samples_ = min(wanted, copies.total)
         if n_drawn_before not in (None, self.max_samples_):
             raise ValueError(
-                f"max_samples must lead to {n_drawn_before} rows for each tree, as in the last fit, with "
+                f"max_samples must give {n_drawn_before} rows for each tree, as in the last fit, with "
                 f"warm_start=True; got {self.max_samples!r}, {self.max_samples_} rows."
             )
         n_chosen = count_of(self.max_features, n_features)

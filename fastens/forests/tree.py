@@ -273,7 +273,7 @@ class TreesRegressor(BaseRegressor):
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if n_targets != self._n_targets:
             raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
-        return self._numbers(y, needs_some=False)  # the counts of a warm start may all be 0
+        return self._numbers(y, needs_some=False)  # in a warm start, all counts of the new rows may be 0
 
     @property
     def _targets(self) -> NumberTargets:

@@ -30,8 +30,8 @@ ALIGNMENT = 64
 # Booleans, integers, floats and fixed-width strings, which can be read without running code.
 DTYPE = re.compile(r"\|[biu]1|<[iu][248]|<f[48]|<U[1-9][0-9]{0,8}")
 MAX_DIMENSIONS = 8
-# Arrays of a model do not exceed both of these numbers of values, the first of which is per byte of the file. If
-# allocating a larger array fails, the file is damaged.
+# The number of values of an array is at most the larger of these two limits, the first of which is multiplied by the
+# size of the file in bytes. If allocating a larger array fails, the file is damaged.
 _MAX_PER_BYTE, _MIN_CLAIMED = 64, 1 << 24
 MAX_DEPTH = 200  # maximum nesting of lists and objects in the header; each nested estimator adds four levels
 _MARKS = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)  # delimiters of lists, objects and strings, and escaped characters

@@ -147,7 +147,7 @@ class History:
 
     @property
     def best_loss(self) -> float:
-        """The best validation loss, negated if larger is better; infinite without validation."""
+        """The best validation loss, negated if larger is better; infinite if there is no validation set."""
         return min(self._falling, default=np.inf)
 
     @property

@@ -204,7 +204,8 @@ def _n_ways(n_places: Array, tree: Tree) -> Array:
 class TableSearch:
     """Number of candidate splits of nodes, estimated from the thresholds of the table."""
 
-    n_thresholds: Array  # number of thresholds of each feature, or of its categories minus 1
+    # For a numeric feature, the number of thresholds; for a categorical feature, the number of categories minus 1
+    n_thresholds: Array
     features_per_split: int | None  # if None, all features are evaluated
     random_thresholds: bool  # if True, one random threshold is evaluated for each feature
     odds: ClassVar[float] = 6.0

@@ -239,7 +239,7 @@ class InputEncoder:
         return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:
-        """Return the encoder with the names of categories that it knows only by other values, from another table."""
+        """Return the encoder with names, from another table, for categories of which it stores other values."""
         return self
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastens.table.columns.factorize import is_missing
 
 MAX_ROWS = 16  # with more rows, reading whole columns is as fast
-_MAX_CATEGORIES = 1 << 14  # in all columns together; the dictionaries of more would take long to build for one row
+_MAX_CATEGORIES = 1 << 14  # limit over all columns: building larger dictionaries would take too long for one row
 _MAX_LISTED = 256  # categories of a pandas type that are looked up together
 _FEW_VALUES = 16  # numbers of a block that are read faster as a list than as an array
 _NUMERIC = frozenset("biuf")

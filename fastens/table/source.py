@@ -122,7 +122,7 @@ def estimate_memory(
 ) -> MemoryNeeds:
     """Estimate the peak memory of a fit of trees without reading any data.
 
-    The estimate is within 1.5 times the peak of fits that use more than 200 MB.
+    For fits that use more than 200 MB, the estimate differs from the peak by less than half of the peak.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def estimate_memory(
     Raises
     ------
     ValueError
-        If a property is invalid, if the estimator or a base estimator does not grow trees, or if it grows trees of
-        unlimited size for classes, because their number of nodes depends on how well the classes separate.
+        If a property is invalid, if the estimator or a base estimator does not grow trees, or if it grows
+        classification trees of unlimited size, because their number of nodes depends on how well the classes separate.
 
     Examples
     --------

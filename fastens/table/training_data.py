@@ -440,8 +440,8 @@ def _check_labels(y: NDArray[Any]) -> None:
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
         if not are_whole(y):
             raise ValueError(
-                "Unknown label type: continuous. A classifier needs class labels; y holds numbers with "
-                "fractions. Use a regressor."
+                "Unknown label type: continuous. A classifier needs class labels; y holds non-integer numbers. "
+                "Use a regressor."
             )
     elif y.dtype.kind not in "biuU":
         raise ValueError(f"Unknown label type: y holds {y.dtype}; labels must be strings, integers or booleans.")

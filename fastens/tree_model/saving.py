@@ -76,7 +76,7 @@ class SavedEnsemble:
         if self._ensemble.n_outputs != self._n_outputs():
             raise ModelFileError("the trees and the classes do not match")
         if self._ensemble.n_trees % self._ensemble.trees_per_round:
-            raise ModelFileError("the trees do not divide into rounds")
+            raise ModelFileError("the trees cannot be divided into rounds")
 
     def _n_outputs(self) -> int:
         """Return the number of raw predictions per row."""

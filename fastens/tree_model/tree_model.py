@@ -530,7 +530,7 @@ def check_same_rules(model: Any) -> None:
         if one != other:
             raise ValueError(
                 f"{name} must be the same as in the last fit, {was!r}, with warm_start=True, because the trees "
-                f"of that fit are kept; got {now!r}. Use warm_start=False to grow all trees anew."
+                f"of that fit are kept; got {now!r}. Use warm_start=False to grow all trees from scratch."
             )
 
 

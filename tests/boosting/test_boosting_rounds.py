@@ -60,7 +60,7 @@ def test_groups_reach_the_splitter(X, y):
         GradientBoostingRegressor(early_stopping=EarlyStopping(validation=splitter)).fit(X, y, groups=[1, 2, 3])
     for options in ({}, {"early_stopping": True}):
         with pytest.raises(
-            ValueError, match=r"early_stopping\.validation must be a splitter if fit gets groups, such.*got None"
+            ValueError, match=r"early_stopping\.validation must be a splitter such as .* if fit gets groups; got None"
         ):
             GradientBoostingRegressor(**options).fit(X, y, groups=groups)
 

@@ -199,7 +199,7 @@ def test_parameters_reach_the_models(run, houses, write_csv, options, parameters
         (("--monotonic", "area"), "must be COLUMN:+1 or COLUMN:-1"),
         (("--monotonic", "width:+1"), "width"),
         (("--model", "text"), "--model text needs --text COL"),
-        (("--text", "town", "--model", "forest"), "--text must be used with --model text"),
+        (("--text", "town", "--model", "forest"), "--text requires --model text"),
         (("--text", "sold"), "--text must name a text column other than the target"),
         (("--text", "towm"), "Did you mean 'town'?"),
     ],

@@ -305,9 +305,9 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, large_files, monkeypatch)
     same = run("train", *given, "--checkpoint", "half.fastens", "-o", "./half.fastens")
     assert (same.code, "--output and --checkpoint must be different files" in same.err) == (2, True)
     forest = run("train", *given, "--checkpoint", "half.fastens", "--model", "forest")
-    assert (forest.code, "--checkpoint must be used with --model boosting" in forest.err) == (2, True)
+    assert (forest.code, "--checkpoint requires --model boosting" in forest.err) == (2, True)
     best = run("train", *given, "--checkpoint", "half.fastens", "--quality", "best")
-    assert (best.code, "--checkpoint must be used with a single model; --quality best trains" in best.err) == (2, True)
+    assert (best.code, "--checkpoint requires a single model; --quality best trains" in best.err) == (2, True)
 
 
 @pytest.mark.slow

@@ -39,9 +39,9 @@ def test_parameters_override_the_quality_preset(table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--time-limit", "3"], "--time-limit must be used with --quality best"),
+        (["--time-limit", "3"], "--time-limit requires --quality best"),
         (["--quality", "fast", "--time-limit", "3"], "time_limit must be None with quality='fast'"),
-        (["--quality", "best", "--model", "forest"], "--quality must be used with --model boosting; got forest"),
+        (["--quality", "best", "--model", "forest"], "--quality requires --model boosting; got forest"),
     ],
 )
 def test_invalid_input_raises(table, capsys, arguments, message):

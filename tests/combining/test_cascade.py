@@ -95,7 +95,7 @@ def test_regression_file_and_pickle(tmp_path):
 
 
 def test_every_row_needs_a_prediction(table):
-    with pytest.raises(ValueError, match=r"cv must have every row in a test set; some rows are in none\."):
+    with pytest.raises(ValueError, match=r"cv must place every row in a test set; some rows are in no test set\."):
         CascadeForestClassifier(forests(), cv=TimeSeriesSplit(3)).fit(*table)
 
 

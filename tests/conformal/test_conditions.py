@@ -308,7 +308,7 @@ def test_intervals_of_several_targets(model, rng, tmp_path):
     model.save(path, allow_pickle=True)
     np.testing.assert_array_equal(fastens.load(path, allow_pickle=True).predict_interval(X), model.predict_interval(X))
     assert np.isfinite(model.score(X, Y))
-    with pytest.raises(ValueError, match="explain must be used with one target"):
+    with pytest.raises(ValueError, match="explain supports only one target"):
         model.explain(X)
 
 

@@ -417,7 +417,7 @@ def test_bad_files(tmp_path):
         ("none.csv", "no such file"),
         ("folder.csv", "is a folder"),
         ("t.parquet", "as Parquet"),
-        ("t.doc", "cannot tell the format"),
+        ("t.doc", "cannot infer the format"),
     ]:
         with pytest.raises(TableFileError, match=message):
             fastens.read_table(tmp_path / name)

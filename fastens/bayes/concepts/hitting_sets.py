@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 MAX_TABLE = 30  # number of attributes of the largest bit array: 2^30 bits are 128 MB
-MAX_LEAF = 22  # number of attributes of the many bit arrays below branches, of half a megabyte each
+MAX_LEAF = 22  # number of attributes of the bit arrays below branches: half a megabyte each
 BUDGET_BITS = 1 << 30  # total size of all bit arrays
 COMPARED_AT_ONCE = 1024
 _EVEN = 0.5  # value of q for which all sets have equal weights

@@ -78,7 +78,7 @@ def all_hitting_sets(clauses: Sequence[int], n_items: int) -> Iterator[int]:
     The search includes or excludes one item at a time. An item is excluded only if the remaining items can still
     satisfy every clause, so that no path is a dead end.
     """
-    waiting = [(0, 0)]  # number of decided items, and the chosen ones
+    waiting = [(0, 0)]  # number of decided items, and the chosen items
     while waiting:
         place, chosen = waiting.pop()
         if place == n_items:

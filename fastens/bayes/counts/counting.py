@@ -202,10 +202,10 @@ class CountCube:
     def log_weights(
         self, per_error: float, per_constraint: float, most_errors: float, out: NDArray[np.float64]
     ) -> tuple[float, int]:
-        """Write the log weight of each cell as a conjunction, which depends on its errors and constraints.
+        """Write the log weight of each cell, seen as a conjunction, from its errors and constraints.
 
         Errors are the weight of the first class inside the cell and of the second class outside. Cells with more than
-        `most_errors` get -inf. Returns the lowest errors and the first cell that has them.
+        `most_errors` get -inf. Returns the lowest number of errors and the first cell that has it.
         """
         # The kernel supports a limited number of attributes, so attributes without values are dropped.
         known = np.flatnonzero(self.sizes) if self.sizes.any() else np.zeros(1, np.intp)

@@ -192,7 +192,7 @@ class TreeLikelihood(PairLikelihood):
             raise ValueError("the log probabilities are malformed")
 
 
-MAX_TRIPLES = 1 << 28  # table cells of all columns by pairs of columns: 2 GiB
+MAX_TRIPLES = 1 << 28  # limit on the cells of pairs of columns times the cells of columns: 2 GiB
 LARGEST = 3  # number of columns that an error message names
 
 

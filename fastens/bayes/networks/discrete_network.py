@@ -104,7 +104,7 @@ class DiscreteNetwork:
         check_acyclic(self.parents, self.names)
         for name, values, family, table in zip(self.names, self.states, self.families, self.tables, strict=True):
             if not values or len(set(values)) != len(values):
-                raise ValueError(f"{name!r} must have at least one value, and no value twice; got {list(values)}.")
+                raise ValueError(f"{name!r} must have at least one value and no duplicates; got {list(values)}.")
             check_table(name, table, tuple(self.sizes[list(family)].tolist()))
 
 

@@ -38,7 +38,7 @@ class Optimum:
     history: Array  # objective before each step and at the end
     converged: bool
     path: Sequence[Sequence[Array]] | None = (
-        None  # tables before each step and at the end; only of ascent on probabilities
+        None  # tables before each step and at the end; only recorded by gradient ascent
     )
 
 

@@ -19,8 +19,9 @@ from fastens.table.columns.dates import elapsed_days, times_of
 Array = NDArray[np.float64]
 MIDNIGHT = " 00:00:00"
 N_FREQUENT = 8
-# Missing-value codes occur in at least this many cells, at least this far from all other values in units of their
-# spread. Common codes need less, and so does a single negative number that occurs in this share of the cells.
+# A value is reported as a missing-value code if it occurs in at least this many cells and its distance from all other
+# values is at least this many times their spread. The limits are lower for common codes, and for a single negative
+# number that occurs in this share of the cells.
 CODE_COUNT, CODE_DISTANCE = 5, 3.0
 USUAL_COUNT, USUAL_DISTANCE = 3, 0.5
 NEGATIVE_SHARE, NEGATIVE_DISTANCE = 0.01, 0.1

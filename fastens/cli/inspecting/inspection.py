@@ -44,7 +44,7 @@ from fastens.cli.table.target import CLASSIFICATION
 # A class is rare if it has fewer rows than this share of the mean class size, or fewer than this number.
 RARE_SHARE, RARE_ROWS = 0.2, 10
 SKEWED = 5.0
-# More equal columns than these are one finding.
+# If more pairs of columns than this are equal, they are reported as one finding.
 MAX_PAIRS = 5
 
 

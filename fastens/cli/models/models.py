@@ -323,7 +323,7 @@ def parameter_groups() -> dict[str, list[Parameter]]:
     kinds = [each for family in FAMILIES.values() for each in (family.classifier, family.regressor) if each]
     options = {name: each for kind in kinds for name, each in declarations(kind).items() if "." in name}
     for name, (default, rule, _) in options.items():
-        if default is not None or rule.holds(2) or rule.holds(0.5):  # has values that can be typed
+        if default is not None or rule.holds(2) or rule.holds(0.5):  # the option accepts values that can be typed
             groups.setdefault(f"options of {name.partition('.')[0]}", []).append(Parameter(name))
     return groups
 
@@ -357,9 +357,7 @@ def chosen_model(options: argparse.Namespace) -> str:
             raise CommandError("--model text needs --text COL to name the column with the texts")
         return known_family(options.model or DEFAULT)
     if options.model not in (None, TEXT):
-        raise CommandError(
-            f"--text must be used with --model {TEXT}; --model {options.model} treats text columns as categories"
-        )
+        raise CommandError(f"--text requires --model {TEXT}; --model {options.model} treats text columns as categories")
     return TEXT
 
 
@@ -381,7 +379,7 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
         values["random_state"] = options.random_state
     if options.weight_type != AUTO:
         if options.weight is None:
-            raise CommandError("--weight-type must be used with --weight COL")
+            raise CommandError("--weight-type requires --weight COL")
         if "weight_type" not in known:
             raise CommandError(f"--weight-type does not apply to {name} for {task}")
         values["weight_type"] = options.weight_type
@@ -396,12 +394,10 @@ def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Calla
     quality, seconds = getattr(options, "quality", None), getattr(options, "time_limit", None)
     if quality is None:
         if seconds is not None and "quality" in vars(options):
-            raise CommandError(
-                "--time-limit must be used with --quality best; fastens tune searches within a time limit too"
-            )
+            raise CommandError("--time-limit requires --quality best; fastens tune has a time limit too")
         return estimator
     if not hasattr(estimator, "with_quality"):
-        raise CommandError(f"--quality must be used with --model boosting; got {name}")
+        raise CommandError(f"--quality requires --model boosting; got {name}")
     return partial(estimator.with_quality, quality, seconds)
 
 

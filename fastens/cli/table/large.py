@@ -54,7 +54,7 @@ def large_task(options: argparse.Namespace) -> Task | None:
     paths = [options.table] if isinstance(options.table, str) else options.table or []
     size = 0 if options.text is not None else _bytes_in_batches(paths)
     if size == 0 and options.dask is not None:
-        raise CommandError("--dask must be used with CSV or Parquet files, and without --text")
+        raise CommandError("--dask requires CSV or Parquet files and does not support --text")
     if options.max_memory is not None and options.dask is not None:
         raise CommandError(
             "--max-memory must not be used with --dask, because workers use as much memory as their rows need"

@@ -57,7 +57,7 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool =
         raise CommandError(f"the target {name!r} must have at least two classes; got only {only!r}")
     if task == CLASSIFICATION and pa.types.is_floating(column.type) and not whole_numbers(column.chunks):
         raise CommandError(
-            f"the target {name!r} has {n_classes:,} distinct numbers with fractions, which are unlikely to be classes. "
+            f"the target {name!r} has {n_classes:,} distinct non-integer numbers, which are unlikely to be classes. "
             f"Use --task regression, or --column {name}:category if each number is a class"
         )
     if task == CLASSIFICATION and kind == NUMBER and n_classes > max(CLASSES_MAXIMUM, len(column) // MIN_OF_CLASS):

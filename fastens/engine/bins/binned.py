@@ -22,7 +22,7 @@ _ALIGNMENT = 64
 WINDOW = 1 << 25
 # Number of bytes written at a time if the system cannot preallocate files.
 _BLOCK = 1 << 24
-# Number of resident bytes of codes that are read once, row by row.
+# Limit on the resident bytes of codes that are read once, row by row.
 _READ = 1 << 23
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 

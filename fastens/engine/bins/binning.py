@@ -568,11 +568,12 @@ def _never_empty(array: np.ndarray) -> np.ndarray:
 
 # Bundles are chosen on at least this many rows.
 _SAMPLE_ROWS = 16384
-# Records are not rewritten if there are fewer rows, or if bundles save fewer columns.
+# Records are not rewritten for tables with fewer rows, or if bundling saves a smaller fraction of the columns.
 _MIN_ROWS = 400
 _MIN_SAVED = 0.1
-# Feature histograms are computed from bundle histograms for every node, while a tree reads each row a few times.
-# Therefore, a feature may cost one member or code per this many rows and leaves; more leaves do not lower the limit.
+# In every node, the feature histograms are computed from the bundle histograms, whereas a tree reads each row only a
+# few times. The number of members or codes that a feature may add is therefore limited to the number of rows divided by
+# this factor times the number of leaves; leaves beyond the maximum do not count.
 _ROWS_PER_LEAF = 0.7
 _MAX_LEAVES = 255
 _ROW_GRAIN = 50_000

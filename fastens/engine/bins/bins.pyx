@@ -14,7 +14,8 @@ from fastens.engine.thread_pool cimport parallel_for, dynamic_parallel_for, para
 
 
 cdef enum:
-    # Tiles of 128 to 1024 rows are within 5 % of each other. With 64 features, the records of a tile stay in the cache.
+    # The times of tiles of 128 to 1024 rows differ by at most 5 %. With 64 features, the records of a tile stay in the
+    # cache.
     TILE_ROWS = 512
     TILE_FEATURES = 64
     # Buckets of the search table: with 16 per threshold one step remains (normal and lognormal data, 255 bins), with 2

@@ -75,7 +75,7 @@ cdef struct RowPass:
     const Joining* job
     const Bundle* bundle
     const Candidate* feature
-    const uint8_t* number           # number of each pair
+    const uint8_t* number           # combination number of each pair
     Py_ssize_t begin
     Py_ssize_t end
 

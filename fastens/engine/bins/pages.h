@@ -17,7 +17,7 @@
 /* The system maps at least this many bytes around the one that is read: Linux maps the whole folio of its page
  * cache. */
 enum { PAGES_SHIFT = 16, MAX_MAPPED = 4 };
-/* While as many pages are read as the limit allows, Linux is asked this many times for the number of resident pages. */
+/* Linux is asked for the number of resident pages about this many times while the permitted number of pages is read. */
 enum { PAGES_ASKED = 64 };
 
 typedef struct {

@@ -1,7 +1,7 @@
 """Limit on the resident memory of files that hold codes: see pages.h."""
 
 
-# Number of bytes that the system maps when it reads one of them.
+# Number of bytes that the system maps at once when any of them is read.
 PAGE = 1 << PAGES_SHIFT
 
 

@@ -16,7 +16,7 @@ from fastens.engine.rows.draws import gather_columns
 from fastens.engine.rows.sampling import Columns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
 
-# Number of slots processed at a time.
+# Number of hash table slots processed at a time.
 _BLOCK = 1 << 20
 
 

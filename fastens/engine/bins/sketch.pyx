@@ -209,7 +209,8 @@ def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
 # Quantiles ------------------------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
-    # Merges equal keys in place and writes their total weights (totals may be the weights); returns the number of keys.
+    # Merges equal keys in place and writes their total weights (`totals` may alias `weights`); returns the number of
+    # keys.
     cdef Py_ssize_t i, last = -1
     cdef int64_t weight
     for i in range(n):

@@ -318,7 +318,7 @@ cdef class TreeWorker:
             copy_node(tree, grown, branch.first, self.workspaces[self.n_threads].open[i].node, shift, word_shift)
             for k in range(branch.first + 1, branch.end):
                 copy_node(tree, grown, k, k + shift, shift, word_shift)
-            if branch.end_word > branch.first_word:  # without words, there may be no buffer for them
+            if branch.end_word > branch.first_word:  # the buffers may be NULL if there are no words
                 memcpy(
                     tree.words + tree.n_words, grown.words + branch.first_word,
                     (branch.end_word - branch.first_word) * sizeof(uint32_t)

@@ -247,7 +247,7 @@ cdef void free_buffer(TreeBuffer* buffer) noexcept nogil:
 
 cdef _copied(const void* first, Py_ssize_t n_rows, dtype):
     array = np.empty(n_rows, dtype)
-    if n_rows > 0:      # without words, there may be no buffer for them
+    if n_rows > 0:      # `first` may be NULL if there are no rows
         memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
     return array
 

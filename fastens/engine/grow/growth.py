@@ -183,7 +183,7 @@ class RowWeights:
             return cls(None, None, None, comm, n_rows, n_rows, 1.0)
         total, choices = exact_sum(weights, comm), list[tuple[NDArray[np.float64], NDArray[np.float64] | None]]()
         of_classes = np.ones(0) if own is None else weights / own
-        if not is_any(comm, not are_whole(of_classes)):  # integer class weights also count as copies if there is room
+        if not is_any(comm, not are_whole(of_classes)):  # if there is room, integer class weights also count as copies
             choices.append((weights, None))
         if own is not None:
             choices.append((own, of_classes))

@@ -7,7 +7,7 @@ import numpy as np
 from fastens.engine.bins.binned import MEMORY, BinnedMatrix
 from fastens.engine.trees.trees import Tree
 
-# Bytes of records per byte of these columns.
+# The copied columns use at most one byte for this many bytes of records.
 _SHARE = 8
 # Decay factor of the usage counts of features per tree.
 _KEPT = 0.5

@@ -46,7 +46,7 @@ cdef struct Room:
     int64_t* left
     int64_t* best_left
     float64_t* sides            # weights on the left by class, then on the right by class
-    uint8_t* goes_left          # for each code, in the best stump
+    uint8_t* goes_left          # for each code, 1 if it goes left in the best stump
     float64_t* keys             # sort keys of the codes
     int32_t* order
     float64_t* scores           # for each code: scores, then cumulative sums of both classes

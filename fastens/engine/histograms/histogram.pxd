@@ -37,7 +37,7 @@ cdef struct Columns:
 
 
 cdef enum Place:
-    # Where the word is stored that is added to the cells for each row.
+    # Where the word that each row adds to the cells is stored.
     IN_WORDS
     IN_PAYLOADS
     IN_FRESH                        # payload that is also copied to the records

@@ -33,7 +33,7 @@ cdef enum:
     FINE_BITS = 38
     # Bits of a gradient that is squared; smaller parts are negligible compared with the square of the largest gradient.
     ROOT_BITS = 15
-    MIN_STEPS = 4                   # minimum of the mean |gradient| and the mean hessian, in steps
+    MIN_STEPS = 4                   # minimum number of steps in the mean |gradient| and in the mean hessian
     # Above this number of copies, weights are multiplied in before rounding, because single copies would have too few
     # steps.
     MAX_COPIES = 1 << 20

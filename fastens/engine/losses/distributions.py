@@ -61,7 +61,7 @@ class Distribution(NumericLoss):
         raise NotImplementedError
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return raw predictions to start the search for the best constants from."""
+        """Return the raw predictions at which the search for the best constants starts."""
         raise NotImplementedError
 
     def mean(self, raw: Sequence[Array]) -> Array:
@@ -525,7 +525,7 @@ class ZeroInflatedPoisson(_Counts):
         return [float(log(poisson)), float(log(mean / (poisson - mean)))]
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return the mean of the counts, including the zeros in excess."""
+        """Return the mean of the counts, including the excess zeros."""
         return exp(raw[0]) * expit(raw[1])
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:

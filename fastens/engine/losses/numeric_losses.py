@@ -25,7 +25,7 @@ from fastens.engine.losses.losses import (
 )
 
 Array = NDArray[np.float64]
-BLOCK = 1 << 14  # number of rows whose formulas are evaluated at a time, so that temporaries stay in the cache
+BLOCK = 1 << 14  # number of rows evaluated at a time, so that temporaries stay in the cache
 MAX_STEPS = 200  # maximum number of iterations for the starting value
 _SMALL = 0.02  # below this difference, log(cosh) is computed from a short series
 

@@ -105,10 +105,10 @@ cdef inline double harmonic_sum(const double[::1] upto, double n) noexcept nogil
 
 
 cdef double discount_of(const Block* block, double count, bint swaps_up, const double[::1] upto) noexcept nogil:
-    # Returns the sum over the first `count` positions of a block of n / position - a, where n is the weight of the
-    # relevant documents so far, and `a` the sum of 1 / position over them. If two documents swap positions, the average
-    # precision changes by the difference of these values. If the lower one is the relevant one (`swaps_up`), n counts
-    # it at both positions.
+    # Returns the sum of n / position - a over the first `count` positions of a block. Here, n is the weight of the
+    # relevant documents up to the position, and `a` is the sum of 1 / position over these documents. If two documents
+    # swap positions, the average precision changes by the difference of two such sums. If the lower document is the
+    # relevant one (`swaps_up`), n counts it at both positions.
     cdef double before = reach(upto, block.place), inverse = reach(upto, block.place + count) - before
     cdef double total = block.above * inverse - count * block.precisions
     if block.gain > 0:

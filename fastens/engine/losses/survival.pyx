@@ -131,7 +131,7 @@ cdef extern from "engine/losses/aft_loops.h" nogil:
 
 
 cdef enum:
-    BLOCK = 256     # rows; temporaries of a block stay in the L1 cache
+    BLOCK = 256     # rows of a block, so that temporaries stay in the L1 cache
 
 cdef double SMALLEST_SECOND = 1e-16     # lower bound, so that every row has curvature
 

@@ -24,7 +24,7 @@ cdef enum:
     # Number of rows that walk through a tree together: more rows reuse the tree's nodes better while these are in the
     # L2 cache; records are read sequentially.
     MAX_WALK_ROWS = 65536
-    WALK_BYTES = 1 << 22        # total size of their records
+    WALK_BYTES = 1 << 22        # maximum total size of the records of these rows
     APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are transposed to row order together
     APPLY_TREES = 16
 

@@ -29,7 +29,7 @@ enum {
 };
 
 /* Codes of consecutive rows are `step` bytes apart. Records, and columns of which few rows are read, are prefetched: if
- * every 64th row is read, this takes 0.7 of the time. */
+ * every 64th row is read, prefetching reduces the time by 30 %. */
 __attribute__((target("avx2,popcnt"), always_inline)) static inline ptrdiff_t split_eights_by(
     const uint8_t* codes, ptrdiff_t step, int fetches_ahead, const uint8_t* goes_left, const uint32_t* rows,
     ptrdiff_t n, uint32_t* scratch, ptrdiff_t* n_left)

@@ -132,8 +132,8 @@ cdef struct Workspace:
     Split* best_splits              # 2: the best split of this thread's features, for both nodes of a task
     uint8_t* of_tree                # n_features: the features drawn for the tree
     uint64_t seed
-    bint codes_are_rare             # true if packed cells can hold all local rows of the root that share any one code
-    bint root_is_packed             # established by an earlier tree on all rows
+    bint codes_are_rare             # true if a packed cell can hold all local rows of the root with its code
+    bint root_is_packed             # known from an earlier tree on all rows
     # stored histograms, of all outputs
     int64_t** slots
     int32_t* free_slots

@@ -103,7 +103,7 @@ cdef struct LinePart:
     int32_t member                  # the position of its column on the path
     # deviation of the row from the leaf's mean, summed over the background rows of a pattern
     float64_t own
-    float64_t others                # deviation of these background rows
+    float64_t others                # deviation of the background rows of this pattern from the leaf's mean
 
 
 cdef struct Stack:

@@ -12,8 +12,8 @@ cdef enum:
 
 
 cdef struct Leaves:
-    # The members of all leaves of all trees: node v of tree t has the members from starts[first_node[t] + v] on. Also
-    # the workspace of each thread.
+    # The members of all leaves of all trees, and the workspace of each thread. The members of node v of tree t start at
+    # index starts[first_node[t] + v].
     const int64_t* first_node
     const int64_t* starts
     const uint32_t* members
@@ -36,7 +36,8 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline void gather(const Leaves* leaves, const int32_t* leaf_of_tree, bint share, Gathered* found) noexcept nogil:
-    # Sums the weights of the members of a row's leaves; with `parallel_for`, the weights of every leaf sum to 1.
+    # Sums the weights of the members of a row's leaves. If `share` is true, the weights of every leaf are normalised to
+    # sum to 1.
     cdef Py_ssize_t t
     cdef int64_t e, first, last
     cdef uint32_t member

@@ -37,8 +37,8 @@ cdef enum:
     MAX_ROWS = 1024
     MAX_BITS = 13                  # bits of masks that index a table: 32 KB, which fits in the L1 cache
     RESULT_BYTES = 1 << 20          # results of a chunk, which fit in a core's cache
-    THREAD_PIECES = 8               # pieces of work per thread; more of them balance the load, but chunks have overhead
-    MIN_ROWS = 128               # minimum size of chunks that are made for threads
+    THREAD_PIECES = 8  # pieces of work per thread: more pieces balance the load better, but each chunk has overhead
+    MIN_ROWS = 128               # minimum rows of a chunk if chunks are made smaller so that all threads have work
     # Groups of trees.
     MAX_GROUPS = 16
     MIN_NODES = 256
@@ -61,7 +61,7 @@ cdef inline void mark_set(
     const EdgeTest* test, const uint32_t* words, const code_t* codes, Py_ssize_t n, const uint32_t* above,
     uint32_t* masks,
 ) noexcept nogil:
-    # Marks rows as `mark`, for a set of codes that go left.
+    # Marks rows as `mark` does, but for a set of codes that go left.
     cdef Py_ssize_t i
     cdef uint32_t passes, bit = <uint32_t>1 << test.bit
     for i in range(n):

@@ -333,9 +333,10 @@ class TreeEnsemble:
 
     @property
     def lean(self) -> TreeEnsemble:
-        """These trees with only the thresholds they use, if this reduces bin codes from two bytes to one.
+        """Ensemble with only the thresholds that its trees use, or the same ensemble if bin codes keep their size.
 
-        One-byte codes allow leaf scans, which are much faster than walking the trees.
+        Fewer thresholds may reduce bin codes from two bytes to one. One-byte codes allow leaf scans, which are
+        much faster than walking the trees.
         """
         return self._leaner or self
 

@@ -70,7 +70,7 @@ cdef inline uint64_t _take_row(const unsigned_t* x, const unsigned_t* lows, Py_s
 
 
 cdef inline void _shuffle(const code_t* codes, Py_ssize_t n_half, code_t* out) noexcept nogil:
-    # Interleaves the codes of the first and the second half; compilers have instructions for this.
+    # Interleaves the codes of the first and the second half; compilers translate this to interleaving instructions.
     cdef Py_ssize_t i
     for i in range(n_half):
         out[2 * i] = codes[i]

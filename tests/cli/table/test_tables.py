@@ -16,7 +16,7 @@ def test_written_tables_are_read_back(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["t", "csv"])
 def test_unknown_formats(name):
-    with pytest.raises(CommandError, match=r"cannot tell the format of .*\.csv"):
+    with pytest.raises(CommandError, match=r"cannot infer the format of .*\.csv"):
         output_format(name)
 
 

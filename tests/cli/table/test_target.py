@@ -30,7 +30,7 @@ def test_recognised_task(values, task):
     [
         (["x", "x"], "classification", "at least two classes; got only 'x'"),
         (["x", "y"], "regression", "must hold numbers for regression"),
-        ([0.5, 1.5, 2.25], "classification", "3 distinct numbers with fractions"),
+        ([0.5, 1.5, 2.25], "classification", "3 distinct non-integer numbers"),
         ([f"name {i}" for i in range(9)], "classification", "9 classes in 9 rows"),
         ([[1], [2]], "classification", "must hold classes or numbers"),
     ],

@@ -7,7 +7,7 @@ from fastens.engine.bins.pages cimport track_resident_rows
 
 
 cdef enum:
-    MAX_SQUARED = 0x7FFFFFFF        # smaller weights have squares whose sums fit in 62 bits
+    MAX_SQUARED = 0x7FFFFFFF        # for smaller weights, sums of squares fit in 62 bits
 
 
 cdef enum Scan:
