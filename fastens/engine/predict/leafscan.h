@@ -117,35 +117,42 @@ static inline __m256i in_set_avx2(__m256i x, __m256i set_low, __m256i set_high) 
     return _mm256_cmpeq_epi8(_mm256_and_si256(word, bit), bit);
 }
 
+/* Writes 255 for the codes that go right at a node with a set, and 0 for the others. It is a separate function because
+ * GCC would keep the results of both kinds of nodes in memory. */
+__attribute__((target("avx2"), noinline))
+static void right_of_set_avx2(const uint8_t *set, const uint8_t *codes, uint8_t *right) {
+    const __m256i low = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)set));
+    const __m256i high = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)set + 1));
+    for (int r = 0; r < 256; r += 32) {
+        const __m256i left = in_set_avx2(_mm256_loadu_si256((const __m256i *)(codes + r)), low, high);
+        _mm256_storeu_si256((__m256i *)(right + r), _mm256_xor_si256(left, _mm256_set1_epi8(-1)));
+    }
+}
+
+/* Eight vectors at a time share the broadcasts of a node: four took 15 % longer with 31 leaves, 21 % with 255. */
 __attribute__((target("avx2")))
 static void scan_avx2(ScanTree tree, const uint8_t *const *views, const uint8_t *sets, uint8_t *leaf) {
-    for (int start = 0; start < SCAN_ROWS; start += 128) {
-        __m256i at[4];
-        at[0] = at[1] = at[2] = at[3] = _mm256_setzero_si256();
-        for (int32_t j = 0; j < tree.n_nodes; j++) {
-            const ScanNode node = tree.nodes[j];
-            const __m256i *codes = (const __m256i *)(views[node.view] + start);
-            const __m256i threshold = _mm256_set1_epi8((char)node.threshold);
-            const __m256i first_leaf = _mm256_set1_epi8((char)node.first_leaf);
-            const __m256i left_leaves = _mm256_set1_epi8((char)node.left_leaves);
-            __m256i left[4];
-            if (node.set < 0) {
-                for (int i = 0; i < 4; i++) {
-                    const __m256i x = _mm256_loadu_si256(codes + i);
-                    left[i] = _mm256_cmpeq_epi8(_mm256_min_epu8(x, threshold), x);
-                }
-            } else {
-                const __m128i *set = (const __m128i *)(sets + (int64_t)node.set * SET_BYTES);
-                const __m256i low = _mm256_broadcastsi128_si256(_mm_loadu_si128(set));
-                const __m256i high = _mm256_broadcastsi128_si256(_mm_loadu_si128(set + 1));
-                for (int i = 0; i < 4; i++) left[i] = in_set_avx2(_mm256_loadu_si256(codes + i), low, high);
+    for (int start = 0; start < SCAN_ROWS; start += 256) {
+        __m256i at[8];
+        uint8_t right[256];
+        at[0] = at[1] = at[2] = at[3] = at[4] = at[5] = at[6] = at[7] = _mm256_setzero_si256();
+        for (const ScanNode *node = tree.nodes; node < tree.nodes + tree.n_nodes; node++) {
+            const uint8_t *codes = views[node->view] + start;
+            if (node->set >= 0) {   /* its threshold is 0 */
+                right_of_set_avx2(sets + (int64_t)node->set * SET_BYTES, codes, right);
+                codes = right;
             }
-            for (int i = 0; i < 4; i++) {
+            const __m256i threshold = _mm256_set1_epi8((char)node->threshold);
+            const __m256i first_leaf = _mm256_set1_epi8((char)node->first_leaf);
+            const __m256i left_leaves = _mm256_set1_epi8((char)node->left_leaves);
+            for (int i = 0; i < 8; i++) {
+                const __m256i x = _mm256_loadu_si256((const __m256i *)codes + i);
+                const __m256i left = _mm256_cmpeq_epi8(_mm256_min_epu8(x, threshold), x);
                 const __m256i here = _mm256_and_si256(_mm256_cmpeq_epi8(at[i], first_leaf), left_leaves);
-                at[i] = _mm256_add_epi8(at[i], _mm256_andnot_si256(left[i], here));
+                at[i] = _mm256_add_epi8(at[i], _mm256_andnot_si256(left, here));
             }
         }
-        for (int i = 0; i < 4; i++) _mm256_storeu_si256((__m256i *)(leaf + start) + i, at[i]);
+        for (int i = 0; i < 8; i++) _mm256_storeu_si256((__m256i *)(leaf + start) + i, at[i]);
     }
 }
 
