@@ -120,6 +120,8 @@ class BaseConformal(BaseOneEstimator):
         ------
         ValueError
             If a parameter or the data are invalid; MemberError, a subclass, if the estimator cannot be fitted or used.
+        TypeError
+            If weights are passed and the `fit` of the estimator does not accept them.
         """
         given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         self.__dict__.pop(self._learned, None)

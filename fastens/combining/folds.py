@@ -505,6 +505,7 @@ def fit_level(
 
     Responses are averaged for rows in several test sets, and NaN for rows in none.
     """
+    check_weights_accepted([(spec.name, spec.estimator) for spec in specs], data)
     jobs = ([ALL_ROWS] if plan.refit or not folds else []) + list(range(len(folds)))
     alone, side_by_side = _tasks(specs, data, folds, plan, jobs)
     run_tasks(alone, side_by_side, plan.n_threads)
@@ -659,7 +660,8 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     stops_early = getattr(member, "early_stopping", True) is not False and has_fit_parameter(member, "X_val")
     if data.routed is None:
         if (weight := data.weight_for(member)) is not None:
-            found[_weight_name(spec)] = weight
+            check_weights_accepted([(spec.name, member)], data)
+            found[str(weight_name(member))] = weight
         # Boosting uses groups for the early-stopping splitter, and raises if groups are passed without a splitter.
         has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
         if data.groups is not None and has_fit_parameter(member, "groups") and has_splitter:
@@ -672,12 +674,14 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     return found
 
 
-def _weight_name(spec: MemberSpec) -> str:
-    if (found := weight_name(spec.estimator)) is None:
-        raise ValueError(
-            f"sample_weight must be None with member {spec.name!r}, because its fit does not accept sample_weight."
-        )
-    return found
+def check_weights_accepted(members: Iterable[tuple[str, Any]], data: MemberData) -> None:
+    """Raise TypeError, as scikit-learn does, for the first member whose `fit` would get weights without support."""
+    for name, member in members:
+        if data.routed is None and weight_name(member) is None and data.weight_for(member) is not None:
+            raise TypeError(
+                f"sample_weight must be None with member {name!r}, because its fit does not accept sample_weight. "
+                "Drop the member, or replace it with an estimator that supports weights."
+            )
 
 
 def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: LevelPlan) -> Array:

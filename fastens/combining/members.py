@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import narwhals.stable.v2 as nw
@@ -171,6 +171,8 @@ class BaseMembers(BaseFastens):
         ------
         ValueError
             If a parameter or the data are invalid; MemberError, a subclass, if a member cannot be fitted or used.
+        TypeError
+            If weights are passed and the `fit` of a member does not accept them.
         """
         given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         self.__dict__.pop(self._learned, None)
@@ -296,6 +298,13 @@ class BaseMembers(BaseFastens):
     def named_estimators(self) -> Bunch:
         """The members passed as parameters, by name."""
         return Bunch(**dict(self._named()))
+
+    def _fitted_by_name(self, members: Iterable[FittedMember]) -> Bunch:
+        """Return the fitted members by name, and "drop" for each dropped member, in the order of the parameters."""
+        fitted = {member.name: member.kept for member in members}
+        named = self._as_fitted()._named()
+        given = {name: member for name, member in named if name in fitted or is_dropped(member)}
+        return Bunch(**{**given, **fitted})
 
     def _specs(self) -> list[list[MemberSpec]]:
         """Check the members, and return their columns, methods and seeded copies."""

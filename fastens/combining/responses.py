@@ -344,7 +344,8 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
     for method in METHODS if wanted == "auto" else (wanted,):
         if hasattr(found, method):
             return method
-    raise ValueError(f"Member {name!r} must have the method {wanted}; {type(member).__name__} does not.{remedy}")
+    needed = f"one of the methods {', '.join(METHODS)}" if wanted == "auto" else f"the method {wanted}"
+    raise ValueError(f"Member {name!r} must have {needed}; {type(member).__name__} does not.{remedy}")
 
 
 def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool:

@@ -32,6 +32,7 @@ from fastens.combining.folds import (
     MemberSpec,
     Part,
     Rows,
+    check_weights_accepted,
     fit_level,
     fit_member,
     known_rows,
@@ -128,15 +129,15 @@ class BaseLevels(BaseMembers):
 
     @property
     def named_estimators_(self) -> Bunch:
-        """The fitted models by name; lists of models if the models of the folds are kept."""
+        """The fitted models by name, lists if the models of the folds are kept; "drop" for dropped members."""
         self._check_fitted()
-        members = [member for level in self._fitted_levels for member in level]
-        return Bunch(**{member.name: member.kept for member in members})
+        return self._fitted_by_name(member for level in self._fitted_levels for member in level)
 
     @property
     def estimators_(self) -> list[Any]:
         """The fitted models, in the order of the members."""
-        return list(self.named_estimators_.values())
+        self._check_fitted()
+        return [member.kept for level in self._fitted_levels for member in level]
 
     # Saving --------------------------------------------------
 
@@ -233,6 +234,12 @@ def _hash(value: Any) -> str:
         return uuid.uuid4().hex
 
 
+def _data_of_final(data: MemberData) -> MemberData:
+    """Return the data for the final estimator, which without metadata requests gets the weights, as in scikit-learn."""
+    is_routed = data.routed is not None and _FINAL in data.routed
+    return data if is_routed else replace(data, routed=None)
+
+
 @transforms_streams
 @with_parameters
 class BaseStacking(TransformerMixin, BaseLevels):
@@ -285,6 +292,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         After an error, finished members are kept, and a `fit` on the same rows with `warm_start` reuses them.
         """
         specs = self._specs()
+        self._check_weights_accepted(specs, data)
         self.__dict__.pop("oof_predictions_", None)
         self._finished: FinishedFits | None = getattr(self, "_finished", None)
         progress = self._start_progress(data, rows)
@@ -302,6 +310,12 @@ class BaseStacking(TransformerMixin, BaseLevels):
             keep_partial(self, error, "_finished")
             raise
         self._finished = progress.finished() if self.warm_start else None
+
+    def _check_weights_accepted(self, specs: list[list[MemberSpec]], data: MemberData) -> None:
+        """Raise TypeError before the first fit if a member or the final estimator does not support weights."""
+        if not self._is_prefit:
+            check_weights_accepted([(spec.name, spec.estimator) for level in specs for spec in level], data)
+        check_weights_accepted([(_FINAL, self._final_template())], _data_of_final(data))
 
     def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
         """Return the initial state; with `warm_start` and unchanged rows, it has the folds of the previous fit."""
@@ -356,9 +370,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         check_kind("final_estimator", estimator, is_classifier(self))
         if isinstance(data.classes, np.ndarray) and len(data.classes) == 1:
             estimator = OneClassClassifier()
-        # A final estimator without metadata requests receives the weights, as in scikit-learn.
-        is_routed = data.routed is not None and _FINAL in data.routed
-        data = data if is_routed else replace(data, routed=None)
+        data = _data_of_final(data)
         self.final_estimator_ = fit_member(MemberSpec(_FINAL, estimator, None, "predict"), data, data.X)
 
     def _final_template(self) -> Any:

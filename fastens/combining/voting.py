@@ -245,9 +245,9 @@ class BaseWeightedMembers(BaseMembers):
 
     @property
     def named_estimators_(self) -> Bunch:
-        """The fitted members by name."""
+        """The fitted members by name; "drop" for dropped members."""
         self._check_fitted()
-        return Bunch(**{member.name: member.kept for member in self._members})
+        return self._fitted_by_name(self._members)
 
     def _fitted_names(self) -> tuple[str, ...]:
         return (*self._of_members, *super()._fitted_names())

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import sklearn
 from scipy.special import softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import StackingClassifier as PeerStack
@@ -257,8 +257,61 @@ def test_weights_reach_pipelines_and_a_member_without_them_is_named(binary):
     model = StackingClassifier([("p", pipeline)], cv=3, refit=True).fit(X, y, sample_weight=weight)
     alone = clone(pipeline).fit(X, y, logisticregression__sample_weight=weight)
     np.testing.assert_allclose(model.named_estimators_["p"].predict_proba(X), alone.predict_proba(X))
-    with pytest.raises(MemberError, match=r"'knn'.*does not accept sample_weight"):
-        StackingClassifier([("knn", KNeighborsClassifier())], cv=3).fit(X, y, sample_weight=weight)
+
+
+class _Recorder(GaussianNB):
+    """Classifier that counts its fits."""
+
+    n_fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).n_fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "name"),
+    [
+        (StackingClassifier, {}, "knn"),
+        (StackingClassifier, {"levels": [[("first", _Recorder())], [("knn", KNeighborsClassifier())]]}, "knn"),
+        (StackingClassifier, {"final_estimator": KNeighborsClassifier()}, "final_estimator"),
+        (fastens.VotingClassifier, {}, "knn"),
+        (fastens.VotingClassifier, {"weights": "nnls"}, "knn"),
+        (fastens.WeightedMajorityClassifier, {}, "knn"),
+        (fastens.CascadeForestClassifier, {}, "knn"),
+        (fastens.ConformalClassifier, {"estimator": KNeighborsClassifier()}, "estimator"),
+    ],
+)
+def test_members_without_weights_raise_type_error_before_any_fit(binary, kind, parameters, name):
+    X, y = binary
+    has_other_members = "final_estimator" in parameters or "levels" in parameters
+    members = [("first", _Recorder()), *([] if has_other_members else [("knn", KNeighborsClassifier())])]
+    given = {} if {"levels", "estimator"} & {*parameters} else {"estimators": members}
+    _Recorder.n_fits = 0
+    with pytest.raises(TypeError, match=f"sample_weight must be None with member '{name}'"):
+        kind(**given, **parameters).fit(X, y, sample_weight=np.linspace(0.5, 2, len(y)))
+    assert _Recorder.n_fits == 0
+
+
+def test_members_lack_every_method_of_auto(binary):
+    class Silent(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            return self
+
+    needed = "one of the methods predict_proba, decision_function, predict; Silent does not"
+    with pytest.raises(ValueError, match=f"Member 'silent' must have {needed}"):
+        StackingClassifier([("silent", Silent())]).fit(*binary)
+
+
+@pytest.mark.parametrize("kind", [StackingClassifier, fastens.VotingClassifier])
+def test_named_estimators_list_dropped_members_in_order(binary, kind):
+    model = kind([("a", GaussianNB()), ("b", "drop"), ("c", GaussianNB())]).fit(*binary)
+    assert list(model.named_estimators_) == list(model.named_estimators) == ["a", "b", "c"]
+    assert model.named_estimators_["b"] == "drop"
+    assert [model.named_estimators_["a"], model.named_estimators_["c"]] == model.estimators_
+    model.set_params(a="drop", b=GaussianNB())  # parameters of the next fit
+    assert model.named_estimators_["b"] == "drop"
+    assert model.named_estimators_["a"] is model.estimators_[0]
 
 
 def test_validation_rows_reach_members_that_stop_early(binary):
@@ -383,7 +436,8 @@ def test_parameters_by_name(binary):
     model.set_params(boosting__n_estimators=3, tree="drop", bayes=LogisticRegression())
     assert model.get_params()["boosting__n_estimators"] == 3
     model.fit(X, y)
-    assert list(model.named_estimators_) == ["boosting", "bayes"]
+    assert model.named_estimators_["tree"] == "drop"
+    assert model.estimators_ == [model.named_estimators_[name] for name in ("boosting", "bayes")]
     assert isinstance(clone(model).named_estimators["bayes"], LogisticRegression)
 
 
