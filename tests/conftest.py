@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure.
-settings.register_profile("fastens", deadline=None, derandomize=True)
+settings.register_profile("fastens", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("fastens")
 
 

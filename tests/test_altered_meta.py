@@ -47,8 +47,8 @@ def test_meta(name, tmp_path):
     MODELS[name]().fit(X, np.array(["setosa", "b", "c"])[y]).save(tmp_path / "model")
     kind, arrays, meta = storage.load(tmp_path / "model")
     n_refused = 0
-    for place in list(places(meta))[1:]:
-        for other in HOSTILE:
+    for number, place in enumerate(list(places(meta))[1:]):
+        for other in HOSTILE[number % 3 :: 3]:
             storage.save(tmp_path / "altered", kind, arrays, altered(meta, place, other))
             tracemalloc.start()
             try:
@@ -59,7 +59,7 @@ def test_meta(name, tmp_path):
                 peak = tracemalloc.get_traced_memory()[1]
                 tracemalloc.stop()
             assert peak < 2e7, (place, other)
-    assert n_refused > 100
+    assert n_refused > 40
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 No crash, no hang, no memory beyond 2 GiB, no NaN or infinity out of finite targets, no answer that is no class, the
 same predictions from a pickle and with two threads. How many tables each estimator meets: FASTENS_EXAMPLES (default
-12; where it is set they are drawn anew in each run).
+6; where it is set they are drawn anew in each run).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from properties.parameters import TABLES, quick_parameters, values_for, wrong_va
 from properties.tables import FORMS, LABELS, NUMBERS, OTHERS, TARGETS, WEIGHTS
 from properties.trial import Case, refuse, run
 
-N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "12"))
+N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "6"))
 EXAMPLES = settings(
     max_examples=N_EXAMPLES,
     derandomize="FASTENS_EXAMPLES" not in os.environ,

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of every public estimator as it is constructed by default, with no expected failure."""
+"""scikit-learn's own checks of every public estimator with its default parameters, with no expected failure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ WITH_MEMBERS = {
     "BayesOptimalClassifier",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "GibbsClassifier",
     "MAPClassifier",
     "MaximumLikelihoodClassifier",

@@ -35,7 +35,7 @@ def assert_monotone(respond, X):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
     max_depth=st.integers(1, 4),
@@ -64,7 +64,7 @@ def test_no_classifier_breaks_a_constraint(algorithm, max_depth, resample, optio
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     loss=st.sampled_from(["linear", "square", "exponential"]),
     max_depth=st.integers(1, 5),

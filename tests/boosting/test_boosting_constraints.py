@@ -81,7 +81,7 @@ LOSSES = ["squared_error", "log_loss", "absolute_error", "quantile", "huber", "p
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     loss=st.sampled_from(LOSSES),
@@ -130,7 +130,7 @@ ROUNDS = [
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     levels=st.lists(st.sampled_from([0.02, 0.1, 0.3, 0.5, 0.6, 0.9, 0.99]), min_size=2, max_size=4, unique=True),
@@ -153,7 +153,7 @@ def test_quantiles_never_cross_and_are_monotone(seed, levels, signs, growth, ext
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     loss=st.sampled_from(["log_loss", "exponential", "squared_error", "poisson", "huber", "expectile", "log_cosh"]),

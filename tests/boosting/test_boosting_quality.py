@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor
 from fastens.params.options import Growth
 
-MAX_ROWS = 9000
+MAX_ROWS = 4500
 # Table and target; what must be left out, for it tells the target.
-CLASSES = {"adult": "income", "electricity": "class", "nursery": "class", "magic_telescope": "class", "letter": "class"}
+CLASSES = {"adult": "income", "electricity": "class", "nursery": "class", "magic_telescope": "class"}
 NUMBERS = {
     "california_housing": "median_house_value",
     "bike_sharing_hour": "cnt",
@@ -107,7 +107,7 @@ def test_squared_error_as_lightgbm(table, split):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", ["adult", "electricity", "magic_telescope"])
+@pytest.mark.parametrize("table", ["adult", "electricity"])
 def test_log_loss_as_scikit_learn(table, split):
     data = split(table, CLASSES[table])
     theirs = class_loss(HistGradientBoostingClassifier(**SKLEARN), data)
@@ -115,7 +115,7 @@ def test_log_loss_as_scikit_learn(table, split):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", NUMBERS)
+@pytest.mark.parametrize("table", ["california_housing", "abalone"])
 def test_squared_error_as_scikit_learn(table, split):
     data = split(table, NUMBERS[table])
     theirs = number_loss(HistGradientBoostingRegressor(**SKLEARN), data)

@@ -63,7 +63,7 @@ def test_sklearn_check(check):
     loss=st.sampled_from(["squared_error", "poisson", "log_loss", "targets"]),
     linear_l2=st.sampled_from([0.0, 10.0]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_predictions_are_monotone(seed, signs, kind, loss, linear_l2):
     X, y = made(np.random.default_rng(seed), 200)
     options = {"n_estimators": 10, "learning_rate": 0.5, "min_samples_leaf": 5, "monotonic_cst": signs}

@@ -49,9 +49,7 @@ SMALL = {"n_estimators": 6, "min_samples_leaf": 1}
 
 @parametrize_with_checks(
     [
-        ConformalRegressor(GradientBoostingRegressor(n_estimators=10, min_samples_leaf=1)),
         ConformalRegressor(GradientBoostingRegressor(n_estimators=20, min_samples_leaf=1), cv=3, method="cqr"),
-        ConformalClassifier(GradientBoostingClassifier(**SMALL)),
         ConformalClassifier(GradientBoostingClassifier(**SMALL), cv=3, conformity="raps"),
         ConformalClassifier(LogisticRegression(), conformity="aps"),
     ]
@@ -86,14 +84,14 @@ def holds(sets, y, classes):
 @pytest.mark.slow
 @pytest.mark.parametrize("cv", [None, 4], ids=str)
 def test_intervals_cover_over_training_sets(cv, rng):
-    """Over 60 training sets of 40 rows; a share held out covers exactly, folds about as much."""
+    """Over 30 training sets of 40 rows; a share held out covers exactly, folds about as much."""
     found = []
-    for seed in range(60):
+    for seed in range(30):
         X, y = make_rows(rng, 240)
         model = ConformalRegressor(LinearRegression(), cv=cv, calibration_fraction=0.475, random_state=seed)
         found.append(covers(model.fit(X[:40], y[:40]).predict_interval(X[40:], 0.8), y[40:]))
     expected = 0.8 if cv is None else 0.82  # 16 of 20; folds are a little cautious with few rows
-    assert np.mean(found) == pytest.approx(expected, abs=0.03)
+    assert np.mean(found) == pytest.approx(expected, abs=0.04)
 
 
 @pytest.mark.slow
@@ -198,12 +196,12 @@ def test_intervals_cover_on_real_tables(load_table, name, target, model):
     table = load_table(name).sample(frac=1, random_state=0)[:3000]
     X, y = table.drop(columns=target), table[target].to_numpy(float)
     found, half = [], len(y) // 2
-    for seed in range(6):
+    for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(y))
         fitted = clone(model).set_params(random_state=seed).fit(X.iloc[order[:half]], y[order[:half]])
         found.append(covers(fitted.predict_interval(X.iloc[order[half:]], 0.9), y[order[half:]]))
     n_calibrate = half if model.cv else half * model.calibration_fraction
-    noise = 4 * math.sqrt(0.09 * (1 / n_calibrate + 1 / half) / 6)
+    noise = 4 * math.sqrt(0.09 * (1 / n_calibrate + 1 / half) / 3)
     assert np.mean(found) > 0.9 - noise
     assert np.mean(found) < 0.9 + noise + (0.02 if model.cv else 0.003)
 
@@ -214,9 +212,9 @@ def test_sets_cover_on_a_real_table(load_table, conformity):
     table = load_table("oml_first_order_theorem_proving").sample(frac=1, random_state=0)[:3000]
     X, y = table.drop(columns="target"), table["target"].astype(str).to_numpy()
     found = []
-    for seed in range(3):
+    for seed in range(2):
         order = np.random.default_rng(seed).permutation(len(y))
-        model = ConformalClassifier(RandomForestClassifier(30), conformity=conformity, cv=4, random_state=seed)
+        model = ConformalClassifier(RandomForestClassifier(15), conformity=conformity, cv=4, random_state=seed)
         model.fit(X.iloc[order[:1500]], y[order[:1500]])
         found.append(holds(model.predict_set(X.iloc[order[1500:]]), y[order[1500:]], model.classes_))
     assert 0.88 < np.mean(found) < 0.97  # folds are a little cautious
@@ -229,7 +227,7 @@ def test_every_class_is_covered_by_itself(cv, rng):
     found = {}
     for by_class in (False, True):
         shares = []
-        for seed in range(30):
+        for seed in range(12):
             y = (rng.random(1500) < 0.1).astype(int)
             X = rng.normal(size=(1500, 1)) + y[:, None]
             model = ConformalClassifier(GaussianNB(), by_class=by_class, cv=cv, random_state=seed)
@@ -237,7 +235,7 @@ def test_every_class_is_covered_by_itself(cv, rng):
             shares.append([sets[y[1000:] == k, k].mean() for k in (0, 1)])
         found[by_class] = np.mean(shares, axis=0)
     assert found[False][1] < 0.4
-    assert (found[True] > 0.88).all()
+    assert (found[True] > 0.87).all()
     assert (found[True] < 0.97).all()
 
 

@@ -22,7 +22,7 @@ from fastens.files.csv_streams import CsvStream  # noqa: E402
 from fastens.files.formats import array_of  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
-N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "40"))
+N_EXAMPLES = int(os.environ.get("FASTENS_EXAMPLES", "20"))
 EXAMPLES = settings(
     max_examples=N_EXAMPLES,
     derandomize="FASTENS_EXAMPLES" not in os.environ,

@@ -89,7 +89,7 @@ def written(value: float, decimal: str, thousands: str, frame: str) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     values=st.lists(st.integers(-(10**9), 10**9), min_size=2, max_size=20),
     pair=st.sampled_from(SEPARATORS),

@@ -51,7 +51,7 @@ def paths(model):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     kind=st.sampled_from(EVERY),
     groups=st.lists(st.sets(st.sampled_from(NAMES), min_size=1), max_size=4),

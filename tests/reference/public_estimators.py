@@ -57,6 +57,8 @@ def shrink_default_members(monkeypatch, n_estimators, n_folds=2):
     """Let the ensembles that ensembles are made of by default have fewer trees, and be fitted on fewer folds."""
     for kind in (members.BaseMembers, cascade.BaseCascade):
         monkeypatch.setattr(kind, "_default_cv", n_folds)
+    # The default of conformal estimators: fewer rounds do not learn enough for scikit-learn's checks.
+    monkeypatch.setitem(members.BOOSTING, "n_estimators", max(n_estimators, 10))
     for module, function in ((members, "default_members"), (cascade, "default_forests")):
         make_members = getattr(module, function)
 

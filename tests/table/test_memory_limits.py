@@ -342,7 +342,7 @@ def test_a_hundred_million_rows_fit_under_4_gigabytes():
 @linux_only
 @pytest.mark.parametrize("case", memory_peaks.CASES)
 def test_estimates_are_within_half_of_the_peak(case):
-    peak, estimate = memory_peaks.measured(case, 500_000, 60)
+    peak, estimate = memory_peaks.measured(case, 200_000, 60)
     assert peak / 1.5 <= estimate <= 1.5 * peak + 50e6  # the last term is for fits below 200 MB
 
 

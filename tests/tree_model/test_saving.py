@@ -235,7 +235,7 @@ def test_truncated_files(content, path):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_changed_bytes(content, path, data):
     place = data.draw(st.integers(0, len(content) - 1))
@@ -340,7 +340,7 @@ def test_questions_of_another_type_are_read(path, rng):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.data())
 def test_changed_arrays(content, path, data):
     header, body = opened(content)

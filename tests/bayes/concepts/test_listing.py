@@ -20,7 +20,7 @@ def in_words(h):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_members_and_posterior_against_enumeration(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))

@@ -148,7 +148,7 @@ def as_table(X):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_every_answer_against_enumeration(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
@@ -345,14 +345,14 @@ def test_sixty_attributes(rng):
 @pytest.mark.slow
 def test_many_attributes_that_fall_apart(rng):
     """Wide but separable: exact by parts."""
-    X = np.ones((31, 90), dtype=int)
-    for i in range(30):
+    X = np.ones((21, 60), dtype=int)
+    for i in range(20):
         X[i + 1, 3 * i : 3 * i + 3] = 0
-    model = VersionSpaceClassifier().fit(X, np.arange(31) == 0)
+    model = VersionSpaceClassifier(max_boundary=300).fit(X, np.arange(21) == 0)
     assert model.is_exact_
-    assert model.n_hypotheses_ == 7**30
-    assert len(VersionSpaceClassifier("length").fit(X, np.arange(31) == 0).map_estimator_) == 30
-    with pytest.raises(ValueError, match="max_boundary=10000"):
+    assert model.n_hypotheses_ == 7**20
+    assert len(VersionSpaceClassifier("length").fit(X, np.arange(21) == 0).map_estimator_) == 20
+    with pytest.raises(ValueError, match="max_boundary=300"):
         model.general_boundary_  # noqa: B018
 
 
@@ -396,7 +396,7 @@ def test_gibbs_errs_at_most_twice_as_often(noise, rng):
     sizes, errors = [2, 2, 2, 2], []
     instances = np.array(list(itertools.product(*map(range, sizes))))
     hypotheses = naive.conjunctions(sizes)
-    for _ in range(100):
+    for _ in range(50):
         target = hypotheses[rng.integers(len(hypotheses))]
         truth = np.array([naive.covers(target, x) for x in instances])
         rows = rng.integers(0, len(instances), 6)
@@ -413,8 +413,8 @@ def test_gibbs_errs_at_most_twice_as_often(noise, rng):
 @pytest.mark.slow
 def test_gibbs_and_other_modes():
     model = after(4, random_state=0)
-    drawn = np.mean([model.predict(QUERIES, mode="gibbs", random_state=i) for i in range(2000)], axis=0)
-    np.testing.assert_allclose(drawn, model.predict_proba(QUERIES)[:, 1], atol=0.05)
+    drawn = np.mean([model.predict(QUERIES, mode="gibbs", random_state=i) for i in range(400)], axis=0)
+    np.testing.assert_allclose(drawn, model.predict_proba(QUERIES)[:, 1], atol=0.08)
     assert model.predict(QUERIES, mode="map").tolist() == [1, 0, 0, 0]
     assert model.predict(QUERIES, mode="ml").tolist() == [1, 0, 0, 0]
     with pytest.raises(ValueError, match="mode must be one of 'bayes', 'map', 'ml', 'gibbs'; got 'vote'"):

@@ -35,14 +35,7 @@ BOOSTED = [
 ]
 
 
-@parametrize_with_checks(
-    [
-        BayesOptimalClassifier(BOOSTED, cv=2),
-        MAPClassifier(BOOSTED, cv=2),
-        MaximumLikelihoodClassifier(BOOSTED, cv=2),
-        GibbsClassifier(BOOSTED, cv=2, random_state=0),
-    ]
-)
+@parametrize_with_checks([BayesOptimalClassifier(BOOSTED, cv=2)])
 def test_sklearn_check(check):
     check()
 

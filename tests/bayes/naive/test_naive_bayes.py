@@ -318,7 +318,7 @@ def test_modes_are_estimates():
 def test_gibbs_errs_at_most_twice_as_often(rng):
     # Where the world is drawn from the prior: Haussler, Kearns & Schapire (1994)
     errors = []
-    for _ in range(40):
+    for _ in range(20):
         theta = rng.dirichlet([1, 1, 1], (2, 4))
         y = np.r_[0, 1, rng.integers(0, 2, 100)]
         X = (rng.random((102, 4, 1)) > theta[y].cumsum(axis=2)).sum(axis=2).clip(max=2)
@@ -333,9 +333,9 @@ def test_gibbs_errs_at_most_twice_as_often(rng):
 def test_draws_have_the_posterior_mean(rows, Model):
     X, y = rows[0][:40, :3], rows[1][:40]
     model = Model(alpha=0.7).fit(X, y)
-    draws = model.sample_posterior(4000, random_state=0)
+    draws = model.sample_posterior(1000, random_state=0)
     cells = np.exp([draw._likelihoods[0].log_prob for draw in draws])
-    assert_allclose(cells.mean(axis=0), np.exp(model._likelihoods[0].log_prob), atol=0.01)
+    assert_allclose(cells.mean(axis=0), np.exp(model._likelihoods[0].log_prob), atol=0.02)
     again = model.sample_posterior(2, random_state=0)[1]
     assert_array_equal(again.predict_proba(X), draws[1].predict_proba(X))
 

@@ -79,7 +79,7 @@ few_floats = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(few_floats, st.integers(2, 12))
 def test_bins_as_naive_for_any_floats(rows, max_bins):
     x, weight = (np.array(part, dtype=np.float64) for part in zip(*rows, strict=True))
@@ -147,7 +147,7 @@ def cut_in_parts(rng, n_rows, n_parts):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 120), st.integers(1, 150), st.integers(2, 40))
 def test_weights_mean_repetition(seed, n_rows, n_sample, max_bins):
     rng = np.random.default_rng(seed)
@@ -163,7 +163,7 @@ def test_weights_mean_repetition(seed, n_rows, n_sample, max_bins):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 300), st.integers(1, 150), st.booleans())
 def test_parts_make_the_whole(seed, n_rows, n_sample, is_weighted):
     rng = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_parts_make_the_whole(seed, n_rows, n_sample, is_weighted):
     assert_same(merged.finish(), whole)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.integers(1, 3))
 def test_order_does_not_matter(seed, n_rows, n_threads):
     rng = np.random.default_rng(seed)

@@ -66,7 +66,7 @@ any_float = st.floats(allow_nan=False, width=64)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(any_float.filter(lambda t: t < np.inf), max_size=60), st.lists(st.floats(), max_size=30))
 def test_codes_as_naive_for_any_floats(limits, values):
     thresholds = np.unique(np.array(limits, dtype=np.float64)) + 0.0

@@ -87,7 +87,7 @@ def test_probabilities(rng):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     values=hnp.arrays(np.float64, st.integers(1, 40), elements=st.integers(-5, 5).map(float)),
     level=st.floats(0.01, 0.99),

@@ -102,7 +102,7 @@ def test_weights_are_repetition_to_the_bit(loss, rng):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     values=hnp.arrays(np.float64, 20, elements=st.floats(-1e6, 1e6)),
     weights=hnp.arrays(np.float64, 20, elements=st.floats(1e-6, 1e6)),

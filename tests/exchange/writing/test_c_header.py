@@ -17,7 +17,7 @@ if find_spec("ziglang"):  # another Clang, which compiles to WebAssembly too
     COMPILERS["zig"] = [sys.executable, "-m", "ziglang", "cc"]
     if find_spec("wasmtime"):
         COMPILERS["wasm"] = [*COMPILERS["zig"], "--target=wasm32-wasi"]
-STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wno-unused-function", "-Wno-unused-const-variable", "-pedantic"]
+STRICT = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wno-unused-function", "-Wno-unused-const-variable", "-pedantic"]
 PROGRAM = """
 #include "model.h"
 #include <stdio.h>
