@@ -49,6 +49,14 @@ MODELS = {
     "network of codes": (lambda: BayesianNetwork("kdb"), CATEGORIES, CLASSES),
     "network of a tree": (lambda: BayesianNetwork("tan", max_bins=4), WHOLE, BINARY),
     "network by em": (lambda: BayesianNetwork("chow-liu", max_bins=3, max_iter=3, tol=0.1), FRAME, BINARY),
+    "network by independence": (lambda: BayesianNetwork("pc", max_bins=4), WHOLE, BINARY),
+    "network of numbers": (
+        lambda: BayesianNetwork(
+            {"a": "class", "b": "a"}, continuous_features=["a", "b"], max_bins=3, max_iter=3, tol=1
+        ),
+        FRAME[["a", "b", "last"]],
+        BINARY,
+    ),
     "texts": (lambda: TextClassifier(ngram_range=(1, 2), min_df=9, max_features=20), TEXTS, CLASSES),
     "terms of texts": (
         lambda: TextClassifier(model="document-frequencies", max_df=0.7),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastens.bayes.networks.discrete_network import DiscreteNetwork
+import numpy as np
+
+from fastens.bayes.networks.network_data import NetworkData
 
 FOLDER = Path(__file__).resolve().parents[1] / "bayes" / "networks"
 
@@ -21,4 +23,25 @@ def random_network(rng, n_variables=6, most=3, zeros=0.0):
         table[..., 1:][rng.random(table[..., 1:].shape) < zeros] = 0
         tables[node] = table / table.sum(axis=-1, keepdims=True)
     names = tuple(f"v{index}" for index in range(n_variables))
-    return DiscreteNetwork(names, tuple(tuple(range(size)) for size in sizes), tuple(parents), tuple(tables))
+    return NetworkData(names, tuple(tuple(range(size)) for size in sizes), tuple(parents), tuple(tables))
+
+
+def random_mixed_network(rng, n_discrete=3, n_continuous=3):
+    """A network of discrete variables and continuous variables with parents of both kinds, in no topological order."""
+    n = n_discrete + n_continuous
+    place = [int(v) for v in rng.permutation(n)]
+    own = random_network(rng, n_discrete)
+    parents, tables, states, regressions = [()] * n, [None] * n, [()] * n, {}
+    for v in range(n_discrete):
+        parents[place[v]] = tuple(place[p] for p in own.parents[v])
+        tables[place[v]], states[place[v]] = own.tables[v], own.states[v]
+    for v in range(n_discrete, n):
+        found = [int(p) for p in rng.permutation(v)[: rng.integers(0, 4)]]
+        numbers = [p for p in found if p >= n_discrete]
+        shape = [1 if p >= n_discrete else int(own.sizes[p]) for p in found]
+        node, parents[place[v]] = place[v], tuple(place[p] for p in found)
+        tables[node], states[node] = np.ones((*shape, 1)), ("any",)
+        regressions[node] = rng.normal(0, 2, (*shape, 1, len(numbers) + 2))
+        regressions[node][..., -1] = 0.1 + rng.random((*shape, 1))
+    names = tuple(f"v{index}" for index in range(n))
+    return NetworkData(names, tuple(states), tuple(parents), tuple(tables), regressions)

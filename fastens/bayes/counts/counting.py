@@ -257,13 +257,21 @@ class CodedRows:
     weights: Array | None
     n_threads: int = 1
     comm: Comm = LOCAL
+    values: Array | None = None  # (n_variables, n_rows): numbers of continuous variables, whose only position is 0
+    continuous: frozenset[int] = frozenset()
+
+    def of_values(self, variable: int) -> Array:
+        """Return the numbers of a continuous variable; missing values hold any number."""
+        assert self.values is not None
+        return self.values[variable]
 
     def of_all_ranks(self) -> CodedRows:
         """Return the rows of all processes, gathered on each process."""
         if self.comm.size == 1:
             return self
         (codes,), (weights,) = gathered(self.comm, [self.codes], axis=1), gathered(self.comm, [self.weights])
-        return replace(self, codes=np.ascontiguousarray(codes), weights=weights, comm=LOCAL)
+        (values,) = gathered(self.comm, [self.values], axis=1)
+        return replace(self, codes=np.ascontiguousarray(codes), weights=weights, values=values, comm=LOCAL)
 
     def n_copies(self) -> float:
         """Return the number of rows of all processes, or the sum of their weights."""

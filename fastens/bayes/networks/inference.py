@@ -11,9 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.bayes.counts.counting import MAX_CELLS, add_family_logs
-from fastens.bayes.networks.discrete_network import DiscreteNetwork
+from fastens.bayes.networks.gaussians import (
+    Conditional,
+    condition,
+    draw_missing,
+    groups_of,
+    mixture_moments,
+    second_moments,
+)
+from fastens.bayes.networks.network_data import NetworkData, split_axes
 from fastens.bayes.networks.structures import ancestors
-from fastens.engine.elementary import log
+from fastens.engine.elementary import exp, log
 
 Array = NDArray[np.float64]
 UNSCALED = 16  # number of factors whose product cannot underflow
@@ -24,6 +32,7 @@ class Factor(NamedTuple):
 
     scope: tuple[int, ...]
     values: Array  # (n_rows or 1, sizes of the scope...)
+    log_scale: Array | float = 0.0  # (n_rows or 1,): log of a number to multiply the values by
 
 
 class Elimination(NamedTuple):
@@ -37,7 +46,8 @@ class Elimination(NamedTuple):
 def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
     """Return the product of factors, rescaled by row, and the logs of the scale factors."""
     scope = tuple(sorted({variable for factor in factors for variable in factor.scope}))
-    values, log_scale = np.ones((1,) * (len(scope) + 1)), np.zeros(1)
+    values = np.ones((1,) * (len(scope) + 1))
+    log_scale = sum((factor.log_scale for factor in factors), np.zeros(1))
     for count, factor in enumerate(sorted(factors, key=lambda factor: factor.values.size)):
         sizes = dict(zip(factor.scope, factor.values.shape[1:], strict=True))
         aligned = factor.values.reshape(-1, *[sizes.get(variable, 1) for variable in scope])
@@ -149,7 +159,7 @@ def eliminate(
 
 def _sum_of_logs(constants: Iterable[Factor]) -> Array:
     with np.errstate(divide="ignore"):
-        return sum((np.log(factor.values) for factor in constants), np.zeros(1))
+        return sum((np.log(factor.values) + factor.log_scale for factor in constants), np.zeros(1))
 
 
 def _rescaled(values: Array) -> tuple[Array, Array]:
@@ -220,7 +230,7 @@ class Component(NamedTuple):
 
 
 def find_components(
-    network: DiscreteNetwork, is_missing: NDArray[np.bool_], wanted: int | None = None, *, prune: bool = True
+    network: NetworkData, is_missing: NDArray[np.bool_], wanted: int | None = None, *, prune: bool = True
 ) -> list[Component]:
     """Return the components of all rows, or those that contain the variable `wanted`.
 
@@ -242,7 +252,7 @@ def find_components(
 
 
 def _components_of(
-    network: DiscreteNetwork, missing: list[int], wanted: int | None, prune: bool
+    network: NetworkData, missing: list[int], wanted: int | None, prune: bool
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     unknown = set(missing)
     needed = set(range(len(network.names)))
@@ -264,15 +274,52 @@ def _components_of(
 
 
 def evidence_factors(
-    network: DiscreteNetwork, component: Component, codes: NDArray[Any], rows: NDArray[np.intp]
-) -> list[Factor]:
-    """Return the factors of a component at the known values of the rows."""
-    return [
-        evidence_factor(network, variable, set(component.variables), codes[:, rows]) for variable in component.touched
+    network: NetworkData,
+    component: Component,
+    codes: NDArray[Any],
+    rows: NDArray[np.intp],
+    values: Array | None = None,
+) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
+    """Return the factors of a component at the known values of the rows, and its groups of continuous variables."""
+    unknown = set(component.variables)
+    groups = conditionals(
+        network, groups_of(network, component.touched, unknown), unknown, codes[:, rows], at_rows(values, rows)
+    )
+    factors = [
+        evidence_factor(network, variable, unknown, codes[:, rows])
+        for variable in component.touched
+        if variable not in network.continuous
     ]
+    return factors + [density_factor(found) for _, found in groups], groups
 
 
-def evidence_factor(network: DiscreteNetwork, variable: int, unknown: set[int], codes: NDArray[Any]) -> Factor:
+def at_rows(values: Array | None, rows: Any) -> Array:
+    """Return the numbers of some rows; networks without continuous variables have none."""
+    return np.zeros((0, 0)) if values is None else values[:, rows]
+
+
+def conditionals(
+    network: NetworkData,
+    groups: Iterable[list[int]],
+    unknown: set[int],
+    codes: NDArray[Any],
+    values: Array,
+    *,
+    by_max: bool = False,
+) -> list[tuple[list[int], Conditional]]:
+    """Return groups of continuous variables and their distributions given the known values."""
+    return [(group, condition(network, group, unknown, codes, values, by_max=by_max)) for group in groups]
+
+
+def density_factor(found: Conditional) -> Factor:
+    """Return the density of known continuous variables as a factor over the missing discrete variables."""
+    _check_size(found.log_density.shape, (1,) * found.log_density.ndim)
+    peak = found.log_density.reshape(len(found.log_density), -1).max(axis=1)
+    peak = np.where(peak > -np.inf, peak, 0.0)
+    return Factor(found.scope, exp(found.log_density - peak.reshape(-1, *(1,) * len(found.scope))), peak)
+
+
+def evidence_factor(network: NetworkData, variable: int, unknown: set[int], codes: NDArray[Any]) -> Factor:
     """Return the table of a variable at the known values of rows, a factor over the unknown variables of its family."""
     family = network.families[variable]
     table, scope, known = split_axes(network.tables[variable], family, unknown)
@@ -281,23 +328,17 @@ def evidence_factor(network: DiscreteNetwork, variable: int, unknown: set[int], 
     return Factor(scope, table[tuple(codes[other].astype(np.intp) - 1 for other in known)])
 
 
-def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tuple[Array, tuple[int, ...], list[int]]:
-    """Return a view with known axes first and then unknown axes in ascending order, and both lists of variables."""
-    known = [variable for variable in family if variable not in unknown]
-    scope = tuple(sorted(variable for variable in family if variable in unknown))
-    return table.transpose([family.index(variable) for variable in (*known, *scope)]), scope, known
-
-
-def blocks_of(network: DiscreteNetwork, component: Component) -> Iterator[NDArray[np.intp]]:
+def blocks_of(network: NetworkData, component: Component) -> Iterator[NDArray[np.intp]]:
     """Yield the rows of a component in blocks whose tables fit the cache."""
     n_cells = min(np.prod(network.sizes[list(component.variables)], dtype=np.float64), JOINT_CELLS)
-    step = BLOCK_CELLS // max(int(n_cells), 1)
+    n_moments = (1 + len(network.continuous.intersection(component.touched))) ** 2
+    step = max(1, BLOCK_CELLS // (max(int(n_cells), 1) * n_moments))
     for first in range(0, len(component.rows), step):
         yield component.rows[first : first + step]
 
 
 def posterior_of(
-    network: DiscreteNetwork, component: Component, keep: tuple[int, ...], factors: list[Factor], n_rows: int
+    network: NetworkData, component: Component, keep: tuple[int, ...], factors: list[Factor], n_rows: int
 ) -> tuple[Array, Array]:
     """Return P(keep | known values) of each row, zeros if impossible, and the log total of the component's factors."""
     found, log_total = marginal(factors, keep, network.sizes.tolist())
@@ -306,14 +347,21 @@ def posterior_of(
 
 
 def expected_counts(
-    network: DiscreteNetwork, components: list[Component], codes: NDArray[Any], weights: Array | None
+    network: NetworkData,
+    components: list[Component],
+    codes: NDArray[Any],
+    weights: Array | None,
+    values: Array | None = None,
 ) -> tuple[list[Array], float]:
     """Return the expected counts of each family from missing values, and the sum of log probabilities.
 
-    The log probabilities include the tables in components; rows in which a family is known are counted elsewhere.
-    Impossible rows add no counts and make the sum -inf.
+    Continuous variables have expected second moments instead of counts. The log probabilities include the tables in
+    components; rows in which a family is known are counted elsewhere. Impossible rows add no counts and make the sum
+    -inf.
     """
     counts = [np.zeros(table.shape) for table in network.tables]
+    for node, found in network.regressions.items():
+        counts[node] = np.zeros((*found.shape, found.shape[-1]))
     total = 0.0
     for component in components:
         joint_size = np.prod(network.sizes[list(component.variables)], dtype=np.float64)
@@ -321,17 +369,23 @@ def expected_counts(
         keep = component.variables if joint_size <= JOINT_CELLS else ()
         for rows in blocks_of(network, component):
             weight = np.ones(len(rows)) if weights is None else weights[rows]
-            factors = evidence_factors(network, component, codes, rows)
+            factors, groups = evidence_factors(network, component, codes, rows, values)
             joint, log_total = posterior_of(network, component, keep, factors, len(rows))
             total += float((weight * log_total).sum())
             for variable in component.touched:
                 family = network.families[variable]
+                group = next((found for own, found in groups if variable in own), None)
                 view, scope, known = split_axes(counts[variable], family, set(component.variables))
+                within, scope = scope, scope if group is None else group.scope
                 if keep:
                     others = [1 + axis for axis, other in enumerate(keep) if other not in scope]
                     share = joint.sum(axis=tuple(others))
                 else:
                     share = posterior_of(network, component, scope, factors, len(rows))[0]
+                if group is not None:
+                    moments = second_moments(network, variable, group, at_rows(values, rows))
+                    others = [1 + axis for axis, other in enumerate(scope) if other not in within]
+                    share = (share[..., None, None] * moments).sum(axis=tuple(others))
                 _add_shares(view, [codes[other][rows] for other in known], share, weight)
     return counts, total
 
@@ -351,27 +405,34 @@ def _add_shares(view: Array, known: list[NDArray[Any]], share: Array, weight: Ar
 # Rows --------------------------------------------------
 
 
-def log_likelihoods(network: DiscreteNetwork, codes: NDArray[Any], n_threads: int = 1) -> Array:
+def log_likelihoods(
+    network: NetworkData, codes: NDArray[Any], n_threads: int = 1, values: Array | None = None
+) -> Array:
     """Return the log probability of the known values of each row; codes above the sizes are treated as missing."""
     out = np.zeros((codes.shape[1], 1))
     tables = [log(table)[..., None] for table in network.tables]
     add_family_logs(codes, network.sizes, network.families, tables, out, n_threads)
     out = out[:, 0]
     is_missing = missing_in(network, codes)
+    for node in sorted(network.continuous):
+        known = np.flatnonzero(~is_missing[list(network.families[node])].any(axis=0))
+        out[known] += condition(network, [node], set(), codes[:, known], at_rows(values, known)).log_density
     some = np.flatnonzero(is_missing.any(axis=0))
     for component in find_components(network, is_missing[:, some]):
         for rows in blocks_of(network, component):
-            factors = evidence_factors(network, component, codes, some[rows])
+            factors, _ = evidence_factors(network, component, codes, some[rows], values)
             out[some[rows]] += posterior_of(network, component, (), factors, len(rows))[1]
     return out
 
 
-def missing_in(network: DiscreteNetwork, codes: NDArray[Any]) -> NDArray[np.bool_]:
+def missing_in(network: NetworkData, codes: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask of the codes that are missing values."""
     return (codes == 0) | (codes > network.sizes[:, None])
 
 
-def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any], n_threads: int = 1) -> Array:
+def log_posteriors(
+    network: NetworkData, variable: int, codes: NDArray[Any], n_threads: int = 1, values: Array | None = None
+) -> Array:
     """Return log P(variable | known values) of each row up to a constant per row, shape (n_rows, n_values).
 
     If the Markov blanket of the variable is known, only its table and the tables of its children matter (Pearl 1988,
@@ -391,61 +452,145 @@ def log_posteriors(network: DiscreteNetwork, variable: int, codes: NDArray[Any],
     add_family_logs(codes, network.sizes, families, tables, out, n_threads)
     blanket = sorted({other for family in families for other in family})
     unknown = missing_in(network, codes)
-    some = np.flatnonzero(unknown[blanket].any(axis=0))
+    is_partial = unknown[blanket].any(axis=0)
+    some, known = np.flatnonzero(is_partial), np.flatnonzero(~is_partial)
+    for _, found in conditionals(
+        network, groups_of(network, touched, {variable}), {variable}, codes[:, known], at_rows(values, known)
+    ):
+        out[known] += found.log_density
     for component in find_components(network, unknown[:, some], variable):
         for rows in blocks_of(network, component):
-            factors = evidence_factors(network, component, codes, some[rows])
+            factors, _ = evidence_factors(network, component, codes, some[rows], values)
             out[some[rows]] = log(posterior_of(network, component, (variable,), factors, len(rows))[0])
     return out
 
 
+def posterior_moments(network: NetworkData, variable: int, codes: NDArray[Any], values: Array) -> tuple[Array, Array]:
+    """Return the mean and the variance of a continuous variable given the known values of each row.
+
+    Impossible rows are NaN.
+    """
+    codes = codes.copy()
+    codes[variable] = 0
+    out = np.empty((2, codes.shape[1]))
+    for component in find_components(network, missing_in(network, codes), variable):
+        for rows in blocks_of(network, component):
+            factors, groups = evidence_factors(network, component, codes, rows, values)
+            own = next(found for _, found in groups if variable in found.missing)
+            share, log_total = posterior_of(network, component, own.scope, factors, len(rows))
+            at = own.missing.index(variable)
+            cells = (len(rows), *share.shape[1:])
+            mean = np.broadcast_to(own.mean[..., at], cells).reshape(len(rows), -1, 1)
+            covariance = np.broadcast_to(own.covariance[..., at, at], cells).reshape(len(rows), -1, 1, 1)
+            mean, covariance = mixture_moments(share.reshape(len(rows), -1), mean, covariance)
+            out[:, rows] = np.where(log_total > -np.inf, (mean[:, 0], covariance[:, 0, 0]), np.nan)
+    return out[0], out[1]
+
+
 # One set of evidence --------------------------------------------------
 
-# The position of the value of each observed variable, or the likelihood of each value (virtual evidence).
-Evidence = Mapping[int, "int | Array"]
+# The number, or the position of the value, of each observed variable, or the likelihood of each value (virtual
+# evidence).
+Evidence = Mapping[int, "int | float | Array"]
 
 
-def observed(evidence: Evidence) -> dict[int, int]:
-    """Return the positions of the values of observed variables, without virtual evidence."""
-    return {variable: found for variable, found in evidence.items() if isinstance(found, int)}
+def observed(evidence: Evidence) -> dict[int, float]:
+    """Return the numbers or positions of observed variables, without virtual evidence."""
+    return {variable: found for variable, found in evidence.items() if isinstance(found, int | float)}
 
 
-def query(network: DiscreteNetwork, variables: Sequence[int], evidence: Evidence) -> tuple[Array, float]:
+def query(network: NetworkData, variables: Sequence[int], evidence: Evidence) -> tuple[Array, float]:
     """Return P(variables | evidence), with one axis for each variable in order, and log P(evidence)."""
-    factors = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
+    factors, _ = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
     found, log_total = marginal(factors, variables, network.sizes.tolist())
     axes = [found.scope.index(variable) for variable in variables]
     return found.values[0].transpose(axes), float(log_total[0])
 
 
-def _factors(network: DiscreteNetwork, nodes: set[int], evidence: Evidence) -> list[Factor]:
-    """Return the tables of variables at the evidence, which is shared by all rows, and the likelihoods in it."""
-    codes = np.zeros((len(network.names), 1), dtype=np.int64)
-    known = observed(evidence)
-    for variable, position in known.items():
-        codes[variable] = position + 1
-    unknown = set(range(len(network.names))) - set(known)
-    virtual = [Factor((v,), found[None]) for v, found in evidence.items() if not isinstance(found, int)]
-    return [evidence_factor(network, node, unknown, codes) for node in sorted(nodes)] + virtual
+def query_numbers(
+    network: NetworkData, variables: Sequence[int], evidence: Evidence
+) -> tuple[Array, Array, Array, float]:
+    """Return the mixture of continuous variables given the evidence, and log P(evidence).
+
+    The mixture is the weights, means and covariances of its normal components.
+    """
+    nodes = ancestors(network.parents, [*variables, *evidence])
+    factors, groups = _factors(network, nodes, evidence, variables)
+    own = groups[0][1]
+    found, log_total = marginal(factors, own.scope, network.sizes.tolist())
+    at = np.array([own.missing.index(variable) for variable in variables])
+    weights = found.values.ravel()
+    mean = np.broadcast_to(own.mean[..., at], (*found.values.shape, len(at)))
+    covariance = np.broadcast_to(own.covariance[..., at[:, None], at], (*found.values.shape, len(at), len(at)))
+    held = weights > 0
+    means, covariances = mean.reshape(-1, len(at))[held], covariance.reshape(-1, len(at), len(at))[held]
+    return weights[held], means, covariances, float(log_total[0])
 
 
-def explain(network: DiscreteNetwork, evidence: Evidence) -> tuple[dict[int, int], float]:
-    """Return the most probable values of all unobserved variables and log P(values, evidence)."""
-    factors = _factors(network, set(range(len(network.names))), evidence)
+def _factors(
+    network: NetworkData,
+    nodes: set[int],
+    evidence: Evidence,
+    together: Sequence[int] = (),
+    *,
+    by_max: bool = False,
+) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
+    """Return the tables of variables at the evidence, which is shared by all rows, and the likelihoods in it.
+
+    The second result is the groups of continuous variables, first the group of the variables in `together`.
+    """
+    codes, values = _as_row(network, evidence)
+    unknown = set(range(len(network.names))) - set(observed(evidence))
+    virtual = [Factor((v,), found[None]) for v, found in evidence.items() if isinstance(found, np.ndarray)]
+    discrete = [evidence_factor(network, node, unknown, codes) for node in sorted(nodes - network.continuous)]
+    groups = conditionals(
+        network, groups_of(network, sorted(nodes), unknown, together), unknown, codes, values, by_max=by_max
+    )
+    return discrete + virtual + [density_factor(found) for _, found in groups], groups
+
+
+def _as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64], Array]:
+    """Return evidence as one row of codes and numbers."""
+    codes, values = np.zeros((len(network.names), 1), dtype=np.int64), np.zeros((len(network.names), 1))
+    for variable, found in observed(evidence).items():
+        codes[variable], values[variable] = (1 if variable in network.continuous else int(found) + 1), found
+    return codes, values
+
+
+def explain(network: NetworkData, evidence: Evidence) -> tuple[dict[int, int], Array, float]:
+    """Return the most probable positions of all unobserved variables, all numbers, and log P(values, evidence)."""
+    factors, _ = _factors(network, set(range(len(network.names))), evidence, by_max=True)
     unknown = set(range(len(network.names))) - set(observed(evidence))
     found = eliminate(factors, unknown, network.sizes.tolist(), by_max=True)
-    return best_backwards(found.steps), float(found.log_scale[0])
+    best = best_backwards(found.steps)
+    codes, values = _as_row(network, {**evidence, **{v: at for v, at in best.items() if v not in network.continuous}})
+    missing = unknown & network.continuous
+    for _, group in conditionals(network, groups_of(network, network.order, missing), missing, codes, values):
+        values[list(group.missing), 0] = group.mean.reshape(-1)
+    return best, values[:, 0], float(found.log_scale[0])
 
 
 # Draws --------------------------------------------------
 
 
-def draw(network: DiscreteNetwork, n: int, evidence: Evidence, random: np.random.Generator) -> NDArray[np.int64]:
-    """Draw joint values from the exact distribution given evidence, as positions of shape (n_variables, n).
+def draw(
+    network: NetworkData, n: int, evidence: Evidence, random: np.random.Generator
+) -> tuple[NDArray[np.int64], Array]:
+    """Draw joint values from the exact distribution given evidence, as positions and numbers (n_variables, n).
 
-    Without evidence, parents are drawn before children; with evidence, values are drawn backwards through an
-    elimination.
+    Continuous variables are drawn given the discrete variables.
     """
+    out = _draw_positions(network, n, evidence, random)
+    known = observed(evidence)
+    numbers = np.zeros(out.shape if network.continuous else (0, 0))
+    for variable in network.continuous & set(known):
+        numbers[variable] = known[variable]
+    draw_missing(network, out + 1, numbers, set(network.continuous) - set(known), random)
+    return out, numbers
+
+
+def _draw_positions(network: NetworkData, n: int, evidence: Evidence, random: np.random.Generator) -> NDArray[np.int64]:
+    """Draw positions: parents before children or, with evidence, backwards through an elimination."""
     out = np.zeros((len(network.names), n), dtype=np.int64)
     if not evidence:
         for node in network.order:
@@ -454,12 +599,12 @@ def draw(network: DiscreteNetwork, n: int, evidence: Evidence, random: np.random
             ]
             out[node] = (cumulative < (random.random(n) * cumulative[..., -1])[..., None]).sum(axis=-1)
         return out
-    factors = _factors(network, set(range(len(network.names))), evidence)
+    factors, _ = _factors(network, set(range(len(network.names))), evidence)
     known = observed(evidence)
     unknown = set(range(len(network.names))) - set(known)
     found = eliminate(factors, unknown, network.sizes.tolist())
-    for variable, position in known.items():
-        out[variable] = position
+    for variable in set(known) - network.continuous:
+        out[variable] = int(known[variable])
     for variable, positions in draw_backwards(found.steps, n, random).items():
         out[variable] = positions
     return out

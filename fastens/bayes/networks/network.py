@@ -1,11 +1,10 @@
-"""Bayesian networks over discrete variables: the estimator and its queries."""
+"""Bayesian networks over discrete and continuous variables: the estimator and its queries."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from copy import copy
+from collections.abc import Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +22,16 @@ from fastens.bayes.counts.attributes import (
 )
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
-from fastens.bayes.networks.discrete_network import DiscreteNetwork
-from fastens.bayes.networks.inference import draw, explain, log_likelihoods, log_posteriors, observed, query
+from fastens.bayes.networks.gaussians import standardised
+from fastens.bayes.networks.network_data import NetworkData, check_directions
 from fastens.bayes.networks.network_files import NetworkFiles
+from fastens.bayes.networks.pc import INDEPENDENCE_TESTS, pc
+from fastens.bayes.networks.queries import NetworkQueries
 from fastens.bayes.networks.structures import (
     LEARNED,
     SCORES,
     WITH_CLASS,
+    WITH_EDGE_RULES,
     EdgeRules,
     Parents,
     Search,
@@ -37,362 +39,21 @@ from fastens.bayes.networks.structures import (
     parents_from,
 )
 from fastens.bayes.networks.table_estimation import OPTIMISERS, START, TableEstimation
-from fastens.bayes.posterior import generator
-from fastens.engine.elementary import exp, log
-from fastens.engine.names import plain_name
+from fastens.engine.elementary import log
 from fastens.engine.parts import RowSource, as_array, in_memory
 from fastens.engine.threads import resolve_n_jobs
-from fastens.inspection.network_plot import plot_network
-from fastens.inspection.trees import table_text
 from fastens.modelfile.saving import SavedEstimator
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, parameter, real, whole
-from fastens.params.types import Edges, RandomState
-from fastens.table.columns.factorize import is_missing
-from fastens.table.encoder import InputEncoder
-from fastens.table.opening import opening_tables
+from fastens.params.rules import ANYTHING, NONE, Rule, instance, one_of, parameter, real, whole
+from fastens.params.types import ColumnChoice, Edges, RandomState
+from fastens.table.arrays import dense
+from fastens.table.opening import open_table
 from fastens.table.parts import present_part
+from fastens.table.tables import column_positions
 from fastens.table.training_data import WEIGHT_TYPE, check_same_rows, check_weights, unless_ones
 from fastens.warn import warn
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Array = NDArray[np.float64]
-Evidence = Mapping[str, Any] | None
-
-
-class Explanation(NamedTuple):
-    """Most probable values of the variables without evidence, and their log joint probability with the evidence."""
-
-    values: dict[str, Any]
-    log_probability: float
-
-
-class NetworkQueries:
-    """Mixin for exact inference in `_network`; `_code_rows(X, y)` encodes rows in the order of its variables."""
-
-    _network: DiscreteNetwork
-    _encoder: InputEncoder
-    n_jobs: int | None
-
-    def _check_fitted(self) -> None:
-        raise NotImplementedError
-
-    def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
-        raise NotImplementedError
-
-    @property
-    def _fitted(self) -> DiscreteNetwork:
-        self._check_fitted()
-        return self._network
-
-    # The network --------------------------------------------------
-
-    @property
-    def node_names_(self) -> list[str]:
-        """Names of the variables: columns, hidden variables and the class."""
-        return list(self._fitted.names)
-
-    @property
-    def states_(self) -> dict[str, list[Any]]:
-        """Values of each variable."""
-        return {name: list(found) for name, found in zip(self._fitted.names, self._network.states, strict=True)}
-
-    @property
-    def parents_(self) -> dict[str, list[str]]:
-        """Parents of each variable."""
-        names = self._fitted.names
-        return {name: [names[p] for p in found] for name, found in zip(names, self._network.parents, strict=True)}
-
-    @property
-    def edges_(self) -> list[tuple[str, str]]:
-        """Edges as pairs (parent, child)."""
-        return self._fitted.edges
-
-    @property
-    def tables_(self) -> dict[str, Array]:
-        """P(variable | parents) of each variable: one axis per parent, in the order of `parents_`, then its own."""
-        return dict(zip(self._fitted.names, self._network.tables, strict=True))
-
-    @property
-    def n_parameters_(self) -> int:
-        """Number of free parameters of the tables."""
-        return self._fitted.n_parameters
-
-    def _number(self, variable: Any, parameter: str = "variable") -> int:
-        names = self._network.names
-        if isinstance(variable, Hashable) and variable in names:
-            return names.index(variable)
-        columns = self._encoder.names or []
-        if not isinstance(variable, Hashable) or plain_name(variable) not in columns:
-            raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
-        return names.index(self._encoder.texts[columns.index(plain_name(variable))])
-
-    def _evidence(self, evidence: Evidence) -> dict[int, Any]:
-        """Return the position of each value, or the likelihoods of all values, by variable."""
-        (NONE | instance(Mapping, "a dict that maps variables to values")).check("evidence", evidence)
-        found: dict[int, Any] = {}
-        for variable, value in (evidence or {}).items():
-            number = self._number(variable, "evidence")
-            if isinstance(value, Mapping):
-                found[number] = self._likelihoods(number, variable, value)
-                continue
-            position = self._position(number, value)
-            if position is None:
-                values = list(self._network.states[number])
-                raise ValueError(f"evidence for {variable!r} must be one of its values, {values}; got {value!r}.")
-            found[number] = position
-        return found
-
-    def _likelihoods(self, number: int, variable: Any, given: Mapping[Any, Any]) -> Array:
-        """Return virtual evidence as a likelihood for each value of a variable."""
-        values = list(self._network.states[number])
-        places = [self._position(number, value) for value in given]
-        if sorted(-1 if place is None else place for place in places) != list(range(len(values))):
-            raise ValueError(f"evidence of {variable!r} must have a likelihood for each of {values}; got {given!r}.")
-        found = np.zeros(len(values))
-        for place, likelihood in zip(places, given.values(), strict=True):
-            real(0).check(f"evidence of {variable!r}", likelihood)
-            found[cast(int, place)] = likelihood
-        if not found.any():
-            raise ValueError(f"evidence of {variable!r} must have a positive likelihood; got {given!r}.")
-        return found
-
-    def do(self, interventions: Mapping[str, Any]) -> Self:
-        """Return the network after interventions that set variables to values, whatever their parents are.
-
-        The variables lose their parents and have the value with certainty; all other tables stay. The queries of the
-        returned network, such as ``net.do({"treatment": "yes"}).query("recovery")``, are interventional distributions
-        if the edges are causal, which data cannot show. The network itself is unchanged.
-
-        Parameters
-        ----------
-        interventions : dict
-            Values by variable.
-
-        Returns
-        -------
-        A fitted network of the same class.
-
-        Raises
-        ------
-        ValueError
-            If a variable or a value is unknown.
-
-        References
-        ----------
-        Pearl (2009), "Causality", section 3.2.
-
-        Examples
-        --------
-        >>> from fastens import BayesianNetwork
-        >>> net = BayesianNetwork.from_tables(
-        ...     {"rain": ["no", "yes"], "grass": ["dry", "wet"]},
-        ...     {"grass": ["rain"]},
-        ...     {"rain": [0.8, 0.2], "grass": [[0.9, 0.1], [0.1, 0.9]]},
-        ... )
-        >>> net.do({"grass": "wet"}).query("rain")  # wetting the grass does not make it rain
-        {'no': 0.8, 'yes': 0.2}
-        """
-        self._check_fitted()
-        instance(Mapping, "a dict of values by variable").check("interventions", interventions)
-        known = self._evidence(interventions)
-        if len(observed(known)) < len(known):
-            raise ValueError(f"interventions must be values; got likelihoods in {dict(interventions)!r}.")
-        changed = copy(self)
-        changed._network = self._network.fixed(known)
-        return changed
-
-    def _position(self, number: int, value: Any) -> int | None:
-        """Return the position of a value of a variable, or None if the value is unknown."""
-        values = self._network.states[number]
-        is_value = isinstance(value, Hashable) and not is_missing(value) and value in values
-        return values.index(value) if is_value else None
-
-    # One set of evidence --------------------------------------------------
-
-    def query(self, variables: str | list[str], evidence: Evidence = None) -> dict[Any, float]:
-        """Return the exact distribution of variables given evidence, by variable elimination.
-
-        Parameters
-        ----------
-        variables : str or list of str
-            Query variable, or a list of variables for their joint distribution.
-        evidence : dict, optional
-            Values of observed variables by name. A dict instead of a value is virtual evidence: the likelihood of an
-            uncertain observation for each value of the variable, such as ``{"grass": {"dry": 0.1, "wet": 0.7}}``. Only
-            the ratios of likelihoods affect the result.
-
-        Returns
-        -------
-        dict
-            Probability of each value, or of each tuple of values.
-
-        Raises
-        ------
-        ValueError
-            If a variable or value is unknown, a query variable is also in the evidence, or the evidence is impossible.
-        """
-        self._check_fitted()
-        instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
-        queried = [variables] if isinstance(variables, str) else list(variables)
-        numbers, known = [self._number(variable, "variables") for variable in queried], self._evidence(evidence)
-        if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(observed(known)):
-            raise ValueError(f"variables must be one or more distinct variables without evidence; got {queried}.")
-        table, log_evidence = query(self._network, numbers, known)
-        if log_evidence == -np.inf:
-            raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
-        values = [self._network.states[number] for number in numbers]
-        if isinstance(variables, str):
-            return dict(zip(values[0], table.tolist(), strict=True))
-        cells = np.ndindex(table.shape)
-        return {tuple(v[i] for v, i in zip(values, cell, strict=True)): float(table[cell]) for cell in cells}
-
-    def log_probability(self, evidence: Evidence = None) -> float:
-        """Return log P(evidence), or -inf if the evidence is impossible; see `query` for `evidence`."""
-        return query(self._fitted, [], self._evidence(evidence))[1]
-
-    def most_probable(self, evidence: Evidence = None) -> Explanation:
-        """Return the most probable explanation: the most probable joint values of all unobserved variables.
-
-        Parameters
-        ----------
-        evidence : dict, optional
-            Values of observed variables by name.
-
-        Returns
-        -------
-        Explanation
-            Named tuple with `values` and `log_probability`, the log joint probability of the values and the evidence.
-        """
-        found, log_probability = explain(self._fitted, self._evidence(evidence))
-        values = {self._network.names[v]: self._network.states[v][place] for v, place in sorted(found.items())}
-        return Explanation(values, log_probability)
-
-    def sample(self, n: int = 1, evidence: Evidence = None, random_state: RandomState = None) -> NDArray[Any]:
-        """Draw rows from the exact distribution of the network given evidence.
-
-        Parameters
-        ----------
-        n : int, default=1
-            Number of rows, at least 0.
-        evidence : dict, optional
-            Values of observed variables by name, which are fixed in all rows, and virtual evidence as in `query`.
-        random_state : int, RandomState, Generator or None, default=None
-            Seed of the draws.
-
-        Returns
-        -------
-        array of objects, shape (n, n_variables)
-            Sampled values, with columns in the order of `node_names_`.
-
-        Raises
-        ------
-        ValueError
-            If the evidence is impossible.
-        """
-        self._check_fitted()
-        whole(0).check("n", n)
-        known = self._evidence(evidence)
-        if known and query(self._network, [], known)[1] == -np.inf:
-            raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
-        positions = draw(self._network, n, known, generator(random_state))
-        out = np.empty((n, len(positions)), dtype=object)
-        for column, (values, drawn) in enumerate(zip(self._network.states, positions, strict=True)):
-            lookup = np.empty(len(values), dtype=object)
-            lookup[:] = values
-            out[:, column] = lookup[drawn]
-        return out
-
-    # Rows --------------------------------------------------
-
-    def posterior(self, variable: str, X: ArrayLike) -> Array:
-        """Return P(variable | known values of the row) for many rows at once.
-
-        Parameters
-        ----------
-        variable : str
-            Any variable of the network. If it is a column of `X`, its values in `X` are ignored.
-        X : array or data frame of shape (n_samples, n_features)
-            Rows. Missing values, values that were not seen in `fit`, and the class are summed out.
-
-        Returns
-        -------
-        array of shape (n_samples, n_values)
-            Probabilities, with columns in the order of ``states_[variable]``. If the known values have probability 0,
-            the marginal P(variable).
-        """
-        self._check_fitted()
-        number = self._number(variable)
-        scores = log_posteriors(self._network, number, self._code_rows(X), resolve_n_jobs(self.n_jobs))
-        best = scores.max(axis=1, keepdims=True)
-        impossible = best[:, 0] == -np.inf
-        if impossible.any():
-            scores[impossible] = log(query(self._network, [number], {})[0])
-            best = scores.max(axis=1, keepdims=True)
-        out = exp(scores - best)
-        return out / out.sum(axis=1, keepdims=True)
-
-    @opening_tables
-    def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:
-        """Return log P(known values of the row), including the label if `y` is passed; shape (n_samples,)."""
-        return log_likelihoods(self._fitted, self._code_rows(X, y), resolve_n_jobs(self.n_jobs))
-
-    # Plot --------------------------------------------------
-
-    def plot(self, ax: Axes | None = None, *, tables: bool = False, max_rows: int = 8) -> Axes:
-        """Plot the network in layers, with parents above children; requires matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to plot on. If None, a new figure of sufficient size is created.
-        tables : bool, default=False
-            If True, the conditional probability table of each variable is printed below its name, with one line for
-            each combination of parent values.
-        max_rows : int, default=8
-            Maximum number of lines of a table; "..." replaces the remaining lines.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Examples
-        --------
-        >>> from fastens import BayesianNetwork
-        >>> net = BayesianNetwork.from_tables(
-        ...     {"rain": ["no", "yes"], "grass": ["dry", "wet"]},
-        ...     {"grass": ["rain"]},
-        ...     {"rain": [0.8, 0.2], "grass": [[0.9, 0.1], [0.1, 0.9]]},
-        ... )
-        >>> ax = net.plot(tables=True)
-        >>> print(ax.texts[-1].get_text())
-        rain |  dry  wet
-        no   | 0.90 0.10
-        yes  | 0.10 0.90
-        """
-        self._check_fitted()
-        FLAG.check("tables", tables)
-        whole(1).check("max_rows", max_rows)
-        found = self._network
-        texts = None
-        if tables:
-            texts = [
-                table_text(
-                    found.states[node],
-                    [found.names[parent] for parent in found.parents[node]],
-                    [found.states[parent] for parent in found.parents[node]],
-                    found.tables[node],
-                    max_rows,
-                )
-                for node in range(len(found.names))
-            ]
-        return plot_network(list(found.names), found.parents, self._highlighted(), ax, texts)
-
-    def _highlighted(self) -> int | None:
-        """Index of the variable that plots highlight, or None."""
-        return None
 
 
 MANY_VALUES = 100  # a column with more distinct fractional values is probably continuous
@@ -410,19 +71,24 @@ HIDDEN = NONE | Rule(
 
 @with_parameters
 class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator, NetworkQueries):
-    """Bayesian network over discrete variables: a classifier and a model of the joint distribution of a table.
+    """Bayesian network: a classifier and a model of the joint distribution of a table.
 
     Every column is a variable whose states are its distinct values. This also applies to numeric columns unless
-    `max_bins` is set. If `y` is passed, the class is an additional variable. The structure is either specified or
-    learned. Conditional probability tables are estimated from counts under Dirichlet priors, and inference is exact.
+    `max_bins` is set, or they are in `continuous_features`. A continuous variable is a linear regression on its
+    continuous parents with normal noise, for each combination of values of its discrete parents (conditional linear
+    Gaussian); discrete variables have discrete parents only. If `y` is passed, the class is an additional variable. The
+    structure is either specified or learned. Conditional probability tables are estimated from counts under Dirichlet
+    priors, and inference is exact.
 
     Missing values are handled by EM in `fit` and summed out by variable elimination in prediction. Values that were not
     seen in `fit` are treated as missing.
 
     Parameters
     ----------
-    structure : {"hill-climb", "chow-liu", "tan", "kdb"}, dict or list of pairs, default="hill-climb"
-        Structure of the network. "hill-climb" adds, removes and reverses edges greedily while the score improves.
+    structure : {"hill-climb", "pc", "chow-liu", "tan", "kdb"}, dict or list of pairs, default="hill-climb"
+        Structure of the network. "hill-climb" adds, removes and reverses edges greedily while the score improves. "pc"
+        removes the edges of conditionally independent variables and directs the others by the independences; the
+        result does not depend on the order of the columns.
         "chow-liu" is the maximum likelihood tree. "tan" makes the class a parent of all columns, which also form a
         tree. "kdb" makes the class a parent of all columns and ranks columns by mutual information with the class; the
         other parents of a column are the higher-ranked columns with the highest conditional mutual information given
@@ -431,11 +97,16 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     criterion : {"bic", "aic", "bdeu", "k2"}, default="bic"
         Score that hill-climbing maximises.
     required_edges, forbidden_edges : dict, list of pairs or None, default=None
-        Edges that hill-climbing keeps from the beginning and edges that it never adds, in the format of `structure`. A
-        forbidden edge may have the opposite direction. If None, no edges are required or forbidden.
+        Edges that "hill-climb" and "pc" keep from the beginning and edges that they never add, in the format of
+        `structure`. A forbidden edge may have the opposite direction. If None, no edges are required or forbidden.
+    independence_test : {"g2", "chi2"}, default="g2"
+        Statistic of the conditional independence tests of "pc": the likelihood ratio or Pearson's chi-squared.
+    significance_level : float, default=0.01
+        Significance level of the tests of "pc", greater than 0 and less than 1. Larger values keep more edges.
     max_parents : int, default=3
-        Maximum number of parents of a variable for "hill-climb" and "kdb". The class counts as a parent, so 3 is KDB
-        with k = 2.
+        Maximum number of parents of a variable for "hill-climb" and "kdb", and maximum number of variables in a
+        condition for "pc": parents separate a variable from its non-descendants, so larger conditions are not needed if
+        no variable has more parents. The class counts as a parent, so 3 is KDB with k = 2.
     min_information : float, default=0.03
         Minimum conditional mutual information between a column and a parent given the class for "kdb", in nats. Larger
         values add fewer edges.
@@ -482,6 +153,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         Meaning of `sample_weight`. For "frequency", a weight is the number of copies of the row. For "importance",
         weights are relative to the mean of the nonzero weights. "auto" selects "frequency" for integer weights with a
         median of at most 10, otherwise "importance", with a warning if the weights are integers.
+    continuous_features : "from_dtype", list or None, default=None
+        Continuous columns: "from_dtype" selects the numeric columns, and a list contains names or indices. Their
+        variances have a prior, the residual variance within cells, with the weight of as many rows as the pseudo-counts
+        of a distribution with one value. Networks with continuous variables have no posterior of their parameters. If
+        None, there are no continuous columns.
     class_name : str, default="class"
         Name of the class variable.
     random_state : int, RandomState or None, default=None
@@ -517,7 +193,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     Bayesian networks", Machine Learning 20; Chow & Liu (1968); Friedman, Geiger & Goldszmidt (1997), "Bayesian network
     classifiers", Machine Learning 29; Sahami (1996), "Learning limited dependence Bayesian classifiers"; Binder,
     Koller, Russell & Kanazawa (1997), "Adaptive probabilistic networks with hidden variables", Machine Learning 29;
-    Koller & Friedman (2009), "Probabilistic graphical models", chapter 9.
+    Koller & Friedman (2009), "Probabilistic graphical models", chapter 9; Lauritzen & Wermuth (1989), "Graphical models
+    for associations between variables, some of which are qualitative and some quantitative", Annals of Statistics 17.
 
     Examples
     --------
@@ -541,6 +218,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     criterion: str = parameter(one_of(*SCORES), default="bic")
     required_edges: Edges = parameter(EDGES, default=None)
     forbidden_edges: Edges = parameter(EDGES, default=None)
+    independence_test: str = parameter(one_of(*INDEPENDENCE_TESTS), default="g2")
+    significance_level: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.01)
     max_parents: int = parameter(whole(1), default=3)
     min_information: float = parameter(real(0), default=0.03)
     tabu: int = parameter(whole(0), default=0)
@@ -558,6 +237,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         NONE | instance(Mapping, "a dict that maps columns to lists of values"), default=None
     )
     max_bins: int | None = parameter(MANY | NONE, default=None)
+    continuous_features: ColumnChoice = parameter(ANYTHING, default=None)
     class_name: str = parameter(instance(str, "a string"), default="class")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: RandomState = None
@@ -571,13 +251,41 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 f"no step size; got {self.learning_rate!r}."
             )
         for name in ("required_edges", "forbidden_edges"):
-            if self.structure != "hill-climb" and (given := getattr(self, name)) is not None:
-                raise ValueError(f"{name} must be None unless structure='hill-climb'; got {given!r}.")
+            if self.structure not in WITH_EDGE_RULES and (given := getattr(self, name)) is not None:
+                raise ValueError(f"{name} must be None unless structure='hill-climb' or 'pc'; got {given!r}.")
+
+        if self.continuous_features is not None:
+            for name, allowed in (("structure", WITH_EDGE_RULES), ("criterion", ("bic", "aic")), ("missing", ("em",))):
+                if isinstance(given := getattr(self, name), str) and given not in allowed:
+                    raise ValueError(f"{name} must be one of {allowed} with continuous_features; got {given!r}.")
 
     @property
-    def categorical_features(self) -> str:
+    def categorical_features(self) -> Any:
         """Columns that are encoded as categories."""
-        return "all" if self.max_bins is None else "from_dtype"
+        if self.max_bins is None and not isinstance(self.continuous_features, str):
+            return "all" if self.continuous_features is None else self.__dict__.get("_categorical", "from_dtype")
+        return "from_dtype"
+
+    def _learn_table(self, X: Any) -> Any:
+        self.__dict__.pop("_categorical", None)
+        if self.continuous_features is not None and self.continuous_features != "from_dtype":
+            table = open_table(dense(X), type(self).__name__, fewest=0)
+            chosen = column_positions("continuous_features", self.continuous_features, table.names, len(table))
+            self._categorical = [column for column in range(len(table)) if column not in chosen]
+        return super()._learn_table(X)
+
+    def _continuous_columns(self) -> list[int]:
+        """Return the positions of the continuous columns."""
+        if self.continuous_features is None:
+            return []
+        discrete = self.__dict__.get("_categorical", [])
+        found = [column for column in range(self.n_features_in_) if column not in discrete]
+        numeric = [column for column in found if not self._encoder.is_categorical[column]]
+        if isinstance(self.continuous_features, str):
+            return numeric
+        if wrong := [self._encoder.texts[column] for column in found if column not in numeric]:
+            raise ValueError(f"continuous_features must be numeric columns; got {wrong[0]!r}, which is categorical.")
+        return found
 
     # Fit --------------------------------------------------
 
@@ -599,14 +307,25 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         """
         positions, labels, weights = self._start(X, y, sample_weight)
         n_threads, comm = resolve_n_jobs(self.n_jobs), self._comm
-        how = self.max_bins or 1, self._encoder.is_categorical, n_threads, comm
-        self._limits = learn_limits(positions, weights, *how)
+        continuous = self._continuous_columns()
+        is_unbinned = self._encoder.is_categorical.copy()
+        is_unbinned[continuous] = True
+        others = positions
+        if continuous:
+            others = np.array(positions)
+            others[:, continuous] = 0  # the binning takes columns that it does not bin for positions
+        self._limits = learn_limits(others, weights, self.max_bins or 1, is_unbinned, n_threads, comm)
+        for column in continuous:
+            self._limits[column] = np.zeros(0)  # one bin
         names, states = self._variables()
         self._warn_of_numbers(names, states)
         codes = self._join_codes(positions, labels, n_threads)
-        data = CodedRows(codes, np.array([len(found) for found in states], dtype=np.int64), weights, n_threads, comm)
-        parents = self._choose_parents(names, data)
-        self._estimate_tables(DiscreteNetwork(names, states, parents, ()), data)
+        numbers = _numbers_of(positions, continuous, len(names))
+        sizes = np.array([len(found) for found in states], dtype=np.int64)
+        data = CodedRows(codes, sizes, weights, n_threads, comm, numbers, frozenset(continuous))
+        parents = self._choose_parents(names, standardised(data)[0] if continuous else data)
+        check_directions(parents, data.continuous, names)
+        self._estimate_tables(NetworkData(names, states, parents, ()), data)
         return self
 
     def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
@@ -711,8 +430,15 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 "parent of all columns."
             )
         required = self._edges("required_edges", names, acyclic=True)
-        rules = EdgeRules(required, self._edges("forbidden_edges", names, acyclic=False), self.max_parents)
+        check_directions(required, data.continuous, names)
+        forbidden = self._edges("forbidden_edges", names, acyclic=False)
+        if data.continuous:
+            to_discrete = [[] if v in data.continuous else sorted(data.continuous) for v in range(len(names))]
+            forbidden = tuple(tuple({*a, *b}) for a, b in zip(forbidden, to_discrete, strict=True))
+        rules = EdgeRules(required, forbidden, self.max_parents)
         rules.check(names)
+        if self.structure == "pc":
+            return pc(data, names, rules, self.independence_test, self.significance_level)
         search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information, rules)
         return learn_structure(self.structure, data, search)
 
@@ -759,7 +485,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             return float(found.mean())
         return float(np.average(found[weight > 0], weights=weight[weight > 0]))  # avoid 0 * -inf
 
-    def _code_rows(self, X: Any, y: Any = None) -> NDArray[Any]:
+    def _code_rows(self, X: Any, y: Any = None) -> tuple[NDArray[Any], Array | None]:
         fitted = self._as_fitted()
         table = fitted._check_table(X)
         positions = as_array(table) if isinstance(table, RowSource) else table
@@ -769,7 +495,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 raise ValueError("y must be None, because the network has no class.")
             labels = self._encode_target(self._read_target(y))
             check_same_rows(len(positions), len(labels))
-        return fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
+        codes = fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
+        return codes, _numbers_of(positions, sorted(self._network.continuous), len(codes))
 
     def _position(self, number: int, value: Any) -> int | None:
         limits = self._limits[number] if number < len(self._limits) else None
@@ -779,3 +506,14 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _highlighted(self) -> int | None:
         return len(self._network.names) - 1 if hasattr(self, "classes_") else None
+
+
+def _numbers_of(positions: NDArray[Any], continuous: list[int], n_variables: int) -> Array | None:
+    """Return the numbers of the continuous columns, with 0 for missing values, shape (n_variables, n_rows)."""
+    if not continuous:
+        return None
+    found = np.zeros((n_variables, len(positions)))
+    found[continuous] = np.nan_to_num(positions[:, continuous].T.astype(np.float64), posinf=np.inf, neginf=-np.inf)
+    if np.isinf(found).any():
+        raise ValueError("continuous columns must hold finite numbers; got an infinite value.")
+    return found

@@ -7,6 +7,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,9 +15,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.attributes import Limits, distinct_values, limits_from_arrays, limits_to_arrays
+from fastens.bayes.counts.attributes import Limits, bin_names, distinct_values, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.counting import offsets_of
-from fastens.bayes.networks.discrete_network import DiscreteNetwork, as_table, joined
+from fastens.bayes.networks.network_data import NetworkData, as_table, joined
 from fastens.bayes.networks.structures import Parents, parents_from
 from fastens.modelfile.storage import replacing
 from fastens.params.rules import instance
@@ -89,7 +90,7 @@ def _numbers(words: list[str]) -> list[float]:
         raise BIFError(f"a table must hold numbers: {error}.") from None
 
 
-def parse_bif(text: str) -> DiscreteNetwork:
+def parse_bif(text: str) -> NetworkData:
     """Parse a network from the text of a BIF file; raise BIFError if it is malformed.
 
     Variables, values and parents keep the order of the text. Values are strings, and probabilities may deviate from a
@@ -181,14 +182,14 @@ def _cell(name: str, words: list[str], places: list[dict[str, int]]) -> tuple[in
         raise BIFError(f"a row of {name!r} must name values of its parents; got {error.args[0]!r}.") from None
 
 
-def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[str], Array]]) -> DiscreteNetwork:
+def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[str], Array]]) -> NetworkData:
     if not states:
         raise BIFError("the network must have at least one variable.")
     without = [name for name in states if name not in found]
     if without:
         raise BIFError(f"every variable must have a probability; {without[0]!r} has none.")
     place = {name: index for index, name in enumerate(states)}
-    network = DiscreteNetwork(
+    network = NetworkData(
         tuple(states),
         tuple(states.values()),
         tuple(tuple(place[parent] for parent in found[name][0]) for name in states),
@@ -201,7 +202,7 @@ def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[st
 # Writing --------------------------------------------------
 
 
-def format_bif(network: DiscreteNetwork, title: str = "unknown") -> str:
+def format_bif(network: NetworkData, title: str = "unknown") -> str:
     """Return a network as BIF text; numbers have full precision, so parsing restores the network exactly."""
     words = [[_quoted(str(value)) for value in values] for values in network.states]
     for name, found in zip(network.names, words, strict=True):
@@ -231,13 +232,15 @@ def _quoted(word: str) -> str:
     return word if PLAIN.fullmatch(word) and word not in KEYWORDS else f'"{word}"'
 
 
+CONTINUOUS = bin_names(np.zeros(0))  # the single value of a continuous variable: a column with one bin
+CONTINUOUS_LIMITS = np.zeros(0)
 GZIP = b"\x1f\x8b"  # magic number of gzip files
 
 
 class NetworkFiles:
     """Mixin that creates fitted networks from tables, reads and writes BIF files, and saves networks."""
 
-    _network: DiscreteNetwork
+    _network: NetworkData
     _counts: list[Array] | None
     _limits: Limits
     _encoder: InputEncoder
@@ -261,12 +264,13 @@ class NetworkFiles:
         Parameters
         ----------
         states : dict
-            Values of each variable by name.
+            Values of each variable by name; None for a continuous variable.
         parents : dict
             Parents of each variable that has any.
         tables : dict
             P(variable | parents) for each variable, with one axis for each parent, in order, and a last axis for the
-            variable.
+            variable. For a continuous variable, the intercept, the slope of each continuous parent and the variance of
+            the regression, on the last axis after one axis for each discrete parent, as in `regressions_`.
         target : str, optional
             Variable that `predict` predicts from the others. If None, the network has no class.
         **parameters
@@ -296,17 +300,26 @@ class NetworkFiles:
         for parameter, given in (("states", states), ("parents", parents), ("tables", tables)):
             instance(Mapping, "a dict with the variables as keys").check(parameter, given)
         names = tuple(states)
+        continuous = [name for name in names if states[name] is None]
         missing = [name for name in names if name not in tables]
         if missing or len(tables) > len(names):
             raise ValueError(
                 f"tables must have one table for each variable, {list(names)}; got tables for {list(tables)}."
             )
-        network = DiscreteNetwork(
-            names,
-            tuple(tuple(distinct_values(f"states[{name!r}]", states[name])) for name in names),
-            parents_from(dict(parents), names),
-            tuple(as_table(f"tables[{name!r}]", tables[name]) for name in names),
-        )
+        values = [
+            CONTINUOUS if name in continuous else distinct_values(f"states[{name!r}]", states[name]) for name in names
+        ]
+        network = NetworkData(names, tuple(map(tuple, values)), parents_from(dict(parents), names), ())
+        found = [
+            np.ones(network.sizes[list(family)]) if name in continuous else as_table(f"tables[{name!r}]", tables[name])
+            for name, family in zip(names, network.families, strict=True)
+        ]
+        regressions = {names.index(name): as_regressions(name, tables[name]) for name in continuous}
+        network = replace(network, tables=tuple(found), regressions=regressions)
+        for node, own in regressions.items():
+            shape = (*network.tables[node].shape, own.shape[-1])
+            if own.size == np.prod(shape):
+                regressions[node] = own.reshape(shape)
         network.check()
         return cls._of(network, target, parameters)
 
@@ -341,12 +354,14 @@ class NetworkFiles:
         """
         self._check_fitted()  # type: ignore[attr-defined]
         instance(str, "a text").check("title", title)
+        if self._network.continuous:
+            raise ValueError("the network must be discrete to be written as BIF. Call save, or set max_bins.")
         data = format_bif(self._network, title).encode()
         with replacing(path) as unfinished:
             Path(unfinished).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
     @classmethod
-    def _of(cls, network: DiscreteNetwork, target: str | None, parameters: Mapping[str, Any]) -> Any:
+    def _of(cls, network: NetworkData, target: str | None, parameters: Mapping[str, Any]) -> Any:
         if target is not None:
             if target not in network.names:
                 raise ValueError(f"target must be one of the variables, {list(network.names)}; got {target!r}.")
@@ -361,11 +376,17 @@ class NetworkFiles:
         names = [name for name in network.names if name not in last]
         network = network.ordered([network.names.index(name) for name in (*names, *last)])
         n_columns = len(names)
-        model._encoder = InputEncoder(names, [list(found) for found in network.states[:n_columns]])
+        is_number = [v in network.continuous for v in range(n_columns)]
+        categories = zip(is_number, network.states[:n_columns], strict=True)
+        model._encoder = InputEncoder(names, [None if number else list(found) for number, found in categories])
         model._set_columns()
         if target is not None:
             model.classes_ = np.array(network.states[-1])
-        model._network, model._counts, model._limits = network, None, [None] * n_columns
+        model._network, model._counts, model._limits = (
+            network,
+            None,
+            [CONTINUOUS_LIMITS if number else None for number in is_number],
+        )
         model.history_, model.n_iter_ = np.zeros(0), 0
         return model
 
@@ -380,6 +401,9 @@ class NetworkFiles:
             "n_parents": np.array([len(found) for found in parents], dtype=np.int64),
             "tables": joined(self._network.tables),
         }
+        if self._network.continuous:
+            arrays["continuous"] = np.array(sorted(self._network.continuous), dtype=np.int64)
+            arrays["regressions"] = joined([self._network.regressions[v] for v in arrays["continuous"].tolist()])
         arrays |= limits_to_arrays(self._limits)
         return arrays if self._counts is None else arrays | {"counts": joined(self._counts)}
 
@@ -393,16 +417,31 @@ class NetworkFiles:
         parents: Parents = tuple(tuple(flat[first:last]) for first, last in pairwise(offsets_of(n_parents).tolist()))
         if not all(0 <= parent < len(names) for parent in flat):
             raise ValueError("the parents are malformed")
-        network = DiscreteNetwork(names, states, parents, ())
+        network = NetworkData(names, states, parents, ())
         shapes = [tuple(network.sizes[list(family)].tolist()) for family in network.families]
-        self._network = network.with_tables(_split(arrays["tables"], shapes))
+        continuous = arrays["continuous"].tolist() if "continuous" in arrays else []
+        is_number = [v < len(self._limits) and self._limits[v] is not None for v in range(len(names))]
+        if len(set(continuous)) < len(continuous) or not all(0 <= v < len(names) and is_number[v] for v in continuous):
+            raise ValueError("the continuous variables are malformed")
+        n_slopes = [len(set(parents[v]) & set(continuous)) for v in continuous]
+        lengths = [(*shapes[v], count + 2) for v, count in zip(continuous, n_slopes, strict=True)]
+        regressions = dict(zip(continuous, _split(arrays["regressions"], lengths), strict=True)) if continuous else {}
+        self._network = replace(network.with_tables(_split(arrays["tables"], shapes)), regressions=regressions)
         self._network.check()
         self._counts = _split(arrays["counts"], shapes) if "counts" in arrays else None
         if self._counts is not None and not all(np.isfinite(c).all() and (c >= 0).all() for c in self._counts):
             raise ValueError("the counts are malformed")
 
 
-def _hidden_variables(network: DiscreteNetwork, hidden: Mapping[str, int], target: str | None) -> list[str]:
+def as_regressions(name: str, given: Any) -> Array:
+    """Convert regressions passed by the user to an array; raise ValueError if they are not numeric."""
+    found = as_table(f"tables[{name!r}]", given)
+    if found.ndim == 0:
+        raise ValueError(f"tables[{name!r}] must hold an intercept, slopes and a variance; got {given!r}.")
+    return found
+
+
+def _hidden_variables(network: NetworkData, hidden: Mapping[str, int], target: str | None) -> list[str]:
     """Return the variables that are not columns; raise ValueError if they do not match the network."""
     states = dict(zip(network.names, network.states, strict=True))
     for name, count in hidden.items():

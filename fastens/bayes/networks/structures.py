@@ -21,11 +21,13 @@ from fastens.bayes.counts.counting import (
     without_missing,
 )
 from fastens.bayes.counts.dirichlet import class_information, maximum_spanning_tree, mutual_information
+from fastens.bayes.counts.regressions import family_moments, gaussian_fit
 from fastens.engine.elementary import gammaln, log, xlogy
 
 SCORES = ("bic", "aic", "bdeu", "k2")
 DENSE_CELLS = 1 << 16  # larger tables are counted by observed combinations
 BATCH_CELLS = 1 << 22
+SCORE_DIGITS = 6
 
 Candidate = tuple[int, tuple[int, ...]]  # a variable and its parents, in ascending order
 Addition = tuple[Candidate, int]  # a family and one of its parents
@@ -54,7 +56,7 @@ class FamilyScores:
 
     def bound(self, candidate: Candidate) -> float:
         """Return an upper bound of the score of this family, which is infinite if values are missing."""
-        if not self._is_complete:
+        if not self._is_complete or self._is_continuous(candidate):
             return np.inf
         if self._per_parameter is None:
             return 0.0
@@ -65,6 +67,8 @@ class FamilyScores:
         """Return the scores of families; families that are not cached are counted together."""
         candidates = list(candidates)
         new = [candidate for candidate in dict.fromkeys(candidates) if candidate not in self._found]
+        self._found |= {candidate: self._of_moments(candidate) for candidate in new if self._is_continuous(candidate)}
+        new = [candidate for candidate in new if not self._is_continuous(candidate)]
         for batch, counts in self._counted(new):
             found, _ = self._of_counts(batch, counts)
             self._found.update(zip(batch, found.tolist(), strict=True))
@@ -78,6 +82,11 @@ class FamilyScores:
             others = self.of(_without(*addition) for addition in additions)
             return [score - other for score, other in zip(scores, others, strict=True)]
         new = [addition for addition in dict.fromkeys(additions) if addition not in self._added]
+        for candidate, parent in new:
+            if self._is_continuous(candidate):
+                gain = self._of_moments(candidate) - self._of_moments(_without(candidate, parent), parent)
+                self._added[candidate, parent] = -np.inf if np.isnan(gain) else gain
+        new = [addition for addition in new if not self._is_continuous(addition[0])]
         first = 0
         for batch, counts in self._counted([candidate for candidate, _ in new]):
             own = new[first : first + len(batch)]
@@ -88,6 +97,17 @@ class FamilyScores:
             found[n_known == 0] = -np.inf
             self._added.update(zip(own, found.tolist(), strict=True))
         return [self._added[addition] for addition in additions]
+
+    def _is_continuous(self, candidate: Candidate) -> bool:
+        return candidate[0] in self.rows.continuous
+
+    def _of_moments(self, candidate: Candidate, *known_too: int) -> float:
+        """Return the score of the regressions of a continuous variable, or NaN without rows."""
+        moments = family_moments(self.rows.of_all_ranks(), *candidate, known_too)
+        fit, n_cells_with_rows = gaussian_fit(moments)
+        penalty = (self._per_parameter or 0.0) * len(moments) * moments.shape[-1]
+        # Equivalent structures tie only if rounding errors, which depend on the order of the rows, are removed.
+        return round(fit - penalty, SCORE_DIGITS) if n_cells_with_rows else np.nan
 
     def _counted(self, candidates: list[Candidate]) -> Iterator[tuple[list[Candidate], list[NDArray[Any]]]]:
         """Yield families and their counts in batches: dense tables, or observed combinations for large tables."""
@@ -125,11 +145,7 @@ class FamilyScores:
         known = (codes[[*parents, child, *known_too]] > 0).all(axis=0)
         if not known.any():
             return np.zeros((1, int(self.sizes[child])))
-        combination = np.zeros(int(known.sum()), dtype=np.int64)
-        for parent in parents:
-            # Renumber after each parent, because the product of all sizes may overflow.
-            keys = combination * self.sizes[parent] + codes[parent][known]
-            combination = np.unique(keys, return_inverse=True)[1].ravel()
+        combination = combination_numbers(codes[list(parents)][:, known], self.sizes[list(parents)])
         n_combinations, size = int(combination.max()) + 1, int(self.sizes[child])
         weights = None if weights is None else weights[known]
         cells = combination * size + codes[child][known] - 1
@@ -154,6 +170,15 @@ class FamilyScores:
             found = np.add.reduceat(gammaln(flat + of_cells) - gammaln(of_cells), cells)
             found += np.add.reduceat(gammaln(of_rows) - gammaln(of_rows + of_parents), rows)
         return found, total
+
+
+def combination_numbers(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of each row's combination of codes, shape (n_variables, n_rows), among those that occur."""
+    numbers = np.zeros(codes.shape[1], dtype=np.int64)
+    for column, size in zip(codes, sizes.tolist(), strict=True):
+        # Renumber after each column, because the product of all sizes may overflow.
+        numbers = np.unique(numbers * (size + 1) + column, return_inverse=True)[1].ravel()
+    return numbers
 
 
 def _without(candidate: Candidate, parent: int) -> Candidate:
@@ -450,7 +475,8 @@ class _Search:
         self._learn([move.child, move.parent] if move.kind == "turn" else [move.child])
 
 
-LEARNED = ("hill-climb", "chow-liu", "tan", "kdb")
+LEARNED = ("hill-climb", "pc", "chow-liu", "tan", "kdb")
+WITH_EDGE_RULES = ("hill-climb", "pc")
 WITH_CLASS = ("tan", "kdb")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fastens.bayes.counts.counting import MAX_CELLS, CodedRows, FamilyLayout, complete_columns, family_counts, n_cells
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
-from fastens.bayes.networks.discrete_network import DiscreteNetwork, as_table, check_table, joined
+from fastens.bayes.counts.regressions import MIN_VARIANCE, family_moments, gaussian_objective, pooled_variance, regress
+from fastens.bayes.networks.gaussians import standardised
 from fastens.bayes.networks.inference import expected_counts, find_components, missing_in
+from fastens.bayes.networks.network_data import NetworkData, as_table, check_table, joined
 from fastens.bayes.posterior import ParameterPosteriorMixin, generator
 from fastens.engine.comm import is_any
 from fastens.engine.elementary import exp, log
@@ -33,13 +35,19 @@ LONGEST, SHORTEST = 1e6, 1e-12  # step sizes along the gradient
 class Optimum:
     """Result of likelihood maximisation."""
 
-    network: DiscreteNetwork
+    network: NetworkData
     counts: list[Array]  # expected counts of each family under the network
     history: Array  # objective before each step and at the end
     converged: bool
     path: Sequence[Sequence[Array]] | None = (
         None  # tables before each step and at the end; only recorded by gradient ascent
     )
+
+
+def moments_of(network: NetworkData, node: int, rows: CodedRows) -> Array:
+    """Return the second moments of a continuous variable and its parents, with the axes of its table."""
+    moments = family_moments(rows, node, network.parents[node])
+    return moments.reshape(*network.tables[node].shape, *moments.shape[1:])
 
 
 def objective(table: Array, counts: Array, pseudo: Array) -> float:
@@ -52,33 +60,52 @@ def objective(table: Array, counts: Array, pseudo: Array) -> float:
 class _Objective:
     """Objective: the log likelihood of rows plus pseudo-counts times log probabilities."""
 
-    def __init__(self, network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float]) -> None:
+    def __init__(self, network: NetworkData, rows: CodedRows, pseudo: Sequence[float]) -> None:
         self._rows, self._pseudo = rows, pseudo
         known = family_counts(rows, network.families)
         self._known = [counts.astype(np.float64) for counts in known]
         self._known_cells = joined(self._known)
         self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known])
+        self._priors = {}
+        for node in network.regressions:
+            moments = moments_of(network, node, rows)
+            self._known[node], self._priors[node] = moments, (pseudo[node], pooled_variance(moments))
+            self._pseudo = [0.0 if v == node else count for v, count in enumerate(self._pseudo)]
         self._components = find_components(network, missing_in(network, rows.codes), prune=False)
         self.weight = rows.n_copies()
 
-    def at(self, network: DiscreteNetwork) -> tuple[float, list[Array]]:
+    def at(self, network: NetworkData) -> tuple[float, list[Array]]:
         """Return the objective and the expected counts without pseudo-counts."""
-        hidden, value = expected_counts(network, self._components, self._rows.codes, self._rows.weights)
+        rows = self._rows
+        hidden, value = expected_counts(network, self._components, rows.codes, rows.weights, rows.values)
         counts = [known + expected for known, expected in zip(self._known, hidden, strict=True)]
+        for node, prior in self._priors.items():
+            value += gaussian_objective(network.regressions[node], self._known[node], *prior)
         return value + objective(joined(network.tables), self._known_cells, self._pseudo_cells), counts
 
     def check_rise(self, before: float, after: float) -> None:
         """Raise ArithmeticError if a step decreases the objective by more than rounding errors can explain."""
         most = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._known) * self.weight
+        if self._priors:  # squared residuals are differences of moments of size 1
+            most += np.finfo(np.float64).eps * len(self._known) * self.weight / MIN_VARIANCE
         if after < before - most:
             raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")
+
+    def maximised(self, network: NetworkData, counts: Sequence[Array]) -> NetworkData:
+        """Return the network whose tables and regressions maximise the objective with expected counts."""
+        tables = list(network.tables)
+        for node, mass in enumerate(self.with_pseudo(counts)):
+            if node not in network.continuous:
+                tables[node] = shares(mass, tables[node])
+        regressions = {node: regress(counts[node], *prior) for node, prior in self._priors.items()}
+        return replace(network, tables=tuple(tables), regressions=regressions)
 
     def with_pseudo(self, counts: Sequence[Array]) -> list[Array]:
         """Return the sums of counts and pseudo-counts."""
         return [found + pseudo for found, pseudo in zip(counts, self._pseudo, strict=True)]
 
 
-def run_em(network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
+def run_em(network: NetworkData, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
     """Run expectation-maximisation from the tables of `network`.
 
     `pseudo` holds the pseudo-count of the cells of each table. Every step must increase the objective, which is
@@ -93,8 +120,7 @@ def run_em(network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float], *
     value, counts = objective.at(network)
     history, converged = [value], False
     while len(history) <= max_iter and not converged:
-        mass = objective.with_pseudo(counts)
-        network = network.with_tables([shares(found, table) for found, table in zip(mass, network.tables, strict=True)])
+        network = objective.maximised(network, counts)
         value, counts = objective.at(network)
         objective.check_rise(history[-1], value)
         history.append(value)
@@ -103,7 +129,7 @@ def run_em(network: DiscreteNetwork, rows: CodedRows, pseudo: Sequence[float], *
 
 
 def run_gradient_ascent(
-    network: DiscreteNetwork,
+    network: NetworkData,
     rows: CodedRows,
     pseudo: Sequence[float],
     *,
@@ -147,7 +173,7 @@ def run_gradient_ascent(
 
 
 def run_theta_ascent(
-    network: DiscreteNetwork,
+    network: NetworkData,
     rows: CodedRows,
     pseudo: Sequence[float],
     *,
@@ -222,7 +248,7 @@ SYMMETRY = 0.5  # noise in the initial tables of hidden variables, because EM ca
 
 
 def initial_tables(
-    start: Any, network: DiscreteNetwork, counts: Sequence[Array], hidden: set[int], rng: np.random.Generator
+    start: Any, network: NetworkData, counts: Sequence[Array], hidden: set[int], rng: np.random.Generator
 ) -> list[Array]:
     """Return the initial tables of the optimisation, without zeros, which the optimisation could never change.
 
@@ -239,8 +265,9 @@ def initial_tables(
             mass = mass * (1 + SYMMETRY * rng.uniform(-1, 1, mass.shape))
         tables.append(shares(mass, mass))
     for name, given in {} if isinstance(start, str) else start.items():
-        if name not in network.names:
-            raise ValueError(f"start must name variables of the network, {list(network.names)}; got {name!r}.")
+        discrete = [found for v, found in enumerate(network.names) if v not in network.continuous]
+        if name not in discrete:
+            raise ValueError(f"start must name variables of the network, {discrete}; got {name!r}.")
         number = network.names.index(name)
         tables[number] = _given_table(name, given, tables[number].shape)
     return tables
@@ -257,6 +284,19 @@ def _given_table(name: str, given: Any, shape: tuple[int, ...]) -> Array:
     return shares(table, table)
 
 
+def initial_regressions(network: NetworkData, hidden: set[int], rng: np.random.Generator) -> dict[int, Array]:
+    """Return initial regressions: children of hidden variables have random means, because EM keeps equal cells equal.
+
+    The variables are standardised.
+    """
+    found = dict(network.regressions)
+    for node, regression in found.items():
+        if hidden & set(network.parents[node]):
+            found[node] = np.zeros_like(regression)
+            found[node][..., 0], found[node][..., -1] = rng.standard_normal(regression.shape[:-1]), 1.0
+    return found
+
+
 OPTIMISERS: dict[str, Callable[..., Optimum]] = {
     "em": run_em,
     "gradient": run_gradient_ascent,
@@ -267,7 +307,7 @@ OPTIMISERS: dict[str, Callable[..., Optimum]] = {
 class TableEstimation(ParameterPosteriorMixin):
     """Mixin that estimates the tables of `BayesianNetwork` and draws them from their posterior."""
 
-    _network: DiscreteNetwork
+    _network: NetworkData
     _counts: list[Array] | None
     _encoder: InputEncoder
     history_: Array
@@ -285,8 +325,9 @@ class TableEstimation(ParameterPosteriorMixin):
     hidden: Any
     random_state: RandomState
 
-    def _estimate_tables(self, network: DiscreteNetwork, data: CodedRows) -> None:
+    def _estimate_tables(self, network: NetworkData, data: CodedRows) -> None:
         self.__dict__.pop("theta_path_", None)
+        data, scale, log_density = standardised(data) if data.continuous else (data, None, 0.0)
         sizes = data.sizes.tolist()
         for name, family in zip(network.names, network.families, strict=True):
             if n_cells(family, sizes) > MAX_CELLS:
@@ -300,19 +341,28 @@ class TableEstimation(ParameterPosteriorMixin):
         groups = self._groups(layout.shapes)
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
+        pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
+        moments = {node: moments_of(network, node, data) for node in sorted(data.continuous)}
+        priors = {node: (pseudo[node], pooled_variance(found)) for node, found in moments.items()}
+        network = replace(network, regressions={v: regress(found, *priors[v]) for v, found in moments.items()})
         is_iterative = is_any(data.comm, not is_complete.all()) or self.learning_rate is not None
         if is_iterative or not isinstance(self.start, str):  # this also validates user tables that are not used
             first, n_hidden = len(self._encoder.categories), len(self.hidden or ())
             hidden = set(range(first, first + n_hidden))
             rng = generator(self.random_state)
             start = initial_tables(self.start, network, counts, hidden, rng)
+            network = replace(network, regressions=initial_regressions(network, hidden, rng))
         if is_iterative:
-            pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
             self._maximise_likelihood(network.with_tables(start), data.of_all_ranks(), pseudo)
-            return
-        self._network, self._counts = network, counts
-        self.history_ = np.array([objective(tables, cells, groups.pseudo)])
-        self.n_iter_ = 1
+        else:
+            self._network, self._counts = network, counts
+            value = objective(tables, cells, groups.pseudo)
+            value += sum(gaussian_objective(network.regressions[v], found, *priors[v]) for v, found in moments.items())
+            self.history_, self.n_iter_ = np.array([value]), 1
+        if scale is not None:
+            self.history_, self._counts = self.history_ + log_density, None  # regressions have no posterior
+            regressions = {node: scale.regression(self._network, node) for node in sorted(data.continuous)}
+            self._network = replace(self._network, regressions=regressions)
 
     def _groups(self, shapes: list[tuple[int, ...]]) -> Groups:
         """Return the prior of the distributions of all tables, concatenated."""
@@ -328,7 +378,7 @@ class TableEstimation(ParameterPosteriorMixin):
         groups, cells = self._groups(layout.shapes), joined(self._counts or ())[None]
         return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
 
-    def _maximise_likelihood(self, network: DiscreteNetwork, data: CodedRows, pseudo: list[float]) -> None:
+    def _maximise_likelihood(self, network: NetworkData, data: CodedRows, pseudo: list[float]) -> None:
         options = {} if self.learning_rate is None else {"learning_rate": self.learning_rate}
         run = OPTIMISERS[self.missing]
         found = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)

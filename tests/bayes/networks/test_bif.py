@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from fastens.bayes.networks.discrete_network import DiscreteNetwork
+from fastens.bayes.networks.network_data import NetworkData
 from fastens.bayes.networks.network_files import format_bif, parse_bif
 from reference.network_models import random_network
 
@@ -22,7 +22,7 @@ def assert_same(one, other):
 def test_any_network_round_trips(seed):
     network = random_network(np.random.default_rng(seed), 8)
     words = [tuple(f"value {value}, (or {value})" for value in values) for values in network.states]
-    network = DiscreteNetwork(
+    network = NetworkData(
         tuple(f"variable {name}" for name in network.names), tuple(words), network.parents, network.tables
     )
     assert_same(parse_bif(format_bif(network)), network)
@@ -86,10 +86,10 @@ def test_errors(text, message):
 
 
 def test_values_that_cannot_be_written():
-    network = DiscreteNetwork(("a",), (('say "x"', "y"),), ((),), (np.array([0.5, 0.5]),))
+    network = NetworkData(("a",), (('say "x"', "y"),), ((),), (np.array([0.5, 0.5]),))
     with pytest.raises(ValueError, match="quotation marks"):
         format_bif(network)
-    network = DiscreteNetwork(("a",), ((1, "1"),), ((),), (np.array([0.5, 0.5]),))
+    network = NetworkData(("a",), ((1, "1"),), ((),), (np.array([0.5, 0.5]),))
     with pytest.raises(ValueError, match="must have different texts to be written"):
         format_bif(network)
 
@@ -105,7 +105,7 @@ def large_network(rng, n_variables=48, n_cells=130_000):
         total += tables[-1].size
     names = tuple(f"v{index}" for index in range(n_variables))
     states = tuple(tuple(f"s{value}" for value in range(size)) for size in sizes)
-    return DiscreteNetwork(names, states, tuple(parents), tuple(tables))
+    return NetworkData(names, states, tuple(parents), tuple(tables))
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fastens.bayes.counts.counting import CodedRows, family_counts
-from fastens.bayes.networks.discrete_network import DiscreteNetwork
 from fastens.bayes.networks.inference import (
     Factor,
     draw,
@@ -23,6 +22,7 @@ from fastens.bayes.networks.inference import (
     missing_in,
     query,
 )
+from fastens.bayes.networks.network_data import NetworkData
 from fastens.bayes.networks.network_files import parse_bif
 from reference import networks as plain
 from reference.network_models import FOLDER, random_network
@@ -36,7 +36,7 @@ def random_evidence(rng, network, n):
 
 
 def random_codes(rng, network, n_rows=24, share=0.35):
-    codes = (draw(network, n_rows, {}, rng) + 1).astype(np.uint8)
+    codes = (draw(network, n_rows, {}, rng)[0] + 1).astype(np.uint8)
     codes[rng.random(codes.shape) < share] = 0
     codes[0, 0] = network.sizes[0] + 1  # not seen in fit
     return codes
@@ -71,10 +71,10 @@ def test_virtual_evidence(seed):
         assert np.exp(log_total) == pytest.approx(total, rel=1e-12)
         unknown = [v for v in range(6) if not isinstance(evidence.get(v), int)]
         everything, total = plain.query(network, unknown, evidence)
-        best, log_best = explain(network, evidence)
+        best, _, log_best = explain(network, evidence)
         assert everything[tuple(best[v] for v in unknown)] == pytest.approx(everything.max())
         assert np.exp(log_best) == pytest.approx(everything.max() * total)
-        drawn = draw(network, 4000, evidence, rng)[asked[0]]
+        drawn = draw(network, 4000, evidence, rng)[0][asked[0]]
         share = np.bincount(drawn, minlength=network.sizes[asked[0]]) / 4000
         marginal_of_first = expected.reshape(network.sizes[asked[0]], -1).sum(axis=1)
         np.testing.assert_allclose(share, marginal_of_first, atol=0.04)
@@ -145,7 +145,7 @@ def test_most_probable_explanation(seed):
     rng = np.random.default_rng(seed)
     network = random_network(rng)
     evidence = random_evidence(rng, network, seed % 3)
-    values, log_probability = explain(network, evidence)
+    values, _, log_probability = explain(network, evidence)
     expected, probability = plain.best(network, evidence)
     assert values == expected
     assert np.exp(log_probability) == pytest.approx(probability, rel=1e-12)
@@ -155,7 +155,7 @@ def test_most_probable_explanation(seed):
 def test_draws_have_the_distribution(rng, n_evidence):
     network = random_network(rng, 5)
     evidence = random_evidence(rng, network, n_evidence)
-    drawn = draw(network, 40_000, evidence, rng)
+    drawn, _ = draw(network, 40_000, evidence, rng)
     others = [v for v in range(5) if v not in evidence]
     shares = np.zeros([network.sizes[v] for v in others])
     np.add.at(shares, tuple(drawn[others]), 1 / drawn.shape[1])
@@ -180,7 +180,7 @@ def test_long_chains_do_not_underflow():
     for i in range(1, n):
         asked[f"v{i}"] = (("a", "b"), (i - 1,), [[0.01, 0.99], [0.99, 0.01]])
     states, parents, tables = zip(*asked.values(), strict=True)
-    network = DiscreteNetwork(tuple(asked), states, parents, tuple(np.array(table) for table in tables))
+    network = NetworkData(tuple(asked), states, parents, tuple(np.array(table) for table in tables))
     log_total = query(network, [], dict.fromkeys(range(n), 0))[1]
     assert log_total == pytest.approx(np.log(0.5) + (n - 1) * np.log(0.01), rel=1e-12)
     codes = np.ones((n, 3), np.uint8)

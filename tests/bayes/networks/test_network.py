@@ -71,7 +71,7 @@ def test_evidence_matches_the_scores(rows):
     X, y = rows
     for smoothing, score in (("bdeu", "bdeu"), ("laplace", "k2")):
         model = BayesianNetwork(smoothing=smoothing, criterion=score, ess=2).fit(X, y)
-        codes = model._code_rows(X, y)
+        codes, _ = model._code_rows(X, y)
         scores = FamilyScores(CodedRows(codes, model._network.sizes, None), score, ess=2)
         candidates = [(node, tuple(sorted(found))) for node, found in enumerate(model._network.parents)]
         assert model.log_evidence_ == pytest.approx(sum(scores.of(candidates)), rel=1e-12)
@@ -291,7 +291,7 @@ def test_hill_climbing_finds_the_best_of_four(score):
     for seed in range(10):
         rng = np.random.default_rng(seed)
         network = random_network(rng, 4)
-        codes = (draw(network, 500, {}, rng) + 1).astype(np.uint8)
+        codes = (draw(network, 500, {}, rng)[0] + 1).astype(np.uint8)
         scores = FamilyScores(CodedRows(codes, network.sizes, None), score)
         top = brute_force(scores, 4)
         plainly = hill_climb(scores, 4)
@@ -580,7 +580,10 @@ def test_required_and_forbidden_edges(missing, tabu, criterion, tmp_path):
         ({"required_edges": [("a", "b"), ("b", "a")]}, "required_edges is invalid: .* must not have a directed cycle"),
         ({"forbidden_edges": [("a", "z")]}, "forbidden_edges is invalid: .* must name variables"),
         ({"required_edges": {"a": ["b", "c"]}, "max_parents": 1}, "max_parents must be at least 2, the required"),
-        ({"required_edges": [("a", "b")], "structure": "chow-liu"}, "must be None unless structure='hill-climb'"),
+        (
+            {"required_edges": [("a", "b")], "structure": "chow-liu"},
+            "must be None unless structure='hill-climb' or 'pc'",
+        ),
         (
             {"required_edges": 3},
             "required_edges must be None or a dict that maps children to parents, or a list of edges",

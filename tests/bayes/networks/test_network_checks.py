@@ -12,8 +12,10 @@ from reference.sklearn_checks import parametrize_with_checks
 MODELS = [
     BayesianNetwork("tan"),
     BayesianNetwork("kdb"),
+    BayesianNetwork("pc"),
     BayesianNetwork("chow-liu", smoothing="bdeu"),
     BayesianNetwork(max_bins=5),
+    BayesianNetwork(continuous_features="from_dtype"),
 ]
 
 

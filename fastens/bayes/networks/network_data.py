@@ -1,9 +1,9 @@
-"""Bayesian network over discrete variables as plain data: names, values, parents and probability tables."""
+"""Bayesian network as plain data: names, values, parents, probability tables, and regressions if any."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,30 @@ NEAR_ONE = 0.01  # tolerance for sums, because published tables are rounded
 
 
 @dataclass(frozen=True)
-class DiscreteNetwork:
-    """Bayesian network whose variables are indexed in the order of `names`."""
+class NetworkData:
+    """Bayesian network whose variables are indexed in the order of `names`.
+
+    For inference on the discrete variables, a continuous variable has a single value and a table of ones. Its
+    regressions have the axes of the table, and a last axis with the intercept, a slope for each continuous parent in
+    order, and the variance. Only a variable without parents may have the variance 0: it is a constant, as after an
+    intervention.
+    """
 
     names: tuple[str, ...]
     states: tuple[tuple[Any, ...], ...]  # values of each variable
     parents: Parents
     tables: tuple[Array, ...]  # P(variable | parents): one axis per parent, in order, then the variable
+    regressions: Mapping[int, Array] = field(default_factory=dict)  # of continuous variables
+
+    @cached_property
+    def continuous(self) -> frozenset[int]:
+        """Continuous variables."""
+        return frozenset(self.regressions)
+
+    @cached_property
+    def constants(self) -> dict[int, float]:
+        """Values of continuous variables with the variance 0."""
+        return {v: float(found.flat[0]) for v, found in self.regressions.items() if not found[..., -1].any()}
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -47,8 +64,9 @@ class DiscreteNetwork:
 
     @cached_property
     def n_parameters(self) -> int:
-        """Number of free parameters: the number of cells minus one for each distribution."""
-        return sum(table.size - table[..., 0].size for table in self.tables)
+        """Number of free parameters: the number of cells minus one for each distribution, and of the regressions."""
+        n_regression = sum(found.size for found in self.regressions.values())
+        return n_regression + sum(table.size - table[..., 0].size for table in self.tables)
 
     @cached_property
     def edges(self) -> list[tuple[str, str]]:
@@ -58,36 +76,41 @@ class DiscreteNetwork:
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    def with_tables(self, tables: Sequence[Array]) -> DiscreteNetwork:
+    def with_tables(self, tables: Sequence[Array]) -> NetworkData:
         """Return a network with this structure and other probability tables."""
         return replace(self, tables=tuple(tables))
 
-    def ordered(self, order: Sequence[int]) -> DiscreteNetwork:
+    def ordered(self, order: Sequence[int]) -> NetworkData:
         """Return the network with its variables in another order."""
         place = {old: new for new, old in enumerate(order)}
-        return DiscreteNetwork(
+        return NetworkData(
             tuple(self.names[old] for old in order),
             tuple(self.states[old] for old in order),
             tuple(tuple(place[parent] for parent in self.parents[old]) for old in order),
             tuple(self.tables[old] for old in order),
+            {place[old]: found for old, found in self.regressions.items()},
         )
 
-    def fixed(self, values: Mapping[int, int]) -> DiscreteNetwork:
+    def fixed(self, values: Mapping[int, float]) -> NetworkData:
         """Return the network after an intervention: variables without parents that have a value with certainty."""
         parents = tuple(() if v in values else found for v, found in enumerate(self.parents))
-        tables = [np.eye(self.sizes[v])[values[v]] if v in values else table for v, table in enumerate(self.tables)]
-        return replace(self, parents=parents, tables=tuple(tables))
+        place = {v: 0 if v in self.continuous else int(value) for v, value in values.items()}
+        tables = [np.eye(self.sizes[v])[place[v]] if v in values else table for v, table in enumerate(self.tables)]
+        constants = {v: np.array([[values[v], 0.0]]) for v in self.continuous & set(values)}
+        return replace(self, parents=parents, tables=tuple(tables), regressions={**self.regressions, **constants})
 
-    def with_sorted_states(self, variable: int) -> DiscreteNetwork:
+    def with_sorted_states(self, variable: int) -> NetworkData:
         """Return the network with the values of one variable sorted in ascending order."""
         values = self.states[variable]
         order = sorted(range(len(values)), key=values.__getitem__)
-        tables = [
-            np.take(table, order, axis=family.index(variable)) if variable in family else table
-            for table, family in zip(self.tables, self.families, strict=True)
-        ]
+
+        def moved(table: Array, family: tuple[int, ...]) -> Array:
+            return np.take(table, order, axis=family.index(variable)) if variable in family else table
+
+        tables = [moved(table, family) for table, family in zip(self.tables, self.families, strict=True)]
+        regressions = {v: moved(found, self.families[v]) for v, found in self.regressions.items()}
         states = [tuple(values[i] for i in order) if v == variable else found for v, found in enumerate(self.states)]
-        return replace(self, states=tuple(states), tables=tuple(tables))
+        return replace(self, states=tuple(states), tables=tuple(tables), regressions=regressions)
 
     def check(self) -> None:
         """Raise ValueError unless all parts are consistent and the tables hold probabilities."""
@@ -106,6 +129,35 @@ class DiscreteNetwork:
             if not values or len(set(values)) != len(values):
                 raise ValueError(f"{name!r} must have at least one value and no duplicates; got {list(values)}.")
             check_table(name, table, tuple(self.sizes[list(family)].tolist()))
+        check_directions(self.parents, self.continuous, self.names)
+        for node, found in self.regressions.items():
+            name, n_slopes = self.names[node], len(self.continuous.intersection(self.parents[node]))
+            if found.shape != (*self.tables[node].shape, n_slopes + 2) or not np.isfinite(found).all():
+                raise ValueError(f"the regressions of {name!r} must be finite numbers for all values of its parents.")
+            variance = found[..., -1]
+            if not (variance > 0).all() and (self.parents[node] or variance.min() < 0):
+                raise ValueError(f"the variances of {name!r} must be greater than 0; got {variance.min():g}.")
+
+
+def check_directions(parents: Parents, continuous: frozenset[int], names: Sequence[Any]) -> None:
+    """Raise ValueError if a discrete variable has a continuous parent."""
+    for child, found in enumerate(parents):
+        if child not in continuous and (wrong := sorted(continuous.intersection(found))):
+            raise ValueError(
+                f"a discrete variable must not have continuous parents; got {names[wrong[0]]!r} -> {names[child]!r}. "
+                "Reverse the edge, or bin the column."
+            )
+
+
+def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tuple[Array, tuple[int, ...], list[int]]:
+    """Return a view with known axes first and then unknown axes in ascending order, and both lists of variables.
+
+    Axes after the family stay last.
+    """
+    known = [variable for variable in family if variable not in unknown]
+    scope = tuple(sorted(variable for variable in family if variable in unknown))
+    axes = [family.index(variable) for variable in (*known, *scope)]
+    return table.transpose([*axes, *range(len(family), table.ndim)]), scope, known
 
 
 def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
