@@ -48,7 +48,7 @@ from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
-from fastens.tree_model.saving import SavedEnsemble
+from fastens.tree_model.saving import SavedEnsemble, bins_of_features
 from fastens.tree_model.tree_model import (
     CATEGORIES,
     DOCS,
@@ -221,7 +221,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             check_own_trees(self.estimator, comm)
             return _Regressors(knowing_categories(self.estimator, self._is_categorical), data)
         n_threads = resolve_n_jobs(self.n_jobs)
-        binning = learn_binning(data.X, data.sample_weight, self.max_bins, self._is_categorical, n_threads, comm)
+        max_bins = bins_of_features(self)
+        binning = learn_binning(data.X, data.sample_weight, max_bins, self._is_categorical, n_threads, comm)
         matrix = binned(binning, data.X, n_threads, comm)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)
         center = weighted_mean(data.y, data.sample_weight, comm)

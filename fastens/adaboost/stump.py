@@ -20,7 +20,7 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter
 from fastens.params.types import ClassWeight, ColumnChoice
 from fastens.table.training_data import WEIGHT_TYPE
-from fastens.tree_model.saving import SavedEnsemble
+from fastens.tree_model.saving import SavedEnsemble, bins_of_features
 from fastens.tree_model.tree_model import DOCS
 
 Array = NDArray[np.float64]
@@ -64,7 +64,7 @@ class _Stump(SavedEnsemble, BaseFastens):
         self._warn_of_pooled()
         n_threads = resolve_n_jobs(self.n_jobs)
         is_categorical = self._is_categorical
-        binning = learn_binning(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads)
+        binning = learn_binning(data.X, data.sample_weight, bins_of_features(self), is_categorical, n_threads)
         self._ensemble = self._grow(data, binning, n_threads)
         self._send_unseen()
         return self

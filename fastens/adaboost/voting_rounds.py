@@ -36,6 +36,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.forests.parameters import forest_parameters, takes_equals_at_random
 from fastens.forests.tree import DecisionTreeClassifier, Members, single_tree
+from fastens.tree_model.saving import bins_of_features
 from fastens.tree_model.tree_model import monotone_columns, path_rules
 
 # Parameters of a decision tree that the shared grower does not support, so trees that set them are not grown on shared
@@ -91,7 +92,7 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     if "_ensemble" in vars(model):
         binning = model._ensemble.binning
     else:
-        max_bins = model.estimator.max_bins if has_estimator else model.max_bins
+        max_bins = bins_of_features(model, model.estimator if has_estimator else model)
         binning = learn_binning(data.X, data.sample_weight, max_bins, model._is_categorical, n_threads, comm)
     validation_codes = None if X_val is None else codes_of(binning, X_val, n_threads)
     rules = own_rules or ForestParameters(

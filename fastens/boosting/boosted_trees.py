@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import Any, ClassVar, Self
@@ -68,7 +68,7 @@ from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_o
 from fastens.params.types import Callbacks, ColumnChoice, ColumnGroups, LearningRate, Metric, PerColumn, RandomState
 from fastens.rollback import keep_on_interrupt, keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
-from fastens.tree_model.saving import of_rounds, tree_arrays, trees_among
+from fastens.tree_model.saving import BINS, of_rounds, tree_arrays, trees_among
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -87,7 +87,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     min_samples_leaf: int | None = parameter(whole(1) | NONE, default=None)
     l2_regularization: float | None = parameter(real(0) | NONE, default=None)
     split_penalty: float | None = parameter(real(0) | NONE, default=None)
-    max_bins: int = parameter(whole(2, 65_535), default=255)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=255)
     max_features: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=0.6)
     max_features_per_tree: int | float | str | None = parameter(NUMBER_OF_FEATURES, default=1.0)
     feature_weights: PerColumn = parameter(ANYTHING, default=None)

@@ -22,6 +22,7 @@ from fastens.monitoring.callbacks import Checkpoint
 from fastens.params.docstrings import entries
 from fastens.params.options import Categories, EarlyStopping, Goss, Growth, Mvs
 from fastens.params.rules import FLAG, NONE, Need, Rule, one_of, real, whole
+from fastens.tree_model.saving import bins_of_features
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
 
@@ -274,7 +275,9 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
         data = data._replace(X=model._learn_statistics(_beside_offset(loss, data), rules.seed).X)
     if earlier is None:
         is_categorical = model._is_categorical
-        binning = learn_binning(data.X, data.sample_weight, model.max_bins, is_categorical, rules.n_threads, comm)
+        binning = learn_binning(
+            data.X, data.sample_weight, bins_of_features(model), is_categorical, rules.n_threads, comm
+        )
     else:
         model._check_same_statistics(earlier._statistics_arrays())
         binning = earlier._ensemble.binning
@@ -505,9 +508,9 @@ growth : Growth or None
     are used.
 monotonic_cst : array of shape (n_features,), dict by name, or None
     Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and 0
-    for no constraint. Categorical features are not supported. For three or more classes, pass an array of shape
-    (n_classes, n_features) or a dict of constraints by class; they apply to the scores of `decision_function`, and to
-    probabilities with loss="one_vs_rest".
+    for no constraint. Categorical features must be ordered, such as ordered pandas categoricals. For three or more
+    classes, pass an array of shape (n_classes, n_features) or a dict of constraints by class; they apply to the scores
+    of `decision_function`, and to probabilities with loss="one_vs_rest".
 categories : Categories or None
     Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`
     are used.

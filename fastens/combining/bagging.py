@@ -95,7 +95,7 @@ OF_BAGS = (
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
 LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
-SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", "_n_targets", *OUT_OF_BAG)
+SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG)
 _MEMBERS = "members."
 # Name of the only member if fastens trees are grown together; members that are fitted one by one are numbered.
 _FOREST = "forest"
@@ -258,7 +258,7 @@ class BaseBagging(BaseOneEstimator):
             self.__dict__.pop(name, None)
         self.__dict__.update({name: learned[name] for name in LEARNED if name in learned})
         method = "predict_proba" if is_classifier(self) else "predict"
-        spec = MemberSpec(_FOREST, self._template(), None, method, multi_output=True)
+        spec = MemberSpec(_FOREST, self._template(), None, method, n_outputs=None)
         self._members = [spec.fitted([forest], learned.get("classes_"), uses_labels=True)]
         if (measured := forest._out_of_bag) is not None:
             self.oob_score_, self.oob_scores_ = measured.score, measured.tree_scores
@@ -297,7 +297,7 @@ class BaseBagging(BaseOneEstimator):
     def _member_spec(self, data: MemberData) -> MemberSpec:
         template = self._template()
         method = resolve_method("estimator", template, self._response_method, data.classes is not None)
-        return MemberSpec("estimator", template, None, method, multi_output=data.y.ndim == 2)
+        return MemberSpec("estimator", template, None, method, n_outputs=self._n_targets)
 
     def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
         """Fit member `number` on its bag."""
@@ -516,7 +516,7 @@ class BaseBagging(BaseOneEstimator):
                 setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
         if hasattr(self, "_seed"):
             self._seed = checked_seed(self._seed)
-        self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
+        self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), self._n_targets)
         if (forest := self._forest) is not None:
             bags, n_trees = forest._bags(), len(forest.estimators_)
             found = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
@@ -721,7 +721,6 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
 
     _takes_several_targets = True
     _response_method = "predict"
-    _n_targets: int = field(init=False, default=1)
 
     def _template(self) -> Any:
         return DecisionTreeRegressor(max_bins=MAX_BINS) if self.estimator is None else self.estimator
@@ -733,30 +732,12 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
                 "y must have the same number of targets as in the last fit with warm_start=True, "
                 f"{self._n_targets}; got {n_targets}."
             )
-        self._n_targets = n_targets
         return super()._learn_target(y)
 
     def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         super()._fit_forest(forest, X, y, sample_weight)
         self._n_targets = forest._n_targets
         return self
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        whole(1).check("the number of targets", self._n_targets)
-        self._members = [replace(member, multi_output=self._n_targets > 1) for member in self._members]
-
-    def _of_targets(self, found: Array) -> Array:
-        """Return a vector for one target, or one column for each of several targets."""
-        return found[:, 0] if self._n_targets == 1 else found
-
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        if self._n_targets > 1:
-            raise ValueError(
-                "y must have had one target in fit to explain the model; it had "
-                f"{self._n_targets}. Explain the members instead."
-            )
-        return super()._explained_parts(rows)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
         from sklearn.metrics import r2_score

@@ -125,7 +125,7 @@ class BaseCascade(BaseLevels):
             found, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
         else:
             found, y, weight = np.mean(predicted, axis=0), self._encode_target(data.validation[1]), None
-        target = y[:, None]
+        target = y.reshape(len(y), -1)
         if is_classifier(self):
             target = (target == np.arange(len(self.classes_))).astype(np.float64)
         return float(np.average(((found - target) ** 2).sum(axis=1), weights=weight))
@@ -187,7 +187,7 @@ class CascadeForestClassifier(BaseClassifier, BaseCascade):
 
 @with_parameters
 class CascadeForestRegressor(BaseRegressor, BaseCascade):
-    """Deep forest for regression; see `CascadeForestClassifier`.
+    """Deep forest for regression, with one or several targets; see `CascadeForestClassifier`.
 
     {parameters and attributes}
 
@@ -206,6 +206,8 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
     True
     """
 
+    _takes_several_targets = True
+
     def predict(self, X: ArrayLike) -> Array:
-        """Return the last layer's average prediction, shape (n_samples,)."""
-        return self._average(X)[:, 0]
+        """Return the last layer's average prediction, shape (n_samples,) or (n_samples, n_targets)."""
+        return self._of_targets(self._average(X))

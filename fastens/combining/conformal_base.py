@@ -183,7 +183,7 @@ class BaseConformal(BaseOneEstimator):
 
     def _seeded_spec(self, estimator: Any) -> MemberSpec:
         spec = self._spec("estimator", estimator, self._seed_source(), 0, is_classifier(self))
-        return replace(spec, multi_output=True, method=self._method_of(estimator) or spec.method)
+        return replace(spec, n_outputs=None, method=self._method_of(estimator) or spec.method)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -372,8 +372,7 @@ class BaseConformal(BaseOneEstimator):
         return found
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        (member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None))
-        self._member = replace(member, multi_output=True)
+        (self._member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), None)
         self._conditions = Conditions.from_arrays("", arrays)
         n_targets, n_folds = arrays[_N_PARTS].tolist()
         self._parts = [

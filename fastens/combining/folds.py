@@ -44,7 +44,7 @@ from fastens.inspection.model_plots import column_names
 from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_model
 from fastens.modelfile.storage import ModelFileError
 from fastens.monitoring.callbacks import announce
-from fastens.params.rules import FLAG
+from fastens.params.rules import FLAG, whole
 from fastens.table.memory import VALUES_FOR_ALL_THREADS
 from fastens.table.parts import as_numbers, read_table, take_columns, take_rows, with_fixed_dtypes
 from fastens.table.training_data import columns_of_labels, split_of_rows, warn_of_duplicates
@@ -60,6 +60,15 @@ def n_columns(classes: Any) -> int:
     """Return the number of columns that a response for one or several targets adds to the next level's table."""
     of_targets = classes if isinstance(classes, list) else [classes]
     return sum(1 if len(own) == 2 else len(own) for own in of_targets)
+
+
+def split_targets(response: Array, classes: Any) -> list[Array]:
+    """Return the values of all classes of each target, (..., n_classes), from the columns of `several_response`."""
+    if not isinstance(classes, list):
+        return [response]
+    ends = np.cumsum([n_columns([own]) for own in classes])[:-1]
+    parts = zip(np.split(response, ends, axis=-1), classes, strict=True)
+    return [np.concatenate([1 - part, part], axis=-1) if len(own) == 2 else part for part, own in parts]
 
 
 def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
@@ -258,11 +267,11 @@ class MemberSpec:
     estimator: Any
     columns: list[int] | None
     method: str
-    multi_output: bool = False  # a regressor may have several outputs
+    n_outputs: int | None = 1  # number of outputs of a regressor; None for any number
 
     def fitted(self, models: list[Any], classes: Any, uses_labels: bool) -> FittedMember:
         """Return the member with its fitted models."""
-        return FittedMember(self.name, self.columns, self.method, models, classes, uses_labels, self.multi_output)
+        return FittedMember(self.name, self.columns, self.method, models, classes, uses_labels, self.n_outputs)
 
 
 @dataclass(frozen=True)
@@ -335,7 +344,7 @@ class FittedMember:
     models: list[Any]
     classes: Any  # the labels, or a list with the labels of each target; None in regression
     uses_labels: bool  # the member is fitted on labels instead of class indices
-    multi_output: bool = False  # a regressor may have several outputs
+    n_outputs: int | None = 1  # number of outputs of a regressor; None for any number
 
     @property
     def kept(self) -> Any:
@@ -363,7 +372,7 @@ class FittedMember:
         if isinstance(model, OneClassClassifier):
             options = None
         if self.classes is None:
-            return number_response(what, model, X, self.multi_output, options, method=self.method)
+            return number_response(what, model, X, self.n_outputs, options, method=self.method)
         if isinstance(self.classes, list):
             several = self.classes if self.uses_labels else [np.arange(len(own)) for own in self.classes]
             return several_response(what, model, X, self.method, several, options)
@@ -584,7 +593,7 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
         raise
     except Exception as error:
         where = "on all rows" if job == ALL_ROWS else f"in fold {job}"
-        raise MemberError(f"Member {spec.name!r} failed {where}: {error}{_advice(part)}") from error
+        raise MemberError(f"Member {spec.name!r} failed {where}: {error}{advice_on_fit(part)}") from error
     trees = getattr(model, "_ensemble", None)
     if isinstance(trees, TreeEnsemble):
         trees.forget()
@@ -621,8 +630,14 @@ def _absent_classes(part: MemberData) -> list[Any]:
     return np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
 
 
-def _advice(part: MemberData) -> str:
-    """Return advice for an error message if the training rows lack a class."""
+def advice_on_fit(part: MemberData) -> str:
+    """Return advice for an error message if there are several targets, or the training rows lack a class."""
+    if part.y.ndim > 1:
+        wrapper = "MultiOutputRegressor" if part.classes is None else "MultiOutputClassifier"
+        return (
+            f" y has {part.y.shape[1]} targets. An estimator that supports only one can be wrapped in "
+            f"sklearn.multioutput.{wrapper}."
+        )
     absent = _absent_classes(part)
     if not absent:
         return ""
@@ -715,8 +730,12 @@ def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDA
     return found | {f"{prefix}members": np.frombuffer(content, dtype=np.uint8)}
 
 
-def members_from_arrays(prefix: str, arrays: Mapping[str, NDArray[Any]], classes: Any) -> list[FittedMember]:
+def members_from_arrays(
+    prefix: str, arrays: Mapping[str, NDArray[Any]], classes: Any, n_outputs: int | None = 1
+) -> list[FittedMember]:
     """Restore the members from arrays."""
+    if n_outputs is not None:
+        whole(1).check("the number of targets", n_outputs)
     found = []
     described = json.loads(arrays[f"{prefix}members"].tobytes().decode())
     own = numbered_arrays(prefix, arrays, 2)
@@ -724,5 +743,5 @@ def members_from_arrays(prefix: str, arrays: Mapping[str, NDArray[Any]], classes
         if method not in METHODS or type(n_models) is not int:
             raise ModelFileError("the state of the members is malformed")
         models = [restored_model(own.get(f"{number}.{place}", {}), f"Member {name!r}") for place in range(n_models)]
-        found.append(FittedMember(name, columns, method, models, classes, uses_labels))
+        found.append(FittedMember(name, columns, method, models, classes, uses_labels, n_outputs))
     return found

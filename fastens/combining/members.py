@@ -14,7 +14,7 @@ from sklearn.utils._repr_html.estimator import _VisualBlock
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from fastens.base import BaseFastens
+from fastens.base import BaseFastens, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.folds import (
@@ -119,6 +119,8 @@ class BaseMembers(BaseFastens):
     # The members' method that produces responses, or "auto", and advice for the error if a member lacks it.
     _response_method: str = "auto"
     _remedy: str = ""
+    # Number of targets of a regressor.
+    _n_targets: int = 1
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
     estimators: Any
@@ -184,6 +186,14 @@ class BaseMembers(BaseFastens):
         """Fit the members and combine them."""
         raise NotImplementedError
 
+    def _fitted_names(self) -> tuple[str, ...]:
+        has_targets = isinstance(self, BaseRegressor) and self._takes_several_targets
+        return (*super()._fitted_names(), *(["_n_targets"] if has_targets else []))
+
+    def _of_targets(self, found: Array) -> Array:
+        """Return the result without the axis of targets if there is only one."""
+        return found[:, 0] if self._n_targets == 1 else found
+
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
         return make_folds(self._default_cv if self.cv is None else self.cv, data, rows)
 
@@ -239,6 +249,8 @@ class BaseMembers(BaseFastens):
         True
         """
         self._check_fitted()
+        if self._n_targets > 1 or isinstance(getattr(self, "classes_", None), list):
+            raise ValueError("explain must be used with one target; this model has several. Explain its estimators_.")
         with rows_of("background"):
             others = None if background is None else self._check_table(background)
         rows = Rows(self._check_table(X), others, interactions)
@@ -340,7 +352,7 @@ class BaseMembers(BaseFastens):
         if columns == []:
             raise ValueError("columns must hold at least one column; got none.")
         method = resolve_method(name, member, self._response_method, of_classes, self._remedy)
-        return MemberSpec(name, seeded(member, seeds), columns, method)
+        return MemberSpec(name, seeded(member, seeds), columns, method, self._n_targets)
 
     def _seed_source(self) -> np.random.RandomState | None:
         """Return the generator of the members' seeds, or None if they are not seeded."""
@@ -389,6 +401,8 @@ class BaseMembers(BaseFastens):
         if len(rows) < n_rows:
             X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
         given, found = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
+        if isinstance(self, BaseRegressor):
+            self._n_targets = _n_targets(found.y)
         X_val, counted = metadata.get("X_val"), found.sample_weight
         data = MemberData(
             X=found.X,
@@ -406,7 +420,12 @@ class BaseMembers(BaseFastens):
         """Check validation rows against the columns and classes just learned."""
         try:
             X, y = self._encoder.matched(X, type(self).__name__).native, unmasked(y, "y_val")
-            check_same_rows(X.shape[0], len(self._encode_target(self._read_target(y))))
+            target = self._encode_target(self._read_target(y))
+            check_same_rows(X.shape[0], len(target))
+            if isinstance(self, BaseRegressor) and (n_targets := _n_targets(target)) != self._n_targets:
+                raise ValueError(
+                    f"y_val must have the same number of targets as y, {self._n_targets}; got {n_targets}."
+                )
         except ValueError as error:
             raise ValueError(f"X_val and y_val must have the same form as X and y: {error}") from error
         return X, y
@@ -488,6 +507,10 @@ class BaseOneEstimator(BaseMembers):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_kind("estimator", self._template(), is_classifier(self))
+
+
+def _n_targets(y: NDArray[Any]) -> int:
+    return 1 if y.ndim == 1 else y.shape[1]
 
 
 def is_dropped(member: Any) -> bool:

@@ -499,12 +499,17 @@ def known_labels(what: str, model: Any) -> NDArray[Any]:
 
 
 def number_response(
-    what: str, model: Any, X: Any, several: bool = False, options: Options | None = None, *, method: str = "predict"
+    what: str, model: Any, X: Any, n_outputs: int | None = 1, options: Options | None = None, *, method: str = "predict"
 ) -> Array:
-    """Return a regressor's predictions, (n_rows, 1), or with `several` one column for each output."""
+    """Return a regressor's predictions, (n_rows, n_outputs); None for any number of outputs."""
     found, n_rows = numbers_of(what, getattr(model, method)(X, **(options or {}))), X.shape[0]
-    if not (several and found.ndim >= 2 and len(found) == n_rows):
+    if n_outputs == 1 or found.ndim < 2 or len(found) != n_rows:
         _check_rows(what, found, n_rows, "one number for each row")
+    if n_outputs not in (1, None) and found.shape != (n_rows, n_outputs):
+        raise MemberError(
+            f"{what} must return {n_outputs} numbers for each row, one for each target; got the shape {found.shape} "
+            f"for {n_rows} rows."
+        )
     if not is_all_ours(model):
         _check_values(what, found, "predict")
     return found.reshape(n_rows, -1)
@@ -541,15 +546,27 @@ def _check_values(what: str, found: Array, method: str) -> None:
 # Labels of several members --------------------------------------------------
 
 
-def joint_classes(classes: NDArray[Any], index: Array, members: NamedMembers) -> tuple[NDArray[Any], Array]:
-    """Return the union of these classes and the classes of fitted members, and each row's index in it."""
-    joint = joined_labels([("y", classes), *labels_of_members(members)])
+def joint_classes(classes: Any, index: Array, members: NamedMembers, target: int | None = None) -> tuple[Any, Array]:
+    """Return the union of these classes and the classes of fitted members, and each row's index in it.
+
+    With several targets, `classes` is a list, and so is the union.
+    """
+    if isinstance(classes, list):
+        of_targets = enumerate(zip(classes, index.T, strict=True))
+        found = [joint_classes(own, column, members, place) for place, (own, column) in of_targets]
+        return [joint for joint, _ in found], np.column_stack([column for _, column in found])
+    joint = joined_labels([("y", classes), *labels_of_members(members, target)])
     return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
 
 
-def labels_of_members(members: NamedMembers) -> list[tuple[str, NDArray[Any]]]:
-    """Return the classes of the fitted members that have `classes_`, with the members' names for error messages."""
+def labels_of_members(members: NamedMembers, target: int | None = None) -> list[tuple[str, NDArray[Any]]]:
+    """Return the classes of the fitted members that have `classes_`, with the members' names for error messages.
+
+    If the members have several targets, `target` is the index of one of them.
+    """
     known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
+    if target is not None:
+        known = [(name, own[target]) for name, own in known if isinstance(own, list) and len(own) > target]
     return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
 
 

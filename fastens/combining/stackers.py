@@ -203,7 +203,7 @@ def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> 
 
 
 class RidgeStacker(BaseRegressor, _Columns):
-    """Ridge regression on standardised columns.
+    """Ridge regression on standardised columns, for one or several targets.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class RidgeStacker(BaseRegressor, _Columns):
 
     Attributes
     ----------
-    coef_, intercept_ : arrays of shape (n_columns,) and (1,)
+    coef_, intercept_ : arrays of shape (n_columns,) and (1,), or (n_targets, n_columns) and (n_targets,)
 
     References
     ----------
@@ -231,6 +231,7 @@ class RidgeStacker(BaseRegressor, _Columns):
     _parameter_rules: ClassVar = {"alpha": real(0)}
     # Predictions between 0 and 1 are treated like all other numbers.
     _has_probabilities: ClassVar = False
+    _takes_several_targets = True
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -241,14 +242,21 @@ class RidgeStacker(BaseRegressor, _Columns):
         weight = _beside_penalties(data.sample_weight)
         Z = self._learn_columns(self._dense(data.X), weight)
         weight = np.ones(len(data.y)) if weight is None else weight
-        mean, center = np.average(data.y, weights=weight), np.average(Z, axis=0, weights=weight)
-        root = np.sqrt(weight)[:, None]
-        rows = np.vstack([(Z - center) * root, np.sqrt(self.alpha) * np.eye(Z.shape[1])])
-        target = np.concatenate([(data.y - mean) * root[:, 0], np.zeros(Z.shape[1])])
-        self.coef_ = np.linalg.lstsq(rows, target, rcond=None)[0]
-        self.intercept_ = np.array([mean - center @ self.coef_])
+        center, root = np.average(Z, axis=0, weights=weight), np.sqrt(weight)
+        rows = np.vstack([(Z - center) * root[:, None], np.sqrt(self.alpha) * np.eye(Z.shape[1])])
+        targets = np.atleast_2d(data.y.T)
+        means = [np.average(target, weights=weight) for target in targets]
+        pulled = [(target - mean) * root for target, mean in zip(targets, means, strict=True)]
+        columns = np.vstack([np.column_stack(pulled), np.zeros((Z.shape[1], len(targets)))])
+        slopes = np.ascontiguousarray(np.linalg.lstsq(rows, columns, rcond=None)[0].T)
+        self.coef_ = slopes[0] if data.y.ndim == 1 else slopes
+        self.intercept_ = np.array([mean - center @ own for mean, own in zip(means, slopes, strict=True)])
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the predicted mean of each row, shape (n_samples,)."""
-        return self._sums(X, self.coef_[None])[:, 0]
+        """Return the predicted mean of each row, shape (n_samples,) or (n_samples, n_targets)."""
+        found = self._sums(X, np.atleast_2d(self.coef_))
+        return found[:, 0] if self.coef_.ndim == 1 else found
+
+    def _outputs(self) -> tuple[int, ...]:
+        return self.coef_.shape[:-1]

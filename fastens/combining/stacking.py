@@ -32,6 +32,7 @@ from fastens.combining.folds import (
     MemberSpec,
     Part,
     Rows,
+    advice_on_fit,
     check_weights_accepted,
     fit_level,
     fit_member,
@@ -123,7 +124,7 @@ class BaseLevels(BaseMembers):
         return names
 
     def _n_meta(self) -> int:
-        return n_columns(self.classes_) if is_classifier(self) else 1
+        return n_columns(self.classes_) if is_classifier(self) else self._n_targets
 
     # Members --------------------------------------------------
 
@@ -152,7 +153,9 @@ class BaseLevels(BaseMembers):
         n_levels = int(arrays["n_levels"])
         if n_levels < 1:
             raise ValueError("it must have at least one level")
-        self._fitted_levels = [members_from_arrays(f"level{depth}.", arrays, classes) for depth in range(n_levels)]
+        self._fitted_levels = [
+            members_from_arrays(f"level{depth}.", arrays, classes, self._n_targets) for depth in range(n_levels)
+        ]
 
 
 _FINAL = "final_estimator"
@@ -371,7 +374,12 @@ class BaseStacking(TransformerMixin, BaseLevels):
         if isinstance(data.classes, np.ndarray) and len(data.classes) == 1:
             estimator = OneClassClassifier()
         data = _data_of_final(data)
-        self.final_estimator_ = fit_member(MemberSpec(_FINAL, estimator, None, "predict"), data, data.X)
+        try:
+            self.final_estimator_ = fit_member(MemberSpec(_FINAL, estimator, None, "predict"), data, data.X)
+        except (TypeError, ValueError) as error:
+            if data.y.ndim == 1:
+                raise
+            raise MemberError(f"final_estimator cannot be fitted: {error}{advice_on_fit(data)}") from error
 
     def _final_template(self) -> Any:
         """Return the unfitted final estimator: by default linear, or boosting with `passthrough`."""
@@ -547,6 +555,9 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 
     See `StackingClassifier` for how rows, folds and members are handled.
 
+    If y has several columns, each is a target. The members and the final estimator must support several targets; the
+    final estimator receives the predictions of all targets.
+
     {parameters and attributes}
 
     References
@@ -565,6 +576,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     True
     """
 
+    _takes_several_targets = True
     _response_method = "predict"
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
@@ -589,7 +601,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         return [part for member, slope in pairs for part in member.parts(slope)], constant
 
     def predict(self, X: ArrayLike, **options: Any) -> Any:
-        """Return the prediction of each row, shape (n_samples,).
+        """Return the prediction of each row, shape (n_samples,) or (n_samples, n_targets).
 
         Parameters
         ----------
@@ -602,7 +614,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         table = self._final_table(X)
         if options:
             return self.final_estimator_.predict(table, **self._passed_on(options))
-        return number_response("final_estimator", self.final_estimator_, table)[:, 0]
+        return self._of_targets(number_response(_FINAL, self.final_estimator_, table, self._n_targets))
 
 
 def _lines(estimator: Any, table: Array) -> Iterator[tuple[Array, float]]:

@@ -29,16 +29,18 @@ from fastens.combining.folds import (
     Part,
     Rows,
     known_rows,
+    labels_of,
     make_folds,
     members_from_arrays,
     members_to_arrays,
+    split_targets,
 )
 from fastens.combining.members import BaseMembers, forests, requesting
 from fastens.combining.responses import CV, RULES, VERBOSE, NamedMembers, added, joint_classes, with_ties
 from fastens.engine.elementary import exp, log
 from fastens.monitoring.callbacks import Deadline
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
+from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
 from fastens.params.types import Folds, RandomState
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
@@ -256,7 +258,7 @@ class BaseWeightedMembers(BaseMembers):
         return members_to_arrays(self._prefix, self._members)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._members = members_from_arrays(self._prefix, arrays, getattr(self, "classes_", None))
+        self._members = members_from_arrays(self._prefix, arrays, getattr(self, "classes_", None), self._n_targets)
         for name in self._of_members:
             found = getattr(self, name)
             if np.shape(found)[:1] != (len(self._members),) or np.isnan(found).any():
@@ -387,13 +389,13 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
         kept = np.flatnonzero(known_rows(responses))
-        target = data.y[kept].reshape(len(kept), -1)
-        if is_classifier(self):
-            target = (target == np.arange(len(self.classes_))).astype(np.float64)
         stacked = np.stack([found[kept] for found in responses])
-        out_of_fold = OutOfFold(stacked, target, data.weight[kept], is_classifier(self))
-        self._losses = np.array([_loss(found, out_of_fold) for found in stacked])
+        out_of_fold = self._out_of_fold(stacked, data.y[kept].reshape(len(kept), -1), data.weight[kept])
+        self._losses = np.array([_loss(found, out_of_fold) for found in out_of_fold.responses])
         return learn_weights(cast(str, self.weights), out_of_fold)
+
+    def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
+        return OutOfFold(responses, target, weight, is_classification=False)
 
     def _given_weights(self, specs: list[MemberSpec]) -> Array:
         """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
@@ -505,6 +507,10 @@ def _is_soft(self: VotingClassifier) -> bool:
 class VotingClassifier(BaseClassifier, BaseVoting):
     """Voting for classification: the class with the most votes, or with the highest average probability.
 
+    If y has several columns, each is a target, and the members must support several targets. The members have the same
+    weights for all targets; learned weights minimise the mean loss over the targets. Results with one column for each
+    class are then lists with one array for each target.
+
     Parameters
     ----------
     {parameters}
@@ -512,16 +518,17 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         With "hard", each member votes for one class; ties go to the class that is first in `classes_`. With "soft", the
         class with the highest weighted average of the members' probabilities is predicted.
     weights : array of shape (n_members,) or (n_members, n_classes), dict by name, or str, default=None
-        Weights of the members, or of each member's votes for each class. If None, all members have equal weights.
-        "nnls" minimises the squared error, "likelihood" finds the most likely mixture, "selection" is greedy ensemble
-        selection with replacement, and "guarded_selection" shrinks its weights towards the first member as far as the
-        gain may be chance. All learn from out-of-fold predictions or, with `prefit`, from the predictions for the rows
-        passed to `fit`.
+        Weights of the members, or of each member's votes for each class, unless there are several targets. If None, all
+        members have equal weights. "nnls" minimises the squared error, "likelihood" finds the most likely mixture,
+        "selection" is greedy ensemble selection with replacement, and "guarded_selection" shrinks its weights towards
+        the first member as far as the gain may be chance. All learn from out-of-fold predictions or, with `prefit`,
+        from the predictions for the rows passed to `fit`.
     class_weights : array of shape (n_classes,), dict by label, or None, default=None
-        Factor applied to the votes or the average probability of each class. If None, all factors are 1.
+        Factor applied to the votes or the average probability of each class; with several targets, a list with an
+        array, dict or None for each target. If None, all factors are 1.
     flatten_transform : bool, default=True
         If True, `transform` returns shape (n_samples, n_members * n_classes) with soft voting; if False, (n_members,
-        n_samples, n_classes).
+        n_samples, n_classes). With several targets, `n_classes` is the sum over the targets.
 
     Attributes
     ----------
@@ -549,6 +556,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     voting: str = parameter(one_of("hard", SOFT), default="hard")
     class_weights: ArrayLike | Mapping[Any, float] | None = parameter(ANYTHING, default=None)
     flatten_transform: bool = parameter(FLAG, default=True)
+    _takes_several_targets = True
 
     @property
     def _response_method(self) -> str:  # type: ignore[override]
@@ -560,47 +568,70 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         if self.prefit:
             (members,) = self._levels()
             self.classes_, index = joint_classes(self.classes_, index, members)
-        self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
+        self._factors_of_classes = _factors_by_target(self.class_weights, self.classes_)
         return index
 
     def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
-        return [(n_members,), (n_members, len(self.classes_))]
+        by_class = [] if isinstance(self.classes_, list) else [(n_members, len(self.classes_))]
+        return [(n_members,), *by_class]
 
-    def _average(self, responses: Array) -> Array:
-        """Return weighted sums over the members, (n_samples, n_classes), with rows that sum to 1."""
+    def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
+        """Return the data that weights are learned from; each target of a row counts as one row."""
+        parts = split_targets(responses, self.classes_)
+        width = max(part.shape[2] for part in parts)
+        if len(parts) > 1:
+            padded = [np.pad(part, ((0, 0), (0, 0), (0, width - part.shape[2]))) for part in parts]
+            responses, weight = np.concatenate(padded, axis=1), np.tile(weight, len(parts))
+        is_class = target.T.reshape(-1, 1) == np.arange(width)
+        return OutOfFold(responses, is_class.astype(np.float64), weight, is_classification=True)
+
+    def _averages(self, X: Any) -> list[Array]:
+        """Return weighted sums over the members for each target, (n_samples, n_classes), with rows that sum to 1."""
+        parts = split_targets(self._weighed_responses(X), self.classes_)
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
-        total = added(responses * weights) * self._factors_of_classes
-        sums = total.sum(axis=1, keepdims=True)
-        # If every class with a vote has the factor 0, all classes tie.
-        return np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1])
+        found = []
+        for part, factors in zip(parts, self._factors_of_classes, strict=True):
+            total = added(part * weights) * factors
+            sums = total.sum(axis=1, keepdims=True)
+            # If every class with a vote has the factor 0, all classes tie.
+            found.append(np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1]))
+        return found
+
+    def _by_target(self, parts: Sequence[Array]) -> Any:
+        """Return the list of the results for several targets, or the only result."""
+        return list(parts) if isinstance(self.classes_, list) else parts[0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each row, shape (n_samples,)."""
-        found = self._average(self._weighed_responses(X))
-        votes = found if self._as_fitted().voting == SOFT else with_ties(found)
-        return self.classes_[votes.argmax(axis=1)]
+        """Return the class of each row, shape (n_samples,) or (n_samples, n_targets)."""
+        averages, is_soft = self._averages(X), self._as_fitted().voting == SOFT
+        best = [(found if is_soft else with_ties(found)).argmax(axis=1) for found in averages]
+        return labels_of(np.column_stack(best) if isinstance(self.classes_, list) else best[0], self.classes_)
 
     @available_if(_is_soft)
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the weighted average of the members' probabilities, shape (n_samples, n_classes)."""
-        return self._average(self._weighed_responses(X))
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """Return the weighted average of the members' probabilities.
+
+        The shape is (n_samples, n_classes); with several targets, the result is a list of such arrays.
+        """
+        return self._by_target(self._averages(X))
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         if (voting := self._as_fitted().voting) != SOFT:
             raise ValueError(f"voting must be 'soft' for the predictions to be explained; got {voting!r}.")
-        if self.weights_.ndim > 1 or np.ptp(self._factors_of_classes) > 0:
+        (factors,) = self._factors_of_classes
+        if self.weights_.ndim > 1 or np.ptp(factors) > 0:
             raise ValueError(
                 "weights and class_weights must be the same for all classes for the predictions to be "
                 "explained, because other probabilities are not sums of the members' probabilities; got "
-                f"weights_ of shape {self.weights_.shape}, factors {self._factors_of_classes.tolist()}."
+                f"weights_ of shape {self.weights_.shape}, factors {factors.tolist()}."
             )
         return super()._explained_parts(rows)
 
-    def predict_std(self, X: ArrayLike) -> Array:
+    def predict_std(self, X: ArrayLike) -> Any:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
-        return self._spread(self._responses(X))
+        return self._by_target([self._spread(part) for part in split_targets(self._responses(X), self.classes_)])
 
-    def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
+    def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Any:
         """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
 
         The range measures the agreement of the members. It does not contain the true class with a given probability;
@@ -613,13 +644,18 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         share : float, default=0.9
             Fraction of the members, by weight, inside the range.
         """
-        return self._member_range(self._responses(X), share)
+        parts = split_targets(self._responses(X), self.classes_)
+        return self._by_target([self._member_range(part, share) for part in parts])
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return the members' probabilities; with hard voting, the class indices that they vote for."""
-        responses, fitted = self._responses(X), self._as_fitted()
+        """Return the members' probabilities; with hard voting, the class indices that they vote for.
+
+        Columns are ordered by member, then by target.
+        """
+        parts, fitted = split_targets(self._responses(X), self.classes_), self._as_fitted()
         if fitted.voting != SOFT:
-            return responses.argmax(axis=2).T
+            return np.hstack([column.T for column in np.stack([part.argmax(axis=2) for part in parts], axis=1)])
+        responses = np.concatenate(parts, axis=2)
         return np.hstack(list(responses)) if fitted.flatten_transform else responses
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -628,17 +664,20 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         fitted = self._as_fitted()
         if fitted.voting == SOFT and not fitted.flatten_transform:
             raise ValueError("flatten_transform must be True for get_feature_names_out with soft voting; got False.")
-        return self._names_out(len(self.classes_) if fitted.voting == SOFT else 1, input_features)
+        targets = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
+        return self._names_out(sum(map(len, targets)) if fitted.voting == SOFT else len(targets), input_features)
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_fitted(arrays)
-        self._factors_of_classes = _class_factors(self.class_weights, self.classes_)
+        self._factors_of_classes = _factors_by_target(self.class_weights, self.classes_)
 
 
 @transforms_streams
 @with_parameters
 class VotingRegressor(BaseRegressor, BaseVoting):
     """Voting for regression: the weighted average of the members' predictions.
+
+    If y has several columns, each is a target, and the members must support several targets.
 
     Parameters
     ----------
@@ -674,36 +713,12 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     """
 
     _takes_several_targets = True
-    _n_targets: int = field(init=False, default=1)
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        self._n_targets = 1 if y.ndim == 1 else y.shape[1]
-        return super()._learn_target(y)
-
-    def _spec(self, *args: Any, **kwargs: Any) -> MemberSpec:
-        return replace(super()._spec(*args, **kwargs), multi_output=self._n_targets > 1)
-
-    def _fitted_names(self) -> tuple[str, ...]:
-        return ("_n_targets", *super()._fitted_names())
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        whole(1).check("the number of targets", self._n_targets)
-        self._members = [replace(member, multi_output=self._n_targets > 1) for member in self._members]
-
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        if self._n_targets > 1:
-            raise ValueError("explain supports only one target; this model has several. Explain its estimators_.")
-        return super()._explained_parts(rows)
+    _response_method = "predict"
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,) or (n_samples, n_targets)."""
         self._check_fitted()
         return self._of_targets(added(self._member_weights()[:, None, None] * self._weighed_responses(X)))
-
-    def _of_targets(self, found: Array) -> Array:
-        """Return the result without the axis of targets if there is only one."""
-        return found[:, 0] if self._n_targets == 1 else found
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, in the shape of `predict`."""
@@ -732,6 +747,19 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         """Return the column names of the output of `transform`."""
         self._check_fitted()
         return self._names_out(self._n_targets, input_features)
+
+
+def _factors_by_target(given: Any, classes: Any) -> list[Array]:
+    """Return the factors of the classes of each target."""
+    if not isinstance(classes, list):
+        return [_class_factors(given, classes)]
+    by_target = [None] * len(classes) if given is None else given
+    if not isinstance(by_target, list | tuple) or len(by_target) != len(classes):
+        raise ValueError(
+            f"class_weights must be None or a list with an array, dict or None for each of the {len(classes)} targets; "
+            f"got {given!r}."
+        )
+    return [_class_factors(*pair) for pair in zip(by_target, classes, strict=True)]
 
 
 def _class_factors(given: Any, classes: NDArray[Any]) -> Array:

@@ -82,7 +82,7 @@ class RowSource:
         """Return True if the table contains the bin codes of this binning."""
         return False
 
-    def learned(self, max_bins: int) -> Any:
+    def learned(self, max_bins: int | NDArray[Any]) -> Any:
         """Return the binning of the table's bin codes, or None."""
         return None
 
@@ -301,7 +301,7 @@ def with_codes_of(X: Any, binning: Any) -> Any:
     return X if isinstance(X, RowSource) and X.has_codes_of(binning) else None
 
 
-def stored_binning(X: Any, max_bins: int) -> Any:
+def stored_binning(X: Any, max_bins: int | NDArray[Any]) -> Any:
     """Return the binning that a table brings along, or None if bins have to be learned."""
     return X.learned(max_bins) if isinstance(X, RowSource) else None
 

@@ -366,6 +366,11 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
         if convention == HASHED and any(isinstance(own, int) for own in categories):
             by_name = "save_model(..., pool=...) of CatBoost stores their names"
             raise CannotHoldError(f"categories known only by their hashes (column {name!r}; {by_name})")
+        if index in encoder.ordered:
+            raise ValueError(
+                f"Column {name!r} must hold numbers or unordered categories to be exported; monotonic_cst reads its "
+                "categories in their order. Encode them as numbers before fit."
+            )
         codes = trees.binning.category_codes[index] if categories is None else None
         positions = categories if codes is None else list(range(len(codes)))
         columns.append(Column(name, positions, codes is not None, convention=convention))

@@ -52,6 +52,7 @@ from fastens.params.rules import ANYTHING, FLAG, FUNCTION, NONE, parameter, real
 from fastens.params.types import Drawing, PerColumn
 from fastens.posterior.averaging import Prunings, TreeAverager
 from fastens.table.training_data import AllRows, TrainingData, multiplied, warn_of_duplicates
+from fastens.tree_model.saving import bins_of_features
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel, check_same_rules, column_chances
 
 Array = NDArray[np.float64]
@@ -124,7 +125,8 @@ class BaseForest(TreeParameters, TreeModel):
             reads_left_out = self._is_averaged and self._options("averaging").evidence == OUT_OF_BAG
             if not (self._has_random_thresholds or reads_left_out or getattr(self, "keep_leaves", False)):
                 release(data.X, n_passes=2)  # one pass learns the bin edges, and another pass bins the rows
-            binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, data.comm)
+            max_bins = bins_of_features(self)
+            binning, matrix = learned_and_binned(data.X, data.sample_weight, max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if continues:

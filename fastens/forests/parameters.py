@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.elementary import xlogy
 from fastens.engine.forest.forests import ForestParameters
@@ -20,6 +20,7 @@ from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
+from fastens.tree_model.saving import BINS
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
 from fastens.warn import warn
@@ -64,7 +65,7 @@ class TreeParameters:
     feature_weights: PerColumn = parameter(ANYTHING, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    max_bins: int = parameter(whole(2, 65_535), default=255)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=255)
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 

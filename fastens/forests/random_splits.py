@@ -42,7 +42,7 @@ from fastens.table.answers import transforms_streams
 from fastens.table.parts import present_part
 from fastens.table.training_data import WEIGHT_TYPE, check_weights, unless_ones
 from fastens.tree_model.explanations import explain
-from fastens.tree_model.saving import SavedEnsemble
+from fastens.tree_model.saving import BINS, SavedEnsemble, bins_of_features
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import check_same_rules
 from fastens.warn import warn
@@ -65,7 +65,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    max_bins: int = parameter(whole(2, 65_535), default=255)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=255)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False)
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
@@ -94,7 +94,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         self._warn_of_pooled()
         is_categorical = self._is_categorical
         known = self._ensemble.binning if continues else None
-        binning = known or learn_binning(table, weight, self.max_bins, is_categorical, n_threads, comm)
+        binning = known or learn_binning(table, weight, bins_of_features(self), is_categorical, n_threads, comm)
         store = TreeStore(binning, 1, self.n_estimators)
         if continues:
             store.keep(self._ensemble)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
@@ -41,6 +41,7 @@ from fastens.params.options import Categories
 from fastens.params.rules import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.params.types import ClassWeight, PerColumn, RandomState
 from fastens.table.training_data import AllRows, columns_of_labels
+from fastens.tree_model.saving import BINS, bins_of_features
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel
 
 Array = NDArray[np.float64]
@@ -477,7 +478,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
         kinds, comm = self._is_categorical, data.comm
-        binning, matrix = learned_and_binned(data.X, data.sample_weight, self.max_bins, kinds, n_threads, comm)
+        binning, matrix = learned_and_binned(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
         everyone = data.of_all_ranks()
         weight, own = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
@@ -597,7 +598,7 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
     ccp_alpha: float = parameter(real(0), default=0.0)
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
-    max_bins: int = parameter(whole(2, 65_535), default=65_535)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=65_535)
 
     _docs: ClassVar[Docs] = CLASS_DOCS | TREE_CLASS_DOCS
 
@@ -637,7 +638,7 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
     ccp_alpha: float = parameter(real(0), default=0.0)
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
-    max_bins: int = parameter(whole(2, 65_535), default=65_535)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=65_535)
 
     _value_dtype: ClassVar[Any] = np.float64
 

@@ -74,7 +74,12 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
     first = int(trees.category_set[node])
     if first < 0:
         threshold = float(trees.threshold[node])
-        return Split(names.column(feature), threshold, None, None, bool(trees.missing_left[node]))
+        left: list[Any] | None = None
+        right: list[Any] | None = None
+        if trees.binning.category_codes[feature] is None and names.categories and (own := names.categories[feature]):
+            at = int(np.clip(np.floor(threshold) + 1, 0, len(own)))  # ordered categories
+            left, right = list(own[:at]), list(own[at:])
+        return Split(names.column(feature), threshold, left, right, bool(trees.missing_left[node]))
     codes = trees.binning.category_codes[feature]
     assert codes is not None  # the split has a set
     goes_left = codes_left(trees, node, np.arange(trees.binning.n_codes[feature]))

@@ -32,7 +32,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "feature_contri ignored_features": ("feature_weights",),
     "colsample_bytree feature_fraction rsm colsample": ("max_features_per_tree",),
     "colsample_bynode colsample_bylevel feature_fraction_bynode mtry": ("max_features",),
-    "max_bin border_count n_bins nbins min_data_in_bin subsample_for_bin": ("max_bins",),
+    "max_bin max_bin_by_feature border_count n_bins nbins min_data_in_bin subsample_for_bin": ("max_bins",),
     "objective loss_function application": ("loss", "algorithm", "criterion"),
     "loss": ("algorithm", "criterion"),
     "scoring_method": ("criterion",),
@@ -147,7 +147,6 @@ _ABSENT = {
     "forcedsplits_filename forced_splits": (
         "Forced splits are not supported; interaction_cst restricts which columns a branch may use."
     ),
-    "max_bin_by_feature": "max_bins applies to all columns.",
     "monotone_penalty": "Monotonic constraints hold at every depth, without a penalty.",
     "refit_decay_rate decay_rate": "Call refit_leaves(X, y, decay_rate=...) of the fitted model.",
     "fair_c": "fastens has no Fair loss; loss='log_cosh' and HuberLoss(alpha=...) are similar.",

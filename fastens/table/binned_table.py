@@ -582,9 +582,9 @@ class BinnedTable(RowSource):
             )
         return self
 
-    def learned(self, max_bins: int) -> Binning:
+    def learned(self, max_bins: int | NDArray[Any]) -> Binning:
         """Return the bins; raise ValueError if the fit needs another number of bins."""
-        if max_bins != self.options.max_bins:
+        if np.ndim(max_bins) or max_bins != self.options.max_bins:
             raise ValueError(f"max_bins must be {self.options.max_bins}, as in the BinnedTable; got {max_bins}.")
         return self.binning
 

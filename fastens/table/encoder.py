@@ -19,7 +19,7 @@ from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, Row
 from fastens.engine.threads import cached_property, in_threads, threads_for
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
-from fastens.table.columns.factorize import NARROW_TYPES, Categories, is_missing, without_same
+from fastens.table.columns.factorize import NARROW_TYPES, Categories, distinct_lists, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.few_rows import FewRows
 from fastens.table.opening import open_table
@@ -28,7 +28,7 @@ from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
-_LISTS = ("repeated", "dates")
+_LISTS = ("repeated", "dates", "ordered")
 
 
 def _is_float32(column: Column) -> bool:
@@ -79,6 +79,9 @@ class InputEncoder:
         Code of categories that were not seen in `fit`.
     missing_is_category : bool
         If True, missing values of categorical columns get the position after the last category instead of NaN.
+    ordered : list of int
+        Columns of ordered categories, listed in their order, whose positions trees read as numbers; missing values are
+        NaN.
     dates : list of int
         Columns of dates, which become days since 1970.
     date_parts : list of pairs of a column and a part
@@ -88,6 +91,7 @@ class InputEncoder:
     unseen: float = np.nan
     repeated: Sequence[int] = ()  # columns that are repeated after all others, for trees with too many thresholds
     dates: Sequence[int] = ()
+    ordered: Sequence[int] = ()
     date_parts: Sequence[tuple[int, str]] = ()
 
     def __init__(
@@ -154,6 +158,7 @@ class InputEncoder:
             comm=comm,
         )
         encoder._learn_dates(table, reading, comm)
+        encoder._learn_orders(table, reading.monotonic_cst, comm)
         return encoder, encoder.transform(table, n_threads)
 
     def _learn_dates(self, table: Table, reading: Reading, comm: Comm = LOCAL) -> None:
@@ -166,6 +171,23 @@ class InputEncoder:
         if reading.monotonic_cst is not None:
             bound = constrained_columns(reading.monotonic_cst, Columns(len(table), self.names))
         self.date_parts = [(column, part) for column in self.dates if not bound[column] for part in parts[column][1:]]
+
+    def _learn_orders(self, table: Table, monotonic_cst: Any, comm: Comm) -> None:
+        """Put the categories of constrained columns in the order that the columns declare, if they do."""
+        kinds = self.is_categorical
+        if monotonic_cst is None or not kinds.any():
+            return
+        bound = constrained_columns(monotonic_cst, Columns(len(table), self.names))
+        for column in np.flatnonzero(kinds & bound).tolist():
+            orders = distinct_lists(order for own in comm.allgather(table.category_orders(column)) for order in own)
+            if len(orders) > 1:
+                raise ValueError(
+                    f"Column {table.name(column)} must declare the same order of its categories in all parts of the "
+                    f"table; got {orders[0]} and {orders[1]}."
+                )
+            if orders:
+                self.categories[column] = orders[0]
+                self.ordered = [*self.ordered, column]
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
         """Return a table with the learned columns as an encoded row source; the parameters match `learn`."""
@@ -245,6 +267,13 @@ class InputEncoder:
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
         """Return an encoder with more categories appended to its categorical columns."""
         pairs = zip(self.categories, more, strict=True)
+        for column in self.ordered:
+            new = [value for value in more[column] or [] if value not in (self.categories[column] or [])]
+            if new:
+                raise ValueError(
+                    f"Column {self.texts[column]} must have the ordered categories of the earlier fit, "
+                    f"{self.categories[column]}; got {new[0]!r}. Fit a new model to change the order."
+                )
         encoder = copy(self)
         encoder.categories = [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs]
         return encoder
@@ -318,7 +347,8 @@ class InputEncoder:
         self._write_positions(table, index, self.categories[index] or [], (out, unseen))
 
     def _write_positions(self, table: Table, index: int, categories: list[Any], into: tuple[Floats, float]) -> None:
-        missing = float(len(categories)) if self.missing_is_category else np.nan
+        is_code = self.missing_is_category and index not in self.ordered
+        missing = float(len(categories)) if is_code else np.nan
         table.find_positions(index, categories, (missing, into[1], 0), into[0])
 
     def _is_converted(self, table: Table) -> bool:
@@ -437,6 +467,8 @@ class InputEncoder:
             setattr(encoder, name, state.get(name, []))
             if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
                 raise ValueError("the state of the columns is malformed")
+        if any(categories[column] is None for column in encoder.ordered):
+            raise ValueError("the state of the columns is malformed")
         encoder.date_parts = [tuple(pair) for pair in state.get("date_parts", [])]
         if not all(len(pair) == 2 and pair[0] in encoder.dates and pair[1] in PARTS for pair in encoder.date_parts):
             raise ValueError("the state of the columns is malformed")

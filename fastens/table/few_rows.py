@@ -52,6 +52,7 @@ class FewRows:
         """Return the reader for the columns of an encoder, or None if it needs the checks of `encode`."""
         n_categories = sum(map(len, filter(None, encoder.categories)))
         is_other = encoder.names is None or encoder.dates or encoder.changes_numbers or hasattr(encoder, "conventions")
+        is_other = is_other or (encoder.ordered and encoder.missing_is_category)
         if is_other or n_categories > _MAX_CATEGORIES:
             return None
         return cls(encoder.names, encoder.categories, missing_is_category=encoder.missing_is_category)

@@ -6,6 +6,7 @@ it holds a batch of rows and a sample that bins are learned from.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,10 +107,18 @@ def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
     return needs_of_engine(model._holds, params, shape)
 
 
+def _most_bins(params: dict[str, Any]) -> int:
+    """Return the largest `max_bins` of a column."""
+    given = params.get("max_bins")
+    if given is None:
+        return BYTE_BINS
+    return max([BYTE_BINS, *given.values()]) if isinstance(given, Mapping) else int(np.max(given))
+
+
 def needs_of_engine(holds: str | None, params: dict[str, Any], shape: FitShape) -> MemoryNeeds:
     """Return the estimated memory of a fit without base estimators, by what it holds and its parameters."""
     n, n_columns, size = shape.n_rows, max(1, shape.n_columns), shape.value_bytes
-    max_bins, n_threads = params.get("max_bins") or BYTE_BINS, resolve_n_jobs(params.get("n_jobs"))
+    max_bins, n_threads = _most_bins(params), resolve_n_jobs(params.get("n_jobs"))
     code, n_values = 1 if max_bins <= BYTE_BINS else 2, n * n_columns
     targets, (of_batch, of_sample) = n * (24 * shape.n_targets + 8 * shape.weighted), COPIES[shape.kind]
     reading = of_batch * size * n_columns * min(n, BATCH_ROWS, max(1, BATCH_VALUES // n_columns)) + _FIXED
@@ -149,7 +158,7 @@ def _held(
     of_row, of_output, of_worker, of_node, of_value, of_growing = ENGINES[holds]
     stopping, depth = params.get("early_stopping"), params.get("max_depth", 1 if holds == "rounds" else None)
     has_medians = params.get("loss", params.get("criterion")) in _MEDIANS
-    n_folds, n_bins = getattr(stopping, "folds", None) or 1, min(params.get("max_bins") or BYTE_BINS, n) + 2
+    n_folds, n_bins = getattr(stopping, "folds", None) or 1, min(_most_bins(params), n) + 2
     n_workers, drawn = max(1, min(n_threads, n_trees)) if holds == "forest" else 0, params.get("max_samples")
     share = min(1.0, 256 / n if drawn == "auto" else 1 if drawn is None else drawn / n if drawn > 1 else drawn)
     share = 1 - np.exp(-share) if params.get("bootstrap") else share

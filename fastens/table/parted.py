@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import cached_property
-from fastens.table.columns.factorize import sorted_categories
+from fastens.table.columns.factorize import distinct_lists, sorted_categories
 from fastens.table.columns.numbers import is_wide_integer
 from fastens.table.sources import Batches
 from fastens.table.tables import Table, joined_dates, joined_kinds, table_over
@@ -61,6 +61,10 @@ class PartedTable(Table):
         if not columns:
             return [None] * len(self)
         return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
+
+    def category_orders(self, index: int) -> list[list[Any]]:
+        """Return the different orders that the parts of the table declare for the categories of a column."""
+        return distinct_lists(order for table in self.tables() for order in table.category_orders(index))
 
 
 class StreamedTable(PartedTable):

@@ -14,7 +14,7 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import FLOATS, MappedRows, RowSource, SelectedRows, parts_of
 from fastens.table.arrays import narrow_dtype, with_rows_to_take
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values
+from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values, ordered_values
 from fastens.table.columns.numbers import (
     Column,
     Floats,
@@ -123,7 +123,10 @@ def _read_column(table: Table, index: int) -> Column | None:
     if table.is_categorical(index) is False:
         return numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
-    declared = listed_values(getattr(table.arrays[index], "dtype", None))
+    own = table.arrays[index]
+    declared = listed_values(getattr(own, "dtype", None))
+    if (order := ordered_values(own)) is not None:
+        return Categories(codes, values, declared=order, is_ordered=True)
     return Categories(codes, values, declared=declared)
 
 

@@ -28,6 +28,7 @@ from fastens.table.columns.factorize import (
     is_missing,
     listed_values,
     match_spellings,
+    ordered_values,
     sorted_categories,
     type_fault,
 )
@@ -218,6 +219,11 @@ class Table:
 
         in_threads(learn, columns, self.threads_to_read(columns, n_threads))
         return found
+
+    def category_orders(self, index: int) -> list[list[Any]]:
+        """Return the different orders that the parts of the table declare for the categories of a column."""
+        found = ordered_values(self.arrays[index])
+        return [] if found is None else [found]
 
     def joined_categories(self, parts: list[list[list[Any] | None]]) -> list[list[Any] | None]:
         """Return the sorted categories of each column in the whole table, joined from the categories of all parts."""

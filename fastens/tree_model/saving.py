@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from importlib import import_module
+from inspect import signature
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.engine.bins.binning import Binning
+from fastens.engine.grow.growth import Columns
 from fastens.engine.linear.linear_leaves import LinearEnsemble, read_trees
 from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
@@ -21,6 +24,7 @@ from fastens.engine.trees.packing import MAX_CODES
 from fastens.engine.trees.trees import TreeEnsemble, recoded
 from fastens.modelfile.storage import ModelFileError
 from fastens.params.options import Categories
+from fastens.params.rules import Rule, whole
 from fastens.table.columns.factorize import same_categories
 from fastens.table.encoder import InputEncoder
 from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
@@ -39,6 +43,34 @@ def tree_arrays(trees: TreeEnsemble, prefix: str) -> dict[str, np.ndarray]:
 def trees_among(arrays: dict[str, np.ndarray], prefix: str) -> TreeEnsemble:
     """Restore trees from the arrays whose names start with a prefix."""
     return read_trees({name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)})
+
+
+_MOST_BINS = 65_535
+# A rule for `max_bins`, which `bins_of_features` resolves.
+BINS = whole(2, _MOST_BINS) | Rule(
+    "an array or dict with a number for each column",
+    lambda value: isinstance(value, Mapping) or (np.iterable(value) and not isinstance(value, str | bytes)),
+)
+
+
+def column_bins(model: Any, owner: Any) -> Any:
+    """Return the `max_bins` of an estimator, the model or its base estimator: an integer, or an array by column."""
+    given = owner.max_bins
+    if isinstance(given, Integral):
+        return given
+    default = float(signature(type(owner)).parameters["max_bins"].default)
+    columns = Columns(model.n_features_in_, model._encoder.names)
+    of_columns = columns.values("max_bins", given, default)
+    for number in of_columns.tolist():
+        if not number.is_integer() or not 2 <= number <= _MOST_BINS:
+            raise ValueError(f"max_bins must hold integers from 2 to {_MOST_BINS}; got {number:g}.")
+    return of_columns.astype(np.int32)
+
+
+def bins_of_features(model: Any, owner: Any = None) -> Any:
+    """Return `max_bins` as an integer, or as an array with a number for each feature of the trees."""
+    found = column_bins(model, model if owner is None else owner)
+    return found[model._column_of] if isinstance(found, np.ndarray) else found
 
 
 class SavedEnsemble:
@@ -110,6 +142,8 @@ class SavedEnsemble:
         """Return the method of target encoding and the columns that it applies to."""
         method = self._category_options().encoding
         sizes = [0 if found is None else len(found) for found in self._encoder.categories]
+        for column in self._encoder.ordered:
+            sizes[column] = 0
         if method == "auto":
             return "target", [column for column, size in enumerate(sizes) if size > MAX_PARTITIONED]
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
@@ -124,15 +158,22 @@ class SavedEnsemble:
         if self._encoder.categories.count(None) == len(self._encoder.categories):
             return
         estimator, has_option = getattr(self, "estimator", None), hasattr(self, "categories")
-        most = getattr(self if estimator is None else estimator, "max_bins", None)
+        owner = self if estimator is None else estimator
+        most = column_bins(self, owner) if hasattr(owner, "max_bins") else None
+        limits = most.tolist() if isinstance(most, np.ndarray) else [most] * len(self._encoder.categories)
         for column, found in enumerate(self._encoder.categories):
-            if found is None or most is None or len(found) <= most or column in encoded:
+            if (
+                found is None
+                or (own := limits[column]) is None
+                or len(found) <= own
+                or column in (*encoded, *self._encoder.ordered)
+            ):
                 continue
             name = column if self._encoder.names is None else self._encoder.names[column]
             remedy = "Categories(encoding='target') or a larger max_bins" if has_option else "a larger max_bins"
             warn(
-                f"Column {name!r} must have at most max_bins={most} categories to keep them all; got {len(found)}. "
-                f"Only the {most - 1} most frequent ones are kept, and the others are treated as a single category. "
+                f"Column {name!r} must have at most max_bins={own} categories to keep them all; got {len(found)}. "
+                f"Only the {own - 1} most frequent ones are kept, and the others are treated as a single category. "
                 f"Use {remedy} to distinguish them."
             )
 
@@ -165,6 +206,7 @@ class SavedEnsemble:
     def _is_categorical(self) -> NDArray[np.bool_]:
         """Mask of the columns of the encoded table that hold categories."""
         kinds = self._encoder.is_categorical
+        kinds[list(self._encoder.ordered)] = False  # thresholds split positions in the order of the categories
         if self._statistics is not None:
             kinds[self._statistics.columns] = False
         return np.append(kinds, np.zeros(len(self._column_of) - len(kinds), dtype=bool))

@@ -372,7 +372,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         """Return the names of the columns, categories and classes of the fitted table."""
         self._check_fitted()
         classes = getattr(self, "classes_", None) if self._has_class_shares else None
-        is_category = self._is_categorical
+        is_category = self._is_categorical | np.isin(self._column_of, self._encoder.ordered)
         kinds = [self._encoder.categories[column] for column in self._column_of]
         kinds = [kind if flag else None for kind, flag in zip(kinds, is_category, strict=True)]
         return Names(self.feature_parts_, kinds, classes)
@@ -470,7 +470,9 @@ def _signs(model: Any) -> NDArray[np.int8] | None:
     classes = vars(model).get("classes_")
     classes = None if isinstance(classes, list) else classes
     given = getattr(model, "monotonic_cst", None)
-    return monotone_signs(given, _columns(model), model._encoder.is_categorical, classes)
+    kinds = model._encoder.is_categorical
+    kinds[list(model._encoder.ordered)] = False
+    return monotone_signs(given, _columns(model), kinds, classes)
 
 
 def path_rules(model: Any) -> dict[str, Any]:
@@ -540,9 +542,9 @@ def _columns(model: Any) -> Columns:
 
 
 DOCS = WEIGHT_TYPE_DOCS | entries("""\
-max_bins : int
+max_bins : int, array of shape (n_features,) or dict by name
     Maximum number of bins per feature, at most 65 535, plus one bin for missing values. A feature with at most
-    `max_bins` distinct values has one bin per value.
+    `max_bins` distinct values has one bin per value. Features that a dict leaves out have the default.
 feature_weights : array of shape (n_features,), dict by name, or None
     Relative probabilities with which features are drawn (`max_features`, `max_features_per_tree`). Features that
     a dict leaves out have weight 1. A feature of weight 0 is never used. If None, all features are equally likely.

@@ -118,3 +118,16 @@ def test_folds_that_are_none(kind, rng):
         ValueError, match=r"cv must yield folds with test rows; got none\. An iterator is exhausted after one fit"
     ):
         model.fit(X, y)
+
+
+def test_several_targets(rng, tmp_path):
+    X = rng.normal(size=(150, 3))
+    Y = np.column_stack([X[:, 0] + 0.1 * rng.normal(size=150), 3 * X[:, 1] ** 2])
+    forest = [("forest", fastens.RandomForestRegressor(5, random_state=0))]
+    model = fastens.CascadeForestRegressor(forest, max_layers=2, cv=3, tol=0.0).fit(X, Y, X_val=X[:50], y_val=Y[:50])
+    first = np.mean([member.predict(X[:50]) for member in model.estimators_[0]], axis=0)
+    assert model.validation_losses_[0] == pytest.approx(((first - Y[:50]) ** 2).sum(axis=1).mean())
+    assert model.predict(X).shape == (150, 2)
+    assert model.score(X, Y) > 0.5
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(X), model.predict(X))

@@ -323,7 +323,7 @@ def test_several_numbers_for_a_row(name):
 
 def test_several_numbers_where_they_are_wanted():
     member = GradientBoostingRegressor(loss="quantile", quantile=[0.1, 0.9], n_estimators=2).fit(X, X[:, 0])
-    assert number_response("a", member, X, several=True).shape == (150, 2)
+    assert number_response("a", member, X, None).shape == (150, 2)
 
 
 # Kinds --------------------------------------------------

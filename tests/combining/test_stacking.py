@@ -15,15 +15,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import StackingClassifier as PeerStack
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, RepeatedKFold, TimeSeriesSplit
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import fastens
 from fastens import (
@@ -37,6 +38,7 @@ from fastens import (
 from fastens.combining.folds import MemberError
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.bins import binning
+from fastens.modelfile.storage import load_model
 
 
 def boosting(n_estimators=10, **parameters):
@@ -639,3 +641,90 @@ def test_names_of_columns_ask_members_for_their_tags_a_few_times_each(binary):
     asked = 0
     assert len(model.get_feature_names_out()) == 9
     assert asked <= 3 * 9
+
+
+# Several targets --------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_targets():
+    X, y = make_regression(200, 5, n_targets=2, noise=10.0, random_state=3)
+    return X, np.column_stack([y[:, 0], y[:, 0] * X[:, 1] + y[:, 1] ** 2 / 50])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_several_targets_match_a_stack_written_by_hand(two_targets, weighted, tmp_path):
+    X, Y = two_targets
+    weight = np.random.default_rng(0).integers(1, 4, len(Y)).astype(float) if weighted else None
+    members, cv = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))], KFold(4)
+    model = StackingRegressor(members, Ridge(), cv=cv, refit=True).fit(X, Y, sample_weight=weight)
+    table, whole = [], []
+    for _, member in members:
+        found = np.empty_like(Y)
+        for train, test in cv.split(X):
+            own = None if weight is None else weight[train]
+            found[test] = clone(member).fit(X[train], Y[train], sample_weight=own).predict(X[test])
+        table.append(found)
+        whole.append(clone(member).fit(X, Y, sample_weight=weight).predict(X))
+    final = Ridge().fit(np.hstack(table), Y, sample_weight=weight)
+    np.testing.assert_allclose(model.predict(X), final.predict(np.hstack(whole)), rtol=1e-8)
+    np.testing.assert_allclose(model.transform(X), np.hstack(whole))
+    np.testing.assert_allclose(model.oof_predictions_["tree"], table[1])
+    names = ["stackingregressor_line0", "stackingregressor_line1", "stackingregressor_tree0", "stackingregressor_tree1"]
+    assert model.get_feature_names_out().tolist() == names
+    model.save(tmp_path / "model", allow_pickle=True)
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model", allow_pickle=True).predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="explain must be used with one target"):
+        model.explain(X)
+
+
+@pytest.mark.parametrize("final", [None, "boosting"])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_several_targets_of_default_stacks(two_targets, final, levels, tmp_path):
+    X, Y = two_targets[0].copy(), two_targets[1]
+    boosting = GradientBoostingRegressor(n_estimators=10, min_samples_leaf=2)
+    forest = fastens.RandomForestRegressor(5, random_state=0)
+    stack = [[("boosting", boosting), ("forest", forest)], [("again", boosting)]][:levels]
+    model = StackingRegressor(levels=stack, final_estimator=final, passthrough=levels == 2, cv=3, n_jobs=1)
+    X[0, 0] = np.nan
+    predicted = model.fit(X, Y, X_val=X[:20], y_val=Y[:20]).predict(X)
+    assert predicted.shape == Y.shape
+    assert model.score(X, Y) > 0.5
+    np.testing.assert_array_equal(
+        clone(model).set_params(n_jobs=2).fit(X, Y, X_val=X[:20], y_val=Y[:20]).predict(X), predicted
+    )
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(X), predicted)
+    with pytest.raises(ValueError, match=r"same number of targets as y, 2; got 1"):
+        model.fit(X, Y, X_val=X[:20], y_val=Y[:20, 0])
+    assert model.fit(X, Y[:, 0]).predict(X).shape == (200,)
+
+
+def test_ridge_of_several_targets_is_a_ridge_of_each(two_targets, tmp_path):
+    X, Y = two_targets
+    weight = np.arange(len(Y)) % 3 + 1.0
+    model = RidgeStacker(alpha=2.0).fit(X, Y, sample_weight=weight)
+    assert model.coef_.shape == (2, 5)
+    for target, predicted in zip(Y.T, model.predict(X).T, strict=True):
+        np.testing.assert_allclose(RidgeStacker(alpha=2.0).fit(X, target, sample_weight=weight).predict(X), predicted)
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model", lambda kind: RidgeStacker, "")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_estimators_of_one_target_name_the_remedy(two_targets):
+    X, Y = two_targets
+    line = [("line", LinearRegression())]
+    with pytest.raises(
+        MemberError, match=r"Member 'svr' failed .* wrapped in sklearn.multioutput.MultiOutputRegressor"
+    ):
+        StackingRegressor([("svr", LinearSVR())], cv=3).fit(X, Y)
+    with pytest.raises(
+        MemberError, match=r"final_estimator cannot be fitted: .* sklearn.multioutput.MultiOutputRegress"
+    ):
+        StackingRegressor(line, LinearSVR(), cv=3).fit(X, Y)
+    quantiles = GradientBoostingRegressor(loss="quantile", quantile=[0.1, 0.9], n_estimators=2)
+    with pytest.raises(MemberError, match=r"must return 2 numbers for each row, one for each target; got the shape"):
+        StackingRegressor([("quantiles", quantiles)], cv=3).fit(X, Y)
+    wrapped = StackingRegressor([("svr", MultiOutputRegressor(LinearSVR()))], cv=3).fit(X, Y)
+    assert wrapped.predict(X).shape == Y.shape

@@ -12,11 +12,13 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestClassifier as PeerForest
 from sklearn.ensemble import VotingClassifier as PeerVoting
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import fastens
@@ -489,5 +491,127 @@ def test_several_targets(weights, rng, tmp_path):
     assert model.score(X, Y) > 0.3
     model.save(tmp_path / "model", allow_pickle=True)
     np.testing.assert_array_equal(fastens.load(tmp_path / "model", allow_pickle=True).predict(X), model.predict(X))
-    with pytest.raises(ValueError, match="explain supports only one target"):
+    with pytest.raises(ValueError, match="explain must be used with one target"):
         model.explain(X)
+
+
+# Classes of several targets --------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def labels(table):
+    X, y = table
+    return X, np.column_stack([np.where(X[:, 0] > 0, "yes", "no"), np.array(["a", "b", "c"])[y]])
+
+
+def forests_of_labels():
+    kinds = fastens.RandomForestClassifier, PeerForest
+    return [(kind.__module__.partition(".")[0], kind(8, max_depth=4, random_state=0)) for kind in kinds]
+
+
+@pytest.mark.parametrize("weights", [None, [1, 3], {"sklearn": 0.5}, "nnls", "likelihood", "selection"], ids=str)
+def test_classes_of_several_targets(weights, labels, tmp_path):
+    X, Y = labels
+    weight = np.arange(len(Y)) % 3 + 1.0
+    cv = {"cv": [(np.arange(150, 300), np.arange(150)), (np.arange(150), np.arange(150, 300))]}
+    model = VotingClassifier(forests_of_labels(), voting="soft", weights=weights, **cv).fit(X, Y, weight)
+    assert [own.tolist() for own in model.classes_] == [["no", "yes"], ["a", "b", "c"]]
+    shares = model.weights_ / model.weights_.sum()
+    each = [member.predict_proba(X) for member in model.estimators_]
+    proba = model.predict_proba(X)
+    for target, found in enumerate(proba):
+        means = sum(share * own[target] for share, own in zip(shares, each, strict=True))
+        np.testing.assert_allclose(found, means, atol=1e-12)
+        np.testing.assert_array_equal(model.predict(X)[:, target], model.classes_[target][means.argmax(axis=1)])
+        responses = np.stack([own[target] for own in each])
+        spread = np.sqrt(np.einsum("m,mnk->nk", shares, (responses - means) ** 2))
+        np.testing.assert_allclose(model.predict_std(X)[target], spread, atol=1e-7)
+    assert [part.shape for part in model.predict_member_range(X)] == [(300, 2, 2), (300, 3, 2)]
+    assert model.transform(X).shape == (300, 10) == (300, len(model.get_feature_names_out()))
+    np.testing.assert_allclose(model.transform(X), np.hstack([part for own in each for part in own]), atol=1e-12)
+    assert (model.predict(X) == Y).mean() > 0.8
+    model.save(tmp_path / "model", allow_pickle=True)
+    again = fastens.load(tmp_path / "model", allow_pickle=True)
+    np.testing.assert_array_equal(again.predict_proba(X)[1], proba[1])
+    with pytest.raises(ValueError, match="explain must be used with one target"):
+        model.explain(X)
+
+
+def out_of_fold_truths(X, Y, weight):
+    """Return the members' out-of-fold probabilities of the true labels, (n_members, n_targets * n_rows)."""
+    truths = []
+    for _, member in forests_of_labels():
+        found = np.empty(Y.shape)
+        for test in (np.arange(150), np.arange(150, 300)):
+            train = np.setdiff1d(np.arange(300), test)
+            fitted = clone(member).fit(X[train], Y[train], sample_weight=weight[train])
+            for target, (proba, known) in enumerate(zip(fitted.predict_proba(X[test]), fitted.classes_, strict=True)):
+                found[test, target] = proba[np.arange(len(test)), np.searchsorted(known, Y[test, target])]
+        truths.append(np.maximum(found, 1e-15).T.ravel())
+    return np.stack(truths)
+
+
+def test_weights_of_several_targets_minimise_the_mean_loss(labels):
+    X, Y = labels
+    weight = np.arange(len(Y)) % 3 + 1.0
+    halves = [(np.arange(150, 300), np.arange(150)), (np.arange(150), np.arange(150, 300))]
+    model = VotingClassifier(forests_of_labels(), voting="soft", weights="likelihood", cv=halves).fit(X, Y, weight)
+    truth, of_rows = out_of_fold_truths(X, Y, weight), np.tile(weight, 2)
+    np.testing.assert_allclose(model.losses_, -np.average(np.log(truth), axis=1, weights=of_rows))
+
+    def loss(share):
+        return -np.average(np.log(share * truth[0] + (1 - share) * truth[1]), weights=of_rows)
+
+    grid = np.linspace(0, 1, 1001)
+    assert abs(model.weights_[0] - grid[np.argmin([loss(share) for share in grid])]) < 2e-3
+
+
+def test_hard_votes_of_several_targets(labels):
+    X, Y = labels
+    votes = [*forests_of_labels(), ("near", KNeighborsClassifier(3))]
+    model = VotingClassifier(votes, class_weights=[None, {"b": 0.0}]).fit(X, Y)
+    pairs = zip(model.classes_, model.estimators_[0].predict(X).T, strict=True)
+    np.testing.assert_array_equal(model.transform(X)[:, :2].T, [np.searchsorted(own, column) for own, column in pairs])
+    assert model.transform(X).shape == (300, 6) == (300, len(model.get_feature_names_out()))
+    plain = VotingClassifier(votes).fit(X, Y)
+    for target in range(2):
+        index = plain.transform(X)[:, target::2]
+        counts = np.stack([(index == k).sum(axis=1) for k in range(len(plain.classes_[target]))], axis=1)
+        np.testing.assert_array_equal(plain.predict(X)[:, target], plain.classes_[target][counts.argmax(axis=1)])
+    assert "b" not in model.predict(X)[:, 1]
+    np.testing.assert_array_equal(model.predict(X)[:, 0], plain.predict(X)[:, 0])
+
+
+def test_prefit_members_of_several_targets(labels):
+    X, Y = labels
+    fitted = [(name, member.fit(X, Y)) for name, member in forests_of_labels()]
+    few = Y[:, 1] != "c"
+    model = VotingClassifier(fitted, voting="soft", prefit=True, weights="nnls").fit(X[few], Y[few])
+    assert [own.tolist() for own in model.classes_] == [["no", "yes"], ["a", "b", "c"]]
+    assert (model.predict(X) == Y).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"class_weights": {"a": 2}},
+            "class_weights must be None or a list with an array, dict or None for each of the 2",
+        ),
+        (
+            {"class_weights": [None]},
+            "class_weights must be None or a list with an array, dict or None for each of the 2",
+        ),
+        ({"class_weights": [None, {"d": 1}]}, "class_weights must name classes of y; got 'd'"),
+        ({"weights": np.ones((2, 3))}, r"weights must have the shape \(2,\); got \(2, 3\)"),
+    ],
+)
+def test_limits_of_several_targets(labels, options, message):
+    with pytest.raises(ValueError, match=message):
+        VotingClassifier(forests_of_labels(), **options).fit(*labels)
+
+
+def test_the_best_ensemble_of_several_targets(labels):
+    X, Y = labels
+    model = GradientBoostingClassifier.with_quality("best", time_limit=5, random_state=0).fit(X, Y)
+    assert [part.shape for part in model.predict_proba(X)] == [(300, 2), (300, 3)]

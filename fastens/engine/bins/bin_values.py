@@ -111,7 +111,7 @@ class CodedRows(RowSource):
         """Return a subset of the rows in any order."""
         return CodedRows(self._binning, np.ascontiguousarray(self._columns[:, rows]))
 
-    def learned(self, max_bins: int) -> Binning:
+    def learned(self, max_bins: int | NDArray[Any]) -> Binning:
         """Return the binning."""
         return self._binning
 

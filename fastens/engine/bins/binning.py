@@ -212,7 +212,7 @@ BYTE_BINS = 255
 def learn_binning(
     X: Any,
     sample_weight: np.ndarray | None = None,
-    max_bins: int = 255,
+    max_bins: int | np.ndarray = 255,
     is_categorical: np.ndarray | None = None,
     n_threads: int = 1,
     comm: Comm = LOCAL,
@@ -225,7 +225,7 @@ def learn_binning(
         The rows. NaN is a missing value; categorical columns hold category positions.
     sample_weight : array of shape (n_rows,) or None
         Positive weights; integer weights count as copies of the row. If None, all weights are 1.
-    max_bins : int
+    max_bins : int or int array of shape (n_features,)
         Maximum number of bins per feature, at most 65,535, without the code of missing values.
     is_categorical : bool array of shape (n_features,) or None
         True for categorical columns. If None, all columns are numeric.
@@ -255,7 +255,7 @@ def learn_binning(
 def learn_and_bin(
     X: Any,
     sample_weight: np.ndarray | None = None,
-    max_bins: int = 255,
+    max_bins: int | np.ndarray = 255,
     is_categorical: np.ndarray | None = None,
     n_threads: int = 1,
     comm: Comm = LOCAL,
@@ -273,7 +273,8 @@ def learn_and_bin(
     array([[1, 2, 2, 3]], dtype=uint8)
     """
     check_shape(X)
-    if max_bins <= BYTE_BINS or stored_binning(X, max_bins) is not None or comm.size > 1:
+    is_plain = isinstance(max_bins, np.ndarray) or max_bins <= BYTE_BINS
+    if is_plain or stored_binning(X, max_bins) is not None or comm.size > 1:
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads, comm)
         return binning, replace(binning.transform(X, n_threads), comm=comm)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
@@ -290,7 +291,7 @@ def learn_and_bin(
 
 
 def _sketch_of(
-    X: Any, sample_weight: Any, max_bins: int, is_categorical: Any, n_threads: int, comm: Comm = LOCAL
+    X: Any, sample_weight: Any, max_bins: int | np.ndarray, is_categorical: Any, n_threads: int, comm: Comm = LOCAL
 ) -> BinningSketch:
     unit = 1.0
     if sample_weight is not None:
@@ -481,7 +482,7 @@ def codes_of(binning: Binning, X: Any, n_threads: int = 1) -> AnyCodes:
 def learned_and_binned(
     X: Any,
     sample_weight: NDArray[np.float64] | None = None,
-    max_bins: int = 255,
+    max_bins: int | np.ndarray = 255,
     is_categorical: NDArray[np.bool_] | None = None,
     n_threads: int = 1,
     comm: Comm = LOCAL,

@@ -174,7 +174,7 @@ class RowSketch:
     ----------
     n_features : int
         Number of features.
-    max_bins : int
+    max_bins : int or int array of shape (n_features,)
         Maximum number of bins per feature, without the code of missing values.
     is_categorical : bool array of shape (n_features,) or None
         True for columns with category positions. If None, all columns are numeric.
@@ -189,7 +189,7 @@ class RowSketch:
     def __init__(
         self,
         n_features: int,
-        max_bins: int = 255,
+        max_bins: int | np.ndarray = 255,
         is_categorical: np.ndarray | None = None,
         n_sample: int | None = None,
         weight_unit: float = 2.0**-24,
@@ -197,15 +197,17 @@ class RowSketch:
     ) -> None:
         self.n_features = n_features
         self.max_bins = max_bins
+        most = int(np.max(max_bins, initial=2))
         self.is_categorical = np.zeros(n_features, bool) if is_categorical is None else np.asarray(is_categorical, bool)
-        self.n_sample = default_sample(n_features, max_bins) if n_sample is None else n_sample
+        self.n_sample = default_sample(n_features, most) if n_sample is None else n_sample
         self.weight_unit = weight_unit
         self.n_threads = n_threads
+        self._wanted: np.ndarray | None = None  # mask of the features to cut; None for all
         self._rows: list[_Rows] = []
         # Once there are too many rows: the largest hash that is kept, and the distinct values over all rows.
         self._is_sampled = False
         self._bound = np.uint64(_NO_BOUND)
-        self._distinct = DistinctValues(self.is_categorical, max_bins)
+        self._distinct = DistinctValues(self.is_categorical, most)
         self._category_weights = dict.fromkeys(np.flatnonzero(self.is_categorical).tolist(), np.zeros(0, np.int64))
 
     def update(self, X: Any, sample_weight: np.ndarray | None = None) -> None:
@@ -246,6 +248,8 @@ class RowSketch:
         """Return the sketch of a range of columns, which may only be merged with sketches of the same columns."""
         part = copy(self)
         part.is_categorical = self.is_categorical[first:end]
+        if isinstance(self.max_bins, np.ndarray):
+            part.max_bins = self.max_bins[first:end]
         part.n_features = end - first
         part._rows = [replace(rows, values=_columns(rows.values, slice(first, end)).T) for rows in self._rows]
         part._distinct = self._distinct.of_columns(first, end)
@@ -290,17 +294,32 @@ class RowSketch:
         codes : uint16 array of shape (n_features, n_rows), optional
             Output array for the codes of non-missing values. It requires `holds_all()`.
         """
+        if isinstance(self.max_bins, np.ndarray):
+            return self._bins_by_limit(self.max_bins)
         thresholds = [np.zeros(0)] * self.n_features
-        to_cut = ~self.is_categorical
+        to_cut = ~self.is_categorical if self._wanted is None else ~self.is_categorical & self._wanted
         if self._is_sampled:
             self._drop_surplus(1.0)
-            to_cut &= self._distinct.is_over
-            self._put(thresholds, np.flatnonzero(~self.is_categorical & ~to_cut), self._cut_distinct())
+            few = to_cut & ~self._distinct.is_over & (np.diff(self._distinct.starts) <= self.max_bins)
+            to_cut &= ~few
+            self._put(thresholds, np.flatnonzero(few), self._cut_distinct(few))
         features = np.flatnonzero(to_cut)
         self._put(thresholds, features, self._cut_held(features, codes))
         of_categories: list[np.ndarray | None] = [None] * self.n_features
         for f, of_column in self._category_codes().items():
             of_categories[f] = of_column
+        return thresholds, of_categories
+
+    def _bins_by_limit(self, limits: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
+        """Return the bins of features with different maxima; features with the same maximum are cut together."""
+        thresholds = [np.zeros(0)] * self.n_features
+        of_categories: list[np.ndarray | None] = [None] * self.n_features
+        for limit in np.unique(limits).tolist():
+            part = copy(self)
+            part.max_bins, part._wanted = limit, limits == limit
+            found, codes = part.bins()
+            for feature in np.flatnonzero(part._wanted).tolist():
+                thresholds[feature], of_categories[feature] = found[feature], codes[feature]
         return thresholds, of_categories
 
     # Adding rows
@@ -434,11 +453,10 @@ class RowSketch:
         for f, limits in zip(features.tolist(), cuts, strict=True):
             thresholds[f] = limits
 
-    def _cut_distinct(self) -> list[np.ndarray]:
+    def _cut_distinct(self, few: np.ndarray) -> list[np.ndarray]:
         """Return thresholds between all distinct values of the features that have few of them."""
         values, starts = self._distinct.values, self._distinct.starts
-        followed = ~self.is_categorical & ~self._distinct.is_over
-        return self._cut_sparse(Columns(values, np.zeros(0, np.int32), starts), None, 0, followed)
+        return self._cut_sparse(Columns(values, np.zeros(0, np.int32), starts), None, 0, few)
 
     def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
         """Return the thresholds of some features from the rows held, and write the codes if requested."""

@@ -428,7 +428,8 @@ def monotone_signs(
         name = repr(columns.names[bound[0]]) if columns.names else str(bound[0])
         raise ValueError(
             "monotonic_cst must be 0 for categorical columns, because they have no order; "
-            f"column {name} is categorical."
+            f"column {name} is categorical. Declare their order with pandas.Categorical(..., ordered=True), "
+            "a polars Enum or an ordered Arrow dictionary."
         )
     return signs.astype(np.int8) if signs.any() else None
 

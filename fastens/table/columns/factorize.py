@@ -95,6 +95,7 @@ class Categories(NamedTuple):
     codes: NDArray[np.integer]
     values: list[Any]
     declared: list[Any] | None = None  # categories that the type declares
+    is_ordered: bool = False  # the type declares an order
 
     def take(self, rows: NDArray[np.intp]) -> Categories:
         """Return a selection of rows."""
@@ -111,6 +112,25 @@ def listed_values(dtype: Any) -> list[Any] | None:
     if kind == "CategoricalDtype":
         return None if dtype.categories.name == FOUND else _listed(dtype.categories)
     return list(dtype.categories) if kind == "Enum" else None
+
+
+def ordered_values(column: Any) -> list[Any] | None:
+    """Return the values of an ordered categorical, an enum or an ordered Arrow dictionary; None for other columns."""
+    if isinstance(column, Categories):
+        return column.declared if column.is_ordered else None
+    dtype = getattr(column, "dtype", None)
+    if (found := listed_values(dtype)) is not None:
+        return found if getattr(dtype, "ordered", True) else None
+    native = column.to_native() if isinstance(column, nw.Series) else column
+    if not getattr(getattr(native, "type", None), "ordered", False):
+        return None
+    chunks = native.unify_dictionaries().chunks
+    return list(map(category_of, chunks[0].dictionary.to_pylist())) if chunks else None
+
+
+def distinct_lists(lists: Iterable[list[Any]]) -> list[list[Any]]:
+    """Return the lists without duplicates."""
+    return [list(own) for own in dict.fromkeys(map(tuple, lists))]
 
 
 def is_missing(value: Any) -> bool:
