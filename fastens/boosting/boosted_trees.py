@@ -201,6 +201,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         check_validated(self, validation, is_recorded=bool(others))
         rounds = self._start_rounds(training, validation, earlier)
         record_sets(self, rounds, others)
+        # The rounds hold narrower targets, so others need no memory while trees grow.
+        training, again = training._replace(y=rounds.train.y), data if self._stopping.refit else None
+        del data
         if earlier is not None:
             continue_rounds(rounds, earlier, resumes=resume is not None)
         with watching(self, rounds) as watch:
@@ -216,9 +219,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
                 raise
             self._finish(rounds)
         self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
-        if self._stopping.refit:
+        if again is not None:
             with keep_on_interrupt(self):
-                self._fit_again(data, start)
+                self._fit_again(again, start)
         return self
 
     # Before the rounds --------------------------------------------------

@@ -502,14 +502,15 @@ class Rounds:
         hashes: NDArray[np.uint64] | None = None,  # content hashes of the rows, if rows are sampled
         baseline: Array | None = None,  # raw prediction before the first tree; None for the one with the lowest loss
     ) -> None:
-        self.loss, self.rules, self.binning, self._data = loss, rules, binning, data._replace(X=None)
+        self.loss, self.rules, self.binning = loss, rules, binning
+        self._data = data._replace(X=None, y=loss.narrowed(data.y))
         baseline = self._baseline(data) if baseline is None else baseline
         self.dropout, grid = None, None
         if rules.dart is not None:
             self.dropout = Dropout(rules.dart, rules.rate(0), rules.seed)
             grid = grid_of(max(loss.magnitude(data.y), float(np.abs(baseline).max())))
         self._grid, self.baseline = grid, on_grid(baseline, grid)
-        self.train = Rows(data.y, data.sample_weight, self._start(data))
+        self.train = Rows(self._data.y, data.sample_weight, self._start(data))
         self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
         self.validation: Rows | None = None

@@ -250,7 +250,7 @@ class BaseMembers(BaseFastens):
         """
         self._check_fitted()
         if self._n_targets > 1 or isinstance(getattr(self, "classes_", None), list):
-            raise ValueError("explain must be used with one target; this model has several. Explain its estimators_.")
+            raise ValueError("explain supports only one target; this model has several. Explain its estimators_.")
         with rows_of("background"):
             others = None if background is None else self._check_table(background)
         rows = Rows(self._check_table(X), others, interactions)

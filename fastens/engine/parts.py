@@ -328,10 +328,15 @@ def stored_values(X: Any) -> int | None:
     return X.nnz if scipy.sparse.issparse(X) else None
 
 
-def map_parts(function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
-    """Apply a function to each part of a row source and concatenate the results; arrays are passed in one call."""
+def map_parts(function: Callable[[Any], np.ndarray], X: Any, *, is_dense: bool = True) -> np.ndarray:
+    """Apply a function to each part of a row source and concatenate the results; arrays are passed in one call.
+
+    If `is_dense` is False, a sparse matrix is passed in one call as well, with floats as values.
+    """
     if isinstance(X, np.ndarray):
         return function(X)
+    if not is_dense and stored_values(X) is not None:
+        return function(type(X)((as_floats(X.data), X.indices, X.indptr), shape=X.shape))
     return np.concatenate([function(part) for _, part in parts_of(X)] or [function(np.empty(X.shape))])
 
 

@@ -305,7 +305,7 @@ class SavedEnsemble:
         """Return the leaf of each row of an encoded table in each tree, (n_samples, n_trees)."""
         n_threads = resolve_n_jobs(self.n_jobs)
         trees, table = on_used_columns(self._shown_trees(), table)
-        return map_parts(lambda part: trees.apply(part, n_threads), table)
+        return map_parts(lambda part: trees.apply(part, n_threads), table, is_dense=False)
 
 
 def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:

@@ -674,7 +674,7 @@ def test_several_targets_match_a_stack_written_by_hand(two_targets, weighted, tm
     assert model.get_feature_names_out().tolist() == names
     model.save(tmp_path / "model", allow_pickle=True)
     np.testing.assert_array_equal(fastens.load(tmp_path / "model", allow_pickle=True).predict(X), model.predict(X))
-    with pytest.raises(ValueError, match="explain must be used with one target"):
+    with pytest.raises(ValueError, match="explain supports only one target"):
         model.explain(X)
 
 

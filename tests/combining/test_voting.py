@@ -491,7 +491,7 @@ def test_several_targets(weights, rng, tmp_path):
     assert model.score(X, Y) > 0.3
     model.save(tmp_path / "model", allow_pickle=True)
     np.testing.assert_array_equal(fastens.load(tmp_path / "model", allow_pickle=True).predict(X), model.predict(X))
-    with pytest.raises(ValueError, match="explain must be used with one target"):
+    with pytest.raises(ValueError, match="explain supports only one target"):
         model.explain(X)
 
 
@@ -533,7 +533,7 @@ def test_classes_of_several_targets(weights, labels, tmp_path):
     model.save(tmp_path / "model", allow_pickle=True)
     again = fastens.load(tmp_path / "model", allow_pickle=True)
     np.testing.assert_array_equal(again.predict_proba(X)[1], proba[1])
-    with pytest.raises(ValueError, match="explain must be used with one target"):
+    with pytest.raises(ValueError, match="explain supports only one target"):
         model.explain(X)
 
 

@@ -7,7 +7,7 @@ from libc.math cimport fabs, ldexp, llrint
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
 
-from fastens.engine.structs cimport float32_t, float64_t, int32_t
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, uint8_t
 from fastens.engine.thread_pool cimport FEW_ROWS, dynamic_parallel_for
 
 
@@ -64,6 +64,7 @@ cdef struct Rows:
     int loss
     double parameter        # quantile loss: the level; Huber loss: the residual where the loss becomes linear
     const float64_t* y
+    const uint8_t* labels   # class indices instead of y, or NULL
     const float64_t* raw
     Py_ssize_t n_rows
     Py_ssize_t n_outputs
@@ -71,6 +72,13 @@ cdef struct Rows:
     float32_t* g
     float32_t* h
     float64_t* out
+
+
+cdef _set_targets(Rows* rows, const float64_t[::1] y, const uint8_t[::1] labels):
+    if labels is None:
+        rows.y = &y[0]
+    else:
+        rows.labels = &labels[0]
 
 
 cdef _do_all(const Rows* rows, int n_threads):
@@ -85,18 +93,26 @@ cdef _do_all(const Rows* rows, int n_threads):
 
 cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
     cdef const Rows* rows = <const Rows*> job
-    cdef Py_ssize_t size = _block_size(rows.loss), first = block * size, n = min(size, rows.n_rows - first)
-    if rows.g != NULL:
-        _gradients_of_block(rows, first, n, rows.g + first, rows.h + first)
+    cdef Py_ssize_t size = _block_size(rows.loss), first = block * size, n = min(size, rows.n_rows - first), i
+    cdef double of_labels[BLOCK]
+    cdef const double* y = of_labels
+    if rows.labels == NULL:
+        y = rows.y + first
     else:
-        _losses_of_block(rows, first, n, rows.out + first)
+        for i in range(n):
+            of_labels[i] = rows.labels[first + i]
+    if rows.g != NULL:
+        _gradients_of_block(rows, y, first, n, rows.g + first, rows.h + first)
+    else:
+        _losses_of_block(rows, y, first, n, rows.out + first)
 
 
 # Gradients --------------------------------------------------
 
-cdef void _residual_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g) noexcept nogil:
+cdef void _residual_gradients(
+    const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, float32_t* g
+) noexcept nogil:
     # For losses that depend on the residual only. Their hessian is 1 and is not written.
-    cdef const double* y = rows.y + first
     cdef const double* raw = rows.raw + first
     cdef double parameter = rows.parameter
     cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
@@ -118,18 +134,18 @@ cdef void _residual_gradients(const Rows* rows, Py_ssize_t first, Py_ssize_t n, 
 
 
 cdef void _gradients_of_block(
-    const Rows* rows, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
+    const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
 ) noexcept nogil:
     if rows.loss == BINARY_LOG_LOSS:
-        binary_gradients(rows.y + first, rows.raw + first, n, g, h)
+        binary_gradients(y, rows.raw + first, n, g, h)
     elif rows.loss == MULTICLASS_LOG_LOSS:
-        softmax_gradients(rows.y + first, rows.raw + first, rows.n_rows, rows.n_outputs, n, g, h)
+        softmax_gradients(y, rows.raw + first, rows.n_rows, rows.n_outputs, n, g, h)
     elif rows.loss == POISSON:
-        poisson_gradients(rows.y + first, rows.raw + first, n, g, h)
+        poisson_gradients(y, rows.raw + first, n, g, h)
     elif rows.loss == GAMMA:
-        gamma_gradients(rows.y + first, rows.raw + first, n, g, h)
+        gamma_gradients(y, rows.raw + first, n, g, h)
     else:
-        _residual_gradients(rows, first, n, g)
+        _residual_gradients(rows, y, first, n, g)
 
 
 cdef Py_ssize_t _block_size(int loss) noexcept nogil:
@@ -138,23 +154,26 @@ cdef Py_ssize_t _block_size(int loss) noexcept nogil:
 
 def gradients(
     int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float32_t[:, ::1] g,
-    float32_t[:, ::1] h, int n_threads,
+    float32_t[:, ::1] h, int n_threads, const uint8_t[::1] labels=None,
 ):
     """Write the first and second derivatives with respect to `raw`, both (n_outputs, n_rows).
 
-    `h` may be None for losses whose hessian is 1, because they do not write it.
+    `h` may be None for losses whose hessian is 1, because they do not write it. Class indices may be passed as `labels`
+    instead of `y`.
     """
     cdef Rows rows
-    if y.shape[0] > 0:
-        rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0], &g[0, 0], NULL, NULL)
+    if raw.shape[1] > 0:
+        rows = Rows(loss, parameter, NULL, NULL, &raw[0, 0], raw.shape[1], raw.shape[0], &g[0, 0], NULL, NULL)
+        _set_targets(&rows, y, labels)
         rows.h = rows.g if h is None else &h[0, 0]
         _do_all(&rows, n_threads)
 
 
 # The loss of each row --------------------------------------------------
 
-cdef void _residual_losses(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
-    cdef const double* y = rows.y + first
+cdef void _residual_losses(
+    const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, double* out
+) noexcept nogil:
     cdef const double* raw = rows.raw + first
     cdef double parameter = rows.parameter
     cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
@@ -175,8 +194,9 @@ cdef void _residual_losses(const Rows* rows, Py_ssize_t first, Py_ssize_t n, dou
             out[i] = 0.5 * residual * residual if residual <= parameter else parameter * (residual - 0.5 * parameter)
 
 
-cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* out) noexcept nogil:
-    cdef const double* y = rows.y + first
+cdef void _losses_of_block(
+    const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, double* out
+) noexcept nogil:
     cdef const double* raw = rows.raw + first
     cdef Py_ssize_t i
     if rows.loss == BINARY_LOG_LOSS:
@@ -194,16 +214,18 @@ cdef void _losses_of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, dou
         for i in range(n):
             out[i] = raw[i] + y[i] * out[i]
     else:
-        _residual_losses(rows, first, n, out)
+        _residual_losses(rows, y, first, n, out)
 
 
 def row_losses(
-    int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float64_t[::1] out, int n_threads
+    int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float64_t[::1] out, int n_threads,
+    const uint8_t[::1] labels=None,
 ):
-    """Write the loss of each row."""
+    """Write the loss of each row; class indices may be passed as `labels` instead of `y`."""
     cdef Rows rows
-    if y.shape[0] > 0:
-        rows = Rows(loss, parameter, &y[0], &raw[0, 0], y.shape[0], raw.shape[0], NULL, NULL, &out[0])
+    if raw.shape[1] > 0:
+        rows = Rows(loss, parameter, NULL, NULL, &raw[0, 0], raw.shape[1], raw.shape[0], NULL, NULL, &out[0])
+        _set_targets(&rows, y, labels)
         _do_all(&rows, n_threads)
 
 

@@ -275,6 +275,10 @@ class Loss:
         """
         raise NotImplementedError
 
+    def narrowed(self, y: Array) -> NDArray[Any]:
+        """Return targets that a fit holds during all rounds, in the smallest type that the loss reads."""
+        return y
+
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the derivatives in double precision if the loss has formulas for them, otherwise in float32."""
         found = np.ones((2, *raw.shape), dtype=np.float32)
@@ -349,11 +353,13 @@ class KernelLoss(Loss):
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives."""
         n_threads = threads_for(raw.size, n_threads, self._grain)
-        kernels.gradients(self._code, self._parameter, y, raw, gradients, hessians, n_threads)
+        targets, labels = (None, y) if y.dtype == np.uint8 else (y, None)
+        kernels.gradients(self._code, self._parameter, targets, raw, gradients, hessians, n_threads, labels)
 
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        out = np.empty(y.size)
-        kernels.row_losses(self._code, self._parameter, y, raw, out, threads_for(raw.size, n_threads, self._grain))
+        out, n_threads = np.empty(y.size), threads_for(raw.size, n_threads, self._grain)
+        targets, labels = (None, y) if y.dtype == np.uint8 else (y, None)
+        kernels.row_losses(self._code, self._parameter, targets, raw, out, n_threads, labels)
         return out
 
 
@@ -505,6 +511,10 @@ class _LogLoss(KernelLoss):
     max_step = 10.0
     has_log_odds = True
     noise_l2 = 3.0
+
+    def narrowed(self, y: Array) -> NDArray[Any]:
+        """Return class indices as bytes if there are at most 256 classes."""
+        return y.astype(np.uint8) if self.n_outputs <= 256 else y
 
     def damped(self, steps: Array) -> Array:
         """Clip Newton steps to at most `max_step`."""

@@ -250,6 +250,10 @@ class CrossEntropy(BinaryLogLoss):
     name = "cross_entropy"
     bounds = (0.0, 1.0)
 
+    def narrowed(self, y: Array) -> Array:
+        """Return the targets unchanged, because they may be fractions."""
+        return y
+
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are between 0 and 1."""
         least, most = self._range(y)

