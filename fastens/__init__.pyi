@@ -82,6 +82,7 @@ from fastens.params.options import LambdaRankLoss as LambdaRankLoss
 from fastens.params.options import LinearLeaves as LinearLeaves
 from fastens.params.options import Mvs as Mvs
 from fastens.params.options import PosteriorAverage as PosteriorAverage
+from fastens.params.options import Texts as Texts
 from fastens.params.options import TweedieLoss as TweedieLoss
 from fastens.table.binned_table import BinnedTable as BinnedTable
 from fastens.table.memory import MemoryNeeds as MemoryNeeds

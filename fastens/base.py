@@ -88,6 +88,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _reads_codes: bool = False
     # True if a column of dates is split into several numeric columns for the trees.
     _splits_dates: bool = False
+    # True if a column of lists is split into several numeric columns.
+    _splits_lists: bool = False
     # True if y may have several columns.
     _takes_several_targets: bool = False
     # The ranks that train together: see `_over`.
@@ -228,6 +230,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             as_codes=self._reads_codes,
             splits_dates=self._splits_dates,
             monotonic_cst=getattr(self, "monotonic_cst", None),
+            text_features=getattr(self, "text_features", None),
+            splits_lists=self._splits_lists,
         )
 
     def _category_options(self) -> Categories:

@@ -13,7 +13,7 @@ from fastens.base import BaseFastens, Capabilities
 from fastens.engine.parts import RowSource, as_array
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Categories
+from fastens.params.options import Categories, Texts
 from fastens.params.rules import ANYTHING, FLAG, one_of, parameter
 from fastens.params.types import ColumnChoice
 from fastens.table.answers import transforms_streams
@@ -42,6 +42,9 @@ class TableEncoder(TransformerMixin, BaseFastens):
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
         frame. If None, no column is categorical.
+    text_features : list of names or indices, mask, Texts or None, default=None
+        Columns of texts, which become their lengths and the counts of their words (see `Texts`). Lists of numbers
+        always become one column for each element, and lists of strings one column for each item.
     missing : {"missing", "category"}, default="missing"
         Encoding of missing values in categorical columns. "missing": NaN. "category": the position after the last
         category.
@@ -70,6 +73,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
     """
 
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
+    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
     missing: str = parameter(one_of("missing", "category"), default="missing")
     unseen: str = parameter(one_of("missing", "error"), default="missing")
     split_dates: bool = parameter(FLAG, default=False)
@@ -77,6 +81,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
 
     _docs: ClassVar[Docs] = _DOCS
     _capabilities = Capabilities(supports_binned=False)
+    _splits_lists = True
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TableEncoder:
         """Learn the columns and their categories.
@@ -103,7 +108,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
         """
         rows: Any = self._check_table(X)
         self._check_fitted()
-        return as_array(rows) if isinstance(rows, RowSource) else rows
+        return as_array(rows) if isinstance(rows, RowSource) or self._encoder.expanded else rows
 
     @property
     def categories_(self) -> list[list[Any] | None]:
@@ -118,6 +123,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
         if self._encoder.names is None:
             named = InputEncoder(given.tolist(), self._encoder.categories)
             named.dates, named.date_parts = self._encoder.dates, self._encoder.date_parts
+            named.expanded = self._encoder.expanded
             return np.array(named.part_names(), dtype=object)
         return np.array(self._encoder.part_names(), dtype=object)
 

@@ -261,9 +261,10 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             index = parts.index(feature)
         else:
             index = Columns(self.n_features_in_, self._encoder.names).position("feature", feature)
-            if any(column == index for column, _ in self._encoder.date_parts):
-                own = [part for part, column in zip(parts, self._encoder.column_of, strict=True) if column == index]
-                raise ValueError(f"feature must be one part of a date column, one of {own}; got {feature!r}.")
+            own = [part for part, column in zip(parts, self._encoder.column_of, strict=True) if column == index]
+            if len(own) > 1:
+                shown = ", ".join(map(repr, own[:10])) + (", ..." if len(own) > 10 else "")
+                raise ValueError(f"feature must be one part of the column, one of {shown}; got {feature!r}.")
         name = parts[index] if self._encoder.has_own_names else f"feature {index}"
         categories = self._encoder.categories[index] if index < self.n_features_in_ else None
         if categories is not None:

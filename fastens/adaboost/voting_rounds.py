@@ -45,6 +45,7 @@ _NOT_OF_GROWTH = (
     "class_weight",
     "ccp_alpha",
     "categorical_features",
+    "text_features",
     "categories",
     "min_weight_fraction_leaf",
 )

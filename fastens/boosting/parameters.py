@@ -384,8 +384,8 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     quality : {"fast", "default", "best"}
         Name of the preset. "fast": 40 rounds with a learning rate of 0.2. "default": the default parameters. "best":
         the ensemble, if all members have the parameters given (`random_state`, `n_jobs`, `weight_type`,
-        `categorical_features`, `categories` and `max_bins`). With other parameters, such as `loss`, "best" is the mean
-        of 8 boosted models with a low learning rate, each stopped early on one fold.
+        `categorical_features`, `text_features`, `categories` and `max_bins`). With other parameters, such as `loss`,
+        "best" is the mean of 8 boosted models with a low learning rate, each stopped early on one fold.
     time_limit : float or None, default=None
         Time limit of `fit` in seconds, for "best" only. If None, the time is not limited.
     **parameters

@@ -29,7 +29,7 @@ from fastens.cli.report.report import (
     score_constant,
     shown,
 )
-from fastens.cli.table.columns import CommandError, first_line, listed
+from fastens.cli.table.columns import WORDS, CommandError, first_line, listed
 from fastens.cli.table.large import cluster_at, large_task, partitions
 from fastens.cli.table.tables import add_overwrite, check_different, check_output
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
@@ -93,7 +93,8 @@ def run(options: argparse.Namespace) -> None:
         check_output(options.checkpoint, "a model", _files_of(options), options.overwrite)
     task = large_task(options) or read_task(options)
     show_task(report, task)
-    model = make_model(task.card.task, options)
+    texts = [name for name, kind in task.card.kinds.items() if kind == WORDS]
+    model = make_model(task.card.task, options, texts)
     if options.dask is None:
         trained = _train_here(task, model, report, options)
     else:

@@ -782,7 +782,9 @@ def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
 
 
 # Parameters of boosting that all members of `best_ensemble` have.
-SHARED = frozenset({"random_state", "n_jobs", "weight_type", "categorical_features", "categories", "max_bins"})
+SHARED = frozenset(
+    {"random_state", "n_jobs", "weight_type", "categorical_features", "text_features", "categories", "max_bins"}
+)
 _N_TREES = 50
 # In addition to the defaults: members for tables with much noise and with little noise.
 _CAUTIOUS = {"learning_rate": 0.06, "l2_regularization": 10.0, "split_penalty": 5.0, "max_depth": 4}

@@ -136,9 +136,12 @@ class SelectedRows(RowSource):
 
 
 class MappedRows(RowSource):
-    """The rows of a source, transformed by a function of each part and the index of its first row."""
+    """The rows of a source, transformed by a function of each part and the index of its first row.
 
-    def __init__(self, source: Any, function: Callable[[int, Any], NDArray[np.floating]], n_columns: int) -> None:
+    The function may return any row source for a part, which is then read in parts itself.
+    """
+
+    def __init__(self, source: Any, function: Callable[[int, Any], Any], n_columns: int) -> None:
         self._source, self._function = source, function
         self.shape = (source.shape[0], n_columns)
         self._like(source)
@@ -146,7 +149,8 @@ class MappedRows(RowSource):
     def parts(self) -> Iterator[NDArray[np.floating]]:
         """Yield the transformed parts."""
         for start, part in parts_of(self._source):
-            yield self._function(start, part)
+            found = self._function(start, part)
+            yield from (found,) if isinstance(found, np.ndarray) else (own for _, own in parts_of(found))
 
     def release(self, n_passes: int) -> None:
         """Release the rows of the source."""

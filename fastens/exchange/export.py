@@ -339,6 +339,9 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
         raise CannotHoldError("a target with a single class")
     if not trees.has_constant_leaves and not is_lightgbm:
         raise CannotHoldError("linear leaves")
+    if model._encoder.expanded:
+        rest = "fit on the columns of TableEncoder(text_features=...) instead"
+        raise CannotHoldError(f"columns of texts or lists ({rest})")
     columns = _columns(model, trees)
     if any(column.convention == ZERO_IS_MISSING for column in columns) and not is_lightgbm:
         raise CannotHoldError("zeros that are treated as missing")

@@ -138,7 +138,6 @@ _ABSENT = {
         "Missing values are NaN, None or the nulls of the table; replace other missing-value codes first."
     ),
     "multi_strategy": "With several targets, each tree predicts all of them.",
-    "text_features": "Text columns are treated as categories; use TextClassifier to learn from their words.",
     "feature_name feature_names": "Feature names come from the columns of the data frame.",
     "reset_parameter learning_rates": (
         "Parameters are fixed during fit; to change them, continue with warm_start=True. learning_rate accepts a "

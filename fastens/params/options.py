@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 
 from fastens.params.foreign_names import add_option, hint, option_hint
 from fastens.params.rules import (
+    ANYTHING,
     FLAG,
     NONE,
     POSITIVE,
@@ -22,7 +23,7 @@ from fastens.params.rules import (
     real,
     whole,
 )
-from fastens.params.types import SplitPrior, Splitter
+from fastens.params.types import ColumnChoice, SplitPrior, Splitter
 
 SPLITTER = Rule(
     "a splitter of scikit-learn", lambda value: callable(getattr(value, "split", None)) and not isinstance(value, str)
@@ -304,6 +305,52 @@ class LinearLeaves(Options, of="linear_leaves"):
     """
 
     l2: float = parameter(real(0), default=10.0, elsewhere="linear_lambda linear_l2")
+
+
+def is_ngram_range(value: Any) -> bool:
+    """Return True if a value is a pair of positive integers in ascending order."""
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    return is_pair and all(type(size) is int and size > 0 for size in value) and value[0] <= value[1]
+
+
+def _is_separator(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and not any(sign.isalnum() for sign in value)
+
+
+class Texts(Options, of="text_features"):
+    """Columns of texts, and the terms that they are split into.
+
+    Each text column becomes several numeric columns: the length of the text, and the number of occurrences of each
+    term of the vocabulary. The vocabulary holds the terms that occur in most of the distinct texts of the training set.
+    It does not depend on the target, on weights or on the order of the rows.
+
+    Parameters
+    ----------
+    columns : list of names or indices, mask, or None, default=None
+        Columns of texts. If None, there are none.
+    analyzer : {"word", "char"} or a separator, default="word"
+        Terms. "word": words of at least two letters or digits, in lower case. "char": character n-grams in lower case
+        within words, including the spaces around them, for languages without spaces and for misspellings. A separator
+        such as ";": the items of a list such as "tea;milk".
+    ngram_range : pair of int, default=(1, 1)
+        Minimum and maximum number of consecutive words or characters in a term. Items of lists ignore it.
+    max_terms : int, default=1000
+        Maximum number of terms of each column. Larger values find rarer terms, and take more time and memory.
+
+    Examples
+    --------
+    >>> from fastens import GradientBoostingClassifier, Texts
+    >>> model = GradientBoostingClassifier(text_features=Texts(["review"], ngram_range=(1, 2), max_terms=3000))
+    """
+
+    columns: ColumnChoice = parameter(ANYTHING, default=None)
+    analyzer: str = parameter(
+        one_of("word", "char") | Rule("a separator such as ';'", _is_separator), default="word", elsewhere="tokenizers"
+    )
+    ngram_range: tuple[int, int] = parameter(
+        Rule("a pair of positive integers in ascending order", is_ngram_range), default=(1, 1)
+    )
+    max_terms: int = parameter(whole(1), default=1000, elsewhere="max_dictionary_size")
 
 
 class Categories(Options, of="categories"):

@@ -22,6 +22,7 @@ from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.parts import MappedRows, RowSource, parts_of
 from fastens.engine.rows.draws import hash_rows
 from fastens.engine.threads import resolve_n_jobs
+from fastens.modelfile.saving import plain_parameter
 from fastens.table.columns.numbers import unmasked
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.memory import FitShape, needs_of_engine
@@ -191,6 +192,7 @@ class BinningOptions:
 
     max_bins: int = 255
     categorical_features: Any = "from_dtype"
+    text_features: Any = None
     missing_is_category: bool = False
     keep_values: bool = False
     max_memory: int | str | None = None
@@ -204,7 +206,13 @@ class BinningOptions:
     @property
     def reading(self) -> Reading:
         """Reading of the table by the encoder."""
-        return Reading(self.categorical_features, self.missing_is_category, splits_dates=True)
+        return Reading(
+            self.categorical_features,
+            self.missing_is_category,
+            splits_dates=True,
+            text_features=self.text_features,
+            splits_lists=True,
+        )
 
     def allocator(self, shape: tuple[int, int]) -> ArrayAllocator:
         """Return the allocator of bin codes that are not saved to a folder: memory or temporary files."""
@@ -284,8 +292,9 @@ class BinnedTable(RowSource):
             Folder for the files, which must not exist yet. If None, the codes stay in memory, or in temporary files if
             they exceed `max_memory`.
         **options : fields of BinningOptions
-            ``max_bins=255``, ``categorical_features="from_dtype"``, ``missing_is_category=False``,
-            ``keep_values=False``, ``max_memory=None``, ``spill_dir=None``, ``n_jobs=None``.
+            ``max_bins=255``, ``categorical_features="from_dtype"``, ``text_features=None``,
+            ``missing_is_category=False``, ``keep_values=False``, ``max_memory=None``, ``spill_dir=None``,
+            ``n_jobs=None``.
 
         Returns
         -------
@@ -455,7 +464,7 @@ class BinnedTable(RowSource):
         """Replace the description atomically."""
         assert self.path is not None
         given = {name: f"{name}-{version}.npy" for name, array in arrays._asdict().items() if array is not None}
-        options = vars(replace(self.options, max_memory=None, spill_dir=None))
+        options = vars(replace(self.options, max_memory=None, spill_dir=None, text_features=None))
         state = {
             "format": _FORMAT,
             "version": version,
@@ -566,6 +575,12 @@ class BinnedTable(RowSource):
             raise ValueError(
                 f"categorical_features must be the same as in the BinnedTable ({own.categorical_features!r}); "
                 f"got {chosen!r}."
+            )
+        texts = plain_parameter(reading.text_features)
+        if texts is not None and texts != plain_parameter(own.text_features):
+            raise ValueError(
+                "text_features must be None for a BinnedTable, unless they are those that it was created with; got "
+                f"{reading.text_features!r}. Pass text_features to BinnedTable.from_source."
             )
         if reading.missing_is_category != own.missing_is_category:
             raise ValueError(

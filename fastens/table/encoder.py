@@ -11,23 +11,28 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm, shared
 from fastens.engine.grow.growth import Columns, constrained_columns
 from fastens.engine.names import are_positions, from_state, texts_of, to_state
-from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, RowSource, as_array, is_coded
+from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, is_coded
+from fastens.engine.rows.sampling import canonical
 from fastens.engine.threads import cached_property, in_threads, threads_for
+from fastens.params.options import Texts
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
+from fastens.table.columns.expanded import Expanded, cells_of, expanded_from, learn_expanded
 from fastens.table.columns.factorize import NARROW_TYPES, Categories, distinct_lists, is_missing, without_same
 from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.few_rows import FewRows
 from fastens.table.opening import open_table
-from fastens.table.tables import BLOCK_GRAIN, Table, joined_dates, table_over
+from fastens.table.tables import BLOCK_GRAIN, Table, column_positions, joined_dates, table_over
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
 _FLOAT32_WHOLE = 1 << 24
+_MAX_STORED = 0.5  # a CSR matrix needs 12 bytes for each stored value, and an array 8 bytes for each value
 _LISTS = ("repeated", "dates", "ordered")
 
 
@@ -61,6 +66,8 @@ class Reading(NamedTuple):
     splits_dates: bool = False  # if True, a column of dates becomes several numeric columns
     monotonic_cst: Any = None  # date columns with a monotonic constraint are not split
     exact_integers: bool = False  # if True, integer columns that floats cannot represent exactly are categorical
+    text_features: Any = None  # columns of texts, or Texts
+    splits_lists: bool = False  # if True, a column of lists becomes several numeric columns
 
 
 class InputEncoder:
@@ -85,7 +92,10 @@ class InputEncoder:
     dates : list of int
         Columns of dates, which become days since 1970.
     date_parts : list of pairs of a column and a part
-        Additional numeric columns after all others, which hold parts of the dates in a column.
+        Additional numeric columns, which hold parts of the dates in a column.
+    expanded : dict
+        Columns of texts and lists. The column itself becomes the first of several numeric columns, and the others
+        follow after all other columns.
     """
 
     unseen: float = np.nan
@@ -100,6 +110,7 @@ class InputEncoder:
         self.names = names
         self.categories = categories
         self.missing_is_category = missing_is_category
+        self.expanded: dict[int, Expanded] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the cached reader, which would be wrong in a copy with other categories."""
@@ -149,14 +160,7 @@ class InputEncoder:
     def _learned(cls, table: Table, reading: Reading, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
         if reading.as_codes:
             return cls.fit_codes(table, n_threads, comm)
-        encoder = cls.fit(
-            table,
-            reading.categorical_features,
-            missing_is_category=reading.missing_is_category,
-            exact_integers=reading.exact_integers,
-            n_threads=n_threads,
-            comm=comm,
-        )
+        encoder = cls.fit(table, reading.categorical_features, reading, n_threads=n_threads, comm=comm)
         encoder._learn_dates(table, reading, comm)
         encoder._learn_orders(table, reading.monotonic_cst, comm)
         return encoder, encoder.transform(table, n_threads)
@@ -215,14 +219,16 @@ class InputEncoder:
         cls,
         table: Table,
         categorical_features: Any = "from_dtype",
+        reading: Reading | None = None,
         *,
-        missing_is_category: bool = False,
-        exact_integers: bool = False,
         n_threads: int = 1,
         comm: Comm = LOCAL,
     ) -> InputEncoder:
         """Learn the columns and categories of a table; a column is categorical if it is on any rank."""
-        chosen = table.chosen_columns(categorical_features, comm, exact_integers=exact_integers)
+        reading = Reading() if reading is None else reading
+        expanded = _learn_expanded(table, reading, comm)
+        chosen = table.chosen_columns(categorical_features, comm, exact_integers=reading.exact_integers)
+        chosen[list(expanded)] = False
         if table.is_sparse and chosen.any():
             raise ValueError(
                 f"categorical_features must be None or 'from_dtype' for a sparse X; got {categorical_features!r}."
@@ -230,7 +236,9 @@ class InputEncoder:
         categories = table.learn_categories(np.flatnonzero(chosen).tolist(), n_threads)
         if comm.size > 1:
             categories = table.joined_categories(comm.allgather(categories))
-        return cls(table.names, categories, missing_is_category=missing_is_category)
+        encoder = cls(table.names, categories, missing_is_category=reading.missing_is_category)
+        encoder.expanded = expanded
+        return encoder
 
     @classmethod
     def fit_codes(
@@ -291,20 +299,23 @@ class InputEncoder:
     @property
     def n_derived(self) -> int:
         """Number of derived columns after the columns of the table."""
-        return len(self.repeated) + len(self.date_parts)
+        return len(self.repeated) + len(self.date_parts) + sum(len(own.names) - 1 for own in self.expanded.values())
 
     @property
     def column_of(self) -> NDArray[np.intp]:
         """Index of the table column that each encoded column is derived from."""
         derived = [*self.repeated, *(column for column, _ in self.date_parts)]
+        derived += [column for column, own in self.expanded.items() for _ in own.names[1:]]
         return np.array([*range(len(self.categories)), *derived], dtype=np.intp)
 
     def part_names(self) -> list[str]:
-        """Return the names of the encoded columns; a date part is named after its column, a colon and the part."""
+        """Return the names of the encoded columns; a part of a column is named after it, a colon and the part."""
         texts, split = self.texts, {column for column, _ in self.date_parts}
-        names = [part_name(text, DAY) if column in split else text for column, text in enumerate(texts)]
+        first = dict.fromkeys(split, DAY) | {column: own.names[0] for column, own in self.expanded.items()}
+        names = [part_name(text, first[column]) if column in first else text for column, text in enumerate(texts)]
         names += [texts[column] for column in self.repeated]
-        return names + [part_name(texts[column], part) for column, part in self.date_parts]
+        parts = [*self.date_parts, *((column, name) for column, own in self.expanded.items() for name in own.names[1:])]
+        return names + [part_name(texts[column], part) for column, part in parts]
 
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
@@ -317,7 +328,7 @@ class InputEncoder:
         """Return the table as floats, in float32 if that is exact; columns must be in the learned order (`matched`)."""
         # In a table with names, numeric columns are not dates.
         is_known = not self.is_categorical.any() and (table.names is None or not self.dates)
-        is_ready = table.array is not None and is_known
+        is_ready = table.array is not None and is_known and not self.expanded
         if is_ready and not self.changes_numbers:
             return table.array
         if table.is_read_in_parts:
@@ -325,14 +336,17 @@ class InputEncoder:
             return MappedRows(table.source, lambda _, part: self._of_part(part, unseen_is_error), n_columns)
         if is_ready:
             return self._changed(table.array)
-        if table.n_rows * len(table) > CONVERTED_BLOCK and self._is_converted(table):
+        if table.n_rows * len(table) > CONVERTED_BLOCK and not self.expanded and self._is_converted(table):
             return self._changed(self._converted(table, n_threads, unseen_is_error))
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
         unseen = -1.0 if unseen_is_error else self.unseen
+        more: dict[int, Any] = {}
 
         def write(index: int) -> None:
-            if self.categories[index] is None:
+            if index in self.expanded:
+                out[:, index], more[index] = self.expanded[index].read(cells_of(table.column(index)), table.name(index))
+            elif self.categories[index] is None:
                 out[:, index] = self._numbers(table, index)
             else:
                 self._find_positions(table, index, out[:, index], unseen)
@@ -340,7 +354,7 @@ class InputEncoder:
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
         for index in np.flatnonzero(self.is_categorical).tolist() if unseen_is_error else ():
             _check_seen(table, index, out[:, index])
-        return self._changed(out)
+        return _joined([self._changed(out), *map(more.get, self.expanded)]) if more else self._changed(out)
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
         """Write the category positions of a column, with `unseen` for categories that were not seen in `fit`."""
@@ -395,11 +409,11 @@ class InputEncoder:
     @property
     def changes_numbers(self) -> bool:
         """True if numeric tables need to be transformed."""
-        return bool(self.n_derived)
+        return bool(self.n_derived or self.expanded)
 
     def _changed(self, rows: Any) -> Any:
-        """Return rows with the derived columns appended."""
-        if not self.n_derived:
+        """Return rows with the columns appended that are derived from their numbers."""
+        if not (self.repeated or self.date_parts):
             return rows
         if isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK and not self.date_parts:
             rows = ConvertedRows.of_array(rows)
@@ -408,13 +422,12 @@ class InputEncoder:
         rows = rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
         return with_parts(rows, self.date_parts) if self.date_parts else rows
 
-    def _of_part(self, part: Any, unseen_is_error: bool = False) -> Floats:
+    def _of_part(self, part: Any, unseen_is_error: bool = False) -> Any:
         table = table_over(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
             raise ValueError(f"X must have the same {n_features} columns in all batches; one has {len(table)}.")
-        found = self.transform(table, unseen_is_error=unseen_is_error)
-        return as_array(found) if isinstance(found, RowSource) else found
+        return self.transform(table, unseen_is_error=unseen_is_error)
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
         """Return an all-categorical table as integers of the smallest type: 0 for missing, p + 1 for position p.
@@ -447,6 +460,8 @@ class InputEncoder:
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _LISTS}
         state |= {"date_parts": [list(pair) for pair in self.date_parts]} if self.date_parts else {}
+        expanded = [[column, own.to_state()] for column, own in self.expanded.items()]
+        state |= {"expanded": expanded} if expanded else {}
         return state | {name: chosen for name, chosen in columns.items() if chosen}
 
     @classmethod
@@ -459,7 +474,8 @@ class InputEncoder:
         ):
             raise ValueError("the state of the columns is malformed")
         # Ignoring a convention that this version does not support would change predictions.
-        unknown = state.keys() - {"names", "categories", "missing_is_category", "date_parts", "foreign", *_LISTS}
+        known = {"names", "categories", "missing_is_category", "date_parts", "expanded", "foreign", *_LISTS}
+        unknown = state.keys() - known
         if unknown:
             raise ValueError(f"the state of the columns has unknown entries: {', '.join(sorted(unknown))}")
         encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
@@ -472,9 +488,41 @@ class InputEncoder:
         encoder.date_parts = [tuple(pair) for pair in state.get("date_parts", [])]
         if not all(len(pair) == 2 and pair[0] in encoder.dates and pair[1] in PARTS for pair in encoder.date_parts):
             raise ValueError("the state of the columns is malformed")
+        encoder.expanded = {column: expanded_from(own) for column, own in state.get("expanded", [])}
+        if not all(type(column) is int and 0 <= column < len(categories) for column in encoder.expanded):
+            raise ValueError("the state of the columns is malformed")
         if "foreign" in state:  # the encoder of an imported model
             return import_module("fastens.exchange.foreign").ForeignEncoder.of_state(encoder, state["foreign"])
         return encoder
+
+
+def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Expanded]:
+    """Learn the columns of texts, and the columns of lists that are not categorical."""
+    given = reading.text_features
+    options = given if isinstance(given, Texts) else Texts(given)
+    options.check("text_features")
+    chosen: list[int] = []
+    if options.columns is not None:
+        chosen = column_positions("text_features", options.columns, table.names, len(table))
+    categorical = [] if reading.categorical_features is None else reading.categorical_features
+    if not isinstance(categorical, str):
+        categorical = column_positions("categorical_features", categorical, table.names, len(table))
+        if both := set(chosen).intersection(categorical):
+            name = table.name(min(both))
+            raise ValueError(
+                f"text_features must name other columns than categorical_features; got column {name} in both."
+            )
+    lists = set().union(*comm.allgather(table.lists())) if reading.splits_lists else set()
+    return learn_expanded(table, dict.fromkeys(chosen, options), lists.difference(chosen, categorical), comm)
+
+
+def _joined(tables: list[Any]) -> Any:
+    """Return the columns of arrays and sparse matrices as one array, or as a CSR matrix if most values are 0."""
+    n_stored = sum(own.nnz if sparse.issparse(own) else own.size for own in tables)
+    n_values = tables[0].shape[0] * sum(own.shape[1] for own in tables)
+    if n_values > CONVERTED_BLOCK and n_stored <= _MAX_STORED * n_values:
+        return canonical(sparse.csr_matrix(sparse.hstack(list(map(sparse.csr_array, tables)), format="csr")))
+    return np.hstack([own.toarray() if sparse.issparse(own) else own for own in tables])
 
 
 def _check_seen(table: Table, index: int, positions: Floats) -> None:

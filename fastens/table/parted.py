@@ -48,6 +48,10 @@ class PartedTable(Table):
         """Return the columns of dates, each with the parts that may be informative in any part of the table."""
         return {} if self.names is None else joined_dates([table.dates() for table in self.tables()])
 
+    def lists(self) -> set[int]:
+        """Return the columns that hold lists in any part of the table."""
+        return set() if self.names is None else set().union(*(table.lists() for table in self.tables()))
+
     def categorical_by_type(self) -> list[bool | None]:
         """Return which columns are categorical in any part."""
         return joined_kinds([table.categorical_by_type() for table in self.tables()])
@@ -83,6 +87,10 @@ class StreamedTable(PartedTable):
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates, each with the parts that may be informative."""
         return self._typed.dates()
+
+    def lists(self) -> set[int]:
+        """Return the columns of lists by their type."""
+        return self._typed.lists()
 
     def categorical_by_type(self) -> list[bool | None]:
         """Return which columns are categorical by their type."""

@@ -21,6 +21,7 @@ from fastens.engine.threads import cached_property, in_threads
 from fastens.table.arrays import checked_array, dense, free_names, narrow_dtype, rows_of_frame
 from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.dates import days_of_series, elapsed_days, factorize_dates, parts_to_learn, times_of
+from fastens.table.columns.expanded import holds_lists
 from fastens.table.columns.factorize import (
     Factorized,
     factorize,
@@ -170,6 +171,11 @@ class Table:
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates in a table with names, each with the parts that may be informative."""
         return {}
+
+    def lists(self) -> set[int]:
+        """Return the columns of lists, such as embeddings, in a table with names."""
+        is_plain = self.names is None or self.array is not None or self.block is not None
+        return set() if is_plain else {index for index, column in enumerate(self.arrays) if holds_lists(column)}
 
     def days(self, index: int) -> Floats:
         """Return a column that held dates in `fit` as days since 1970; an array may already hold the days."""

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch, check_random_state, get_tags
 from fastens.base import TrainingData
 from fastens.engine.grow.growth import Columns
 from fastens.engine.limits import check_count
-from fastens.engine.parts import as_array, column_of, map_parts, parts_of, with_column
+from fastens.engine.parts import as_array, column_of, is_coded, map_parts, parts_of, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
 from fastens.engine.trees.contributions import Reference, Shuffled, contributions, interactions
 from fastens.inspection.contribution_plots import explained_quantity, output_labels
@@ -21,6 +21,8 @@ from fastens.inspection.model_plots import column_names
 from fastens.inspection.plotting import COUNT
 from fastens.params.rules import FLAG, RANDOM_STATE, one_of, rows_of
 from fastens.table.columns.dates import instants_of
+from fastens.table.columns.expanded import cells_of
+from fastens.table.columns.factorize import is_missing
 from fastens.table.opening import in_passes
 
 Array = NDArray[np.float64]
@@ -269,10 +271,10 @@ def _explanation(
     model: Any, X: Any, values: Array, base: Array, output: str, groups: ColumnGroups | None = None
 ) -> Any:
     data = _known(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
+    shown = _displayed(model, X, data)
     if groups is not None:
-        of_players = groups.data(data, _displayed(model, data))
-        return _as_explanation(model, values, base, output, of_players, groups.names)
-    return _as_explanation(model, values, base, output, (data, _displayed(model, data)), column_names(model))
+        return _as_explanation(model, values, base, output, groups.data(data, shown), groups.names)
+    return _as_explanation(model, values, base, output, (data, shown), column_names(model))
 
 
 def _explanation_of_parts(model: Any, rows: Any, values: Array, base: Array, output: str) -> Any:
@@ -325,10 +327,11 @@ def _known(model: Any, data: Array) -> Array:
     return data
 
 
-def _displayed(model: Any, data: Array) -> NDArray[Any] | None:
-    """Return the rows with category labels and dates instead of numbers, or None if all columns are numeric."""
-    kinds, dates = model._encoder.categories, model._encoder.dates
-    if all(kind is None for kind in kinds) and not dates:
+def _displayed(model: Any, X: Any, data: Array) -> NDArray[Any] | None:
+    """Return the rows with labels, dates, texts and lists instead of numbers, or None if all columns are numeric."""
+    encoder = model._encoder
+    kinds, dates = encoder.categories, encoder.dates
+    if all(kind is None for kind in kinds) and not dates and not encoder.expanded:
         return None
     shown = data.astype(object)
     for column, kind in enumerate(kinds):
@@ -338,6 +341,12 @@ def _displayed(model: Any, data: Array) -> NDArray[Any] | None:
     for column in dates:
         known = ~np.isnat(instants := instants_of(data[:, column]))
         shown[known, column] = instants[known].tolist()
+    is_read = bool(encoder.expanded) and not is_coded(X)
+    for start, part in encoder.matched(X, type(model).__name__).parts() if is_read else ():
+        own = part.matched(encoder.names)
+        for column in encoder.expanded:
+            for row, cell in enumerate(cells_of(own.column(column)), start):
+                shown[row, column] = np.nan if is_missing(cell) else cell
     return shown
 
 

@@ -82,6 +82,7 @@ class SavedEnsemble:
     _combination: ClassVar[str] = "sum"
     _has_random_thresholds: ClassVar[Any] = False
     _splits_dates = True
+    _splits_lists = True
     _holds: str | None = "forest"
 
     if TYPE_CHECKING:  # attributes of the estimator
@@ -210,6 +211,18 @@ class SavedEnsemble:
         if self._statistics is not None:
             kinds[self._statistics.columns] = False
         return np.append(kinds, np.zeros(len(self._column_of) - len(kinds), dtype=bool))
+
+    @property
+    def feature_parts_(self) -> list[str]:
+        """Names of the features that trees split on; a column of dates, texts, lists or categories may give several."""
+        self._check_fitted()
+        names = self._encoder.part_names()
+        if self._statistics is None:
+            return names
+        columns = self._statistics.column_of(len(names))
+        is_mean = np.isin(columns, self._statistics.columns)
+        pairs = zip(columns, is_mean, strict=True)
+        return [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
 
     @property
     def _column_of(self) -> NDArray[np.intp]:

@@ -377,18 +377,6 @@ class TreeModel(SavedEnsemble, BaseFastens):
         kinds = [kind if flag else None for kind, flag in zip(kinds, is_category, strict=True)]
         return Names(self.feature_parts_, kinds, classes)
 
-    @property
-    def feature_parts_(self) -> list[str]:
-        """Names of the features that trees split on; a date or categorical column may give several."""
-        self._check_fitted()
-        names = self._encoder.part_names()
-        if self._statistics is None:
-            return names
-        columns = self._statistics.column_of(len(names))
-        is_mean = np.isin(columns, self._statistics.columns)
-        pairs = zip(columns, is_mean, strict=True)
-        return [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
-
     def to_text(self, tree: int = 0, max_depth: int | None = 10, decimals: int = 2) -> str:
         """Return one tree as indented text.
 
@@ -427,7 +415,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
 OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
 CONSTRAINTS = ("monotonic_cst", "interaction_cst")
 # Parameters that a warm start must not change.
-_KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "categories")
+_KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "text_features", "categories")
 CATEGORIES = NONE | Rule(
     "Categories with only encoding, missing and unseen",
     lambda value: isinstance(value, Categories) and value == Categories(value.encoding, value.missing, value.unseen),
@@ -453,6 +441,12 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
     signs = _signs(model)
     if signs is None:
         return None
+    for column in model._encoder.expanded:
+        if signs[..., column].any():
+            name = model._encoder.texts[column]
+            raise ValueError(
+                f"monotonic_cst must be 0 for texts and lists, which become several columns; got {name!r}."
+            )
     for column, _ in model._encoder.date_parts:
         if signs[..., column].any():
             raise ValueError(
@@ -555,6 +549,9 @@ interaction_cst : "no_interactions", "pairwise", list of groups of names or indi
 categorical_features : "from_dtype", list of names or indices, mask, or None
     Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
     frame. If None, no column is categorical.
+text_features : list of names or indices, mask, Texts or None
+    Columns of texts, which become the counts of their words. `Texts` sets the vocabulary and n-grams. If None, columns
+    of strings are categories.
 categories : Categories or None
     How categorical columns are encoded: the options `encoding`, `missing` and `unseen` of `Categories`. If None, the
     defaults are used.

@@ -65,7 +65,8 @@ def test_errors_name_the_option(run, files):
     given = ["train", "*.parquet", "--target", "price"]
     assert "--dask local:N must have at least one process; got 'local:0'" in run(*given, "--dask", "local:0").err
     assert "no scheduler answers; got 'nowhere'" in run(*given, "--dask", "nowhere").err
-    assert "--dask requires CSV or Parquet files and does not support --text" in run("train", "--dask", "local:2").err
+    message = "--dask requires CSV or Parquet files and does not support --model text"
+    assert message in run("train", "--dask", "local:2").err
 
 
 def test_a_bar_shows_rounds_workers_and_bytes():

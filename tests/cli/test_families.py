@@ -199,7 +199,8 @@ def test_parameters_reach_the_models(run, houses, write_csv, options, parameters
         (("--monotonic", "area"), "must be COLUMN:+1 or COLUMN:-1"),
         (("--monotonic", "width:+1"), "width"),
         (("--model", "text"), "--model text needs --text COL"),
-        (("--text", "town", "--model", "forest"), "--text requires --model text"),
+        (("--text", "town", "--model", "naive-bayes"), "--text does not apply to naive-bayes for classification"),
+        (("--text", "town,town"), "--text must name one column, unless --model names a family"),
         (("--text", "sold"), "--text must name a text column other than the target"),
         (("--text", "towm"), "Did you mean 'town'?"),
     ],
@@ -241,6 +242,26 @@ def test_texts(run, write_csv):
     assert pyarrow.csv.read_csv("out.csv")["prediction"].to_pylist()[:2] == ["spam", "ham"]
     assert "accuracy" in run("evaluate", "model.fastens", path).out
     assert run("train", path, "--target", "kind", "--text", "message", "--stemmer", "klingon").code == 2
+
+
+@pytest.mark.parametrize("model", ["boosting", "forest", "stump"])
+def test_texts_next_to_other_columns(run, write_csv, model):
+    spam, ham = (["win a prize now", "you win money"], ["see you at lunch", "lunch at noon"])
+    n = 30
+    sender = [f"{kind} from {i}" for i in range(2 * n) for kind in ("mail", "post")]
+    table = pa.table({"message": (spam + ham) * n, "sender": sender, "size": range(4 * n), "kind": [1, 1, 0, 0] * n})
+    path = write_csv(table)
+    given = ("--target", "kind", "--task", "classification", "--model", model)
+    done = run("train", path, *given, "--text", "message,sender")
+    assert (done.code, done.err) == (0, "")
+    assert "texts 2" in done.out
+    trained = fastens.load("model.fastens")
+    assert trained.text_features == ["message", "sender"]
+    assert {'message: "prize"', 'message: "lunch"', 'sender: "post"', "size"} <= set(trained.feature_parts_)
+    new = write_csv(table.select(["message", "sender", "size"]).slice(0, 4), "new.csv")
+    assert run("predict", "model.fastens", new, "-o", "out.csv").code == 0
+    assert pyarrow.csv.read_csv("out.csv")["prediction"].to_pylist() == [1, 1, 0, 0]
+    assert run("explain", "model.fastens", path, "-o", "page.html").code == 0
 
 
 def test_the_text_family_does_not_support_tables():

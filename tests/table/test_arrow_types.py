@@ -93,7 +93,6 @@ REFUSED = {
     "binary": TEXTS.cast(pa.binary()),
     "fixed_size_binary": pa.array([b"ab"] * 40, pa.binary(2)),
     "list_view": pa.array([[1, 2]] * 40, pa.list_view(pa.int64())),
-    "list": pa.array([[1, 2]] * 40),
     "struct": pa.array([{"a": 1}] * 40),
     "month_day_nano_interval": pa.array([(1, 2, 3)] * 40, pa.month_day_nano_interval()),
     "dense_union": pa.UnionArray.from_dense(

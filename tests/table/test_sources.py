@@ -262,7 +262,7 @@ def test_every_type_of_column(kind):
 
 @pytest.mark.parametrize("kind", ["nested", "binary"])
 def test_types_that_are_not_features(kind):
-    values = {"nested": pa.array([[1]] * N_ROWS), "binary": pa.array([b"a"] * N_ROWS)}
+    values = {"nested": pa.array([{"a": 1}] * N_ROWS), "binary": pa.array([b"a"] * N_ROWS)}
     table = pa.table({"column": values[kind]})
     with pytest.raises(ValueError, match="Column 'column' must hold numbers; it holds "):
         fe.DecisionTreeRegressor().fit(lambda: reader(table), np.arange(N_ROWS))

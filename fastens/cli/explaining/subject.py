@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastens.cli.models.model_files import predicted_values
 from fastens.cli.report.report import Truth, mean_loss, row_losses
-from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, WORDS, kind_of
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
 from fastens.cli.table.split import ModelCard
 from fastens.files.formats import python_value, python_values
 from fastens.inspection.contribution_plots import explained_quantity, output_labels
@@ -280,7 +280,7 @@ def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Rea
     """Explain a row by exact contributions (n_outputs, n_columns + 1), or by replaced values if there are none."""
     output = int(subject.outputs[row].argmax())
     names = subject.X.column_names
-    if subject.card.kinds.get(names[0]) == WORDS:
+    if hasattr(subject.model, "most_informative_terms"):
         return _of_words(subject, row, choice, output)
     cells = [_cell(subject.X[name].slice(row, 1), subject.is_day(name)) for name in names]
     if parts is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -356,13 +356,11 @@ def chosen_model(options: argparse.Namespace) -> str:
         if options.model == TEXT:
             raise CommandError("--model text needs --text COL to name the column with the texts")
         return known_family(options.model or DEFAULT)
-    if options.model not in (None, TEXT):
-        raise CommandError(f"--text requires --model {TEXT}; --model {options.model} treats text columns as categories")
-    return TEXT
+    return TEXT if options.model is None else known_family(options.model)
 
 
-def make_model(task: str, options: argparse.Namespace) -> Any:
-    """Return the estimator for the task with the parameters from the command line."""
+def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()) -> Any:
+    """Return the estimator for the task with the parameters from the command line, and with columns of texts."""
     name = chosen_model(options)
     estimator = estimator_class(name, task)
     known = declarations(estimator)
@@ -377,6 +375,7 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
         values["estimators"] = _members(values["estimators"], task)
     if "random_state" in known:
         values["random_state"] = options.random_state
+    values |= {} if name == TEXT else _texts_of(texts, f"{name} for {task}", known)
     if options.weight_type != AUTO:
         if options.weight is None:
             raise CommandError("--weight-type requires --weight COL")
@@ -387,6 +386,13 @@ def make_model(task: str, options: argparse.Namespace) -> Any:
         return _of_quality(estimator, name, options)(**values).set_params(**of_records)
     except ValueError as error:
         raise CommandError(first_line(error)) from error
+
+
+def _texts_of(texts: Sequence[str], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameter for columns of texts, if there are any."""
+    if texts and "text_features" not in known:
+        raise CommandError(f"--text does not apply to {name}. Use --model boosting or forest")
+    return {"text_features": list(texts)} if texts else {}
 
 
 def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Callable[..., Any]:

@@ -50,6 +50,8 @@ def counted_rows(n: int) -> str:
 NUMBER, TEXT, BOOLEAN = "number", "text", "boolean"
 # WORDS is free text for bags of words, whereas TEXT is categorical.
 WORDS = "words"
+# The values of --model for which a model reads only the column of --text.
+WITH_TEXT_ONLY = (None, "text")
 DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
 # Lists of items, as in surveys. The kind continues with the separator and the items of the training set.

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.table.columns import CommandError, features, listed
+from fastens.cli.table.columns import WITH_TEXT_ONLY, CommandError, features, listed
 from fastens.cli.table.parts import FileRows, TableParts, open_parts
 from fastens.cli.table.reading import check_given_columns, check_target_column, given_schema
 from fastens.cli.table.target import required
@@ -52,9 +52,10 @@ def large_task(options: argparse.Namespace) -> Task | None:
     All other files are loaded completely.
     """
     paths = [options.table] if isinstance(options.table, str) else options.table or []
-    size = 0 if options.text is not None else _bytes_in_batches(paths)
+    is_text_only = options.text is not None and options.model in WITH_TEXT_ONLY
+    size = 0 if is_text_only else _bytes_in_batches(paths)
     if size == 0 and options.dask is not None:
-        raise CommandError("--dask requires CSV or Parquet files and does not support --text")
+        raise CommandError("--dask requires CSV or Parquet files and does not support --model text")
     if options.max_memory is not None and options.dask is not None:
         raise CommandError(
             "--max-memory must not be used with --dask, because workers use as much memory as their rows need"

@@ -181,6 +181,8 @@ def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
         n_words = words_per_cell(table[name]) if kind == TEXT else 0.0
         if n_words:
             option = f"--text {shlex.quote(name)}"
+            if any(other != name for other in kinds):
+                option += " --model boosting, which keeps the other columns"
             found.append(
                 f"{name!r} is free text with {n_words:.0f} words per cell. To learn from its words, use {option}"
             )

@@ -127,7 +127,7 @@ def given_types(options: argparse.Namespace) -> Mapping[str, str]:
     """Return the column types that options give."""
     as_text = [name for value in options.categorical for name in (value, *value.split(","))]
     if options.text is not None:
-        as_text.append(options.text)
+        as_text += [options.text, *options.text.split(",")]
     return {**dict.fromkeys(as_text, TEXT), **_column_option(options)}
 
 

@@ -17,6 +17,7 @@ from fastens.cli.table.columns import (
     ITEMS,
     TEXT,
     UNUSABLE,
+    WITH_TEXT_ONLY,
     WORDS,
     CommandError,
     column_kinds,
@@ -283,7 +284,11 @@ def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Ta
 
 def add_text(parser: argparse.ArgumentParser) -> None:
     """Add the option for a column of free text."""
-    text = "learn only from the words of this column (--model text)"
+    text = (
+        "learn from the words of this column: only from them with --model text, which is the default with --text, and "
+        "next to the other columns with --model boosting and other families of trees, which take several columns, "
+        "separated by commas"
+    )
     parser.add_argument("--text", metavar="COL", help=text)
 
 
@@ -305,16 +310,20 @@ def _without_identifiers(
 def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
     """Return the columns to learn from and their kinds."""
     dropped = {target, options.weight, options.group, *named_columns(options.drop, table, "--drop")}
-    if options.text is not None:
-        found = kind_of(required(table, options.text, "--text").type)
-        if found != TEXT or options.text in dropped:
-            raise CommandError(f"--text must name a text column other than the target; got {options.text!r}")
-        return table.select([options.text]), {options.text: WORDS}
+    words = [] if options.text is None else named_columns([options.text], table, "--text")
+    for name in words:
+        if kind_of(table[name].type) != TEXT or name in dropped:
+            raise CommandError(f"--text must name a text column other than the target; got {name!r}")
+    if words and options.model in WITH_TEXT_ONLY:
+        if len(words) > 1:
+            raise CommandError("--text must name one column, unless --model names a family that reads other columns")
+        return table.select(words), {words[0]: WORDS}
     candidates = table.select([name for name in table.column_names if name not in dropped])
     kinds = column_kinds(candidates, named_columns(options.categorical, table, "--categorical"))
     as_given = given_types(options)
     texts = [name for name, kind in kinds.items() if kind == TEXT and name not in as_given]
-    return candidates, kinds | {name: kind for name in texts if (kind := items_kind(candidates[name])) is not None}
+    kinds |= {name: kind for name in texts if (kind := items_kind(candidates[name])) is not None}
+    return candidates, kinds | dict.fromkeys(words, WORDS)
 
 
 def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
