@@ -274,3 +274,16 @@ def test_ranks_may_have_no_rows_or_no_weight(size):
     for nothing in (np.zeros(N_ROWS), np.zeros(0)):
         with pytest.raises(ValueError, match="all of them are zero" if len(nothing) else "0 sample"):
             fit_on_ranks(size, make, T[: len(nothing)], nothing)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_several_threads_on_each_rank(seed, size):
+    """Rows of leaves that were partitioned ahead of a split that did not follow are all counted."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(N_ROWS, 5))
+    table[rng.random(table.shape) < 0.05] = np.nan
+    y = 2 * np.nan_to_num(table[:, 0]) + rng.normal(size=N_ROWS)
+    assert_same_models(
+        size, lambda: GradientBoostingRegressor(n_estimators=6, random_state=0, n_jobs=2), y, table=table
+    )

@@ -25,19 +25,36 @@ cdef enum:
 cdef int32_t _find_leaves(
     const Workspace* ws, Py_ssize_t first_row, Py_ssize_t end_row, LeafRows* leaves
 ) noexcept nogil:
-    """Write the range of each leaf's rows from first_row to end_row; return the number of leaves."""
+    """Write the ranges of each leaf's rows from first_row to end_row; return the number of ranges.
+
+    Rows are ascending in a leaf. Only if it was partitioned ahead of a split that did not follow, there are two
+    ascending ranges.
+    """
     cdef int32_t i, n = 0
+    cdef const Node* node
     for i in range(ws.n_nodes):
-        if ws.nodes[i].left_child == 0:
-            leaves[n].node = i
-            leaves[n].next = _first_from(ws, ws.nodes[i].begin, ws.nodes[i].end, first_row)
-            leaves[n].end = _first_from(ws, leaves[n].next, ws.nodes[i].end, end_row)
+        node = &ws.nodes[i]
+        if node.left_child > 0:
+            continue
+        if node.middle >= 0:
+            _set_range(ws, i, node.middle, node.end, first_row, end_row, &leaves[n])
             n += 1
+        _set_range(ws, i, node.begin, node.middle if node.middle >= 0 else node.end, first_row, end_row, &leaves[n])
+        n += 1
     return n
 
 
+cdef inline void _set_range(
+    const Workspace* ws, int32_t node, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t first_row, Py_ssize_t end_row,
+    LeafRows* leaf,
+) noexcept nogil:
+    leaf.node = node
+    leaf.next = _first_from(ws, begin, end, first_row)
+    leaf.end = _first_from(ws, leaf.next, end, end_row)
+
+
 cdef Py_ssize_t _first_from(const Workspace* ws, Py_ssize_t low, Py_ssize_t high, Py_ssize_t row) noexcept nogil:
-    """Return the position of the first of a leaf's rows, which are ascending, that is at least `row`."""
+    """Return the position of the first row, from `low` to `high` in ascending order, that is at least `row`."""
     cdef Py_ssize_t middle
     while low < high:
         middle = (low + high) // 2
@@ -85,7 +102,7 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef const RowGradients* source = &summing.output.source
     cdef Py_ssize_t tile = source.n_rows * part // n_parts, end_row = source.n_rows * (part + 1) // n_parts, end
     cdef Moments* sums = summing.sums if part == 0 else summing.others + (part - 1) * ws.n_nodes
-    cdef LeafRows* leaves = ws.leaf_rows + part * ws.node_capacity
+    cdef LeafRows* leaves = ws.leaf_rows + part * (ws.node_capacity + 1)
     cdef int32_t i, n_leaves = _find_leaves(ws, tile, end_row, leaves)
     cdef Moments more
     memset(sums, 0, ws.n_nodes * sizeof(Moments))
@@ -176,7 +193,7 @@ cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef const Workspace* ws = adding.ws
     cdef float64_t* raw = adding.raw
     cdef Py_ssize_t tile = adding.n_rows * part // n_parts, end_row = adding.n_rows * (part + 1) // n_parts, k, end
-    cdef LeafRows* leaves = ws.leaf_rows + part * ws.node_capacity
+    cdef LeafRows* leaves = ws.leaf_rows + part * (ws.node_capacity + 1)
     cdef int32_t i, n_leaves = _find_leaves(ws, tile, end_row, leaves)
     cdef float64_t value
     while tile < end_row:

@@ -160,7 +160,7 @@ cdef struct Workspace:
     int32_t n_words
     # after growth: exact sums of every node, for each output, then the partial sums of the other threads
     Moments* sums
-    LeafRows* leaf_rows             # node_capacity for each thread
+    LeafRows* leaf_rows             # node_capacity + 1 for each thread
     # space for the category set of every node, words_per_node each; 0 if no feature is categorical
     uint32_t* category_words
     int32_t words_per_node

@@ -297,7 +297,8 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
         and resize(<void**>&ws.chosen, capacity * sizeof(int32_t))
         and resize(<void**>&ws.tasks, capacity * sizeof(Task))
         and resize(<void**>&ws.sums, capacity * (ws.n_outputs + ws.max_threads - 1) * sizeof(Moments))
-        and resize(<void**>&ws.leaf_rows, capacity * ws.max_threads * sizeof(LeafRows))
+        # Each of the (capacity + 1) / 2 leaves may have two ranges of rows.
+        and resize(<void**>&ws.leaf_rows, (capacity + 1) * ws.max_threads * sizeof(LeafRows))
     ):
         return False
     if not resize(<void**>&ws.active, capacity * ws.n_words * sizeof(uint64_t)):
