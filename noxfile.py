@@ -25,7 +25,13 @@ def tests(session: nox.Session) -> None:
 def free_threaded(session: nox.Session) -> None:
     """Run the tests of the engine and of threads without the GIL, where few dependencies have wheels."""
     session.install(".[arrow]", "pytest>=8", "pytest-xdist>=3.6.1", "hypothesis", "pandas")
-    folders = ["tests/engine", "tests/forests", "tests/boosting", "tests/test_many_threads.py", "tests/test_storage.py"]
+    folders = [
+        "tests/engine",
+        "tests/forests",
+        "tests/boosting",
+        "tests/robustness/test_many_threads.py",
+        "tests/modelfile/test_storage.py",
+    ]
     session.run(*QUICK, *folders, *session.posargs, env={"PYTHON_GIL": "0"})
 
 

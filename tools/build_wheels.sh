@@ -75,7 +75,7 @@ print(f"  installed {size / 2**20:.1f} MiB; import {mine:.2f} s; scikit-learn, S
 CODE
     bin/python -m pip install --quiet --only-binary=:all: pytest hypothesis pandas pyarrow
     bin/python -m pytest -q -c "$CHECKOUT/pyproject.toml" -p no:cacheprovider -m "not slow" \
-        "$CHECKOUT"/tests/{engine/grow,engine/predict,test_package.py,test_storage.py} | tail -n 1
+        "$CHECKOUT"/tests/{engine/grow,engine/predict,project/test_package.py,modelfile/test_storage.py} | tail -n 1
     cd "$CHECKOUT"
     rm -rf "$work/bare"
 }

@@ -26,7 +26,7 @@ shard() {
 if [ $kind = thread ]; then
     export TSAN_OPTIONS=exitcode=66 PYTHON_GIL=0
     if [ $# -eq 0 ]; then
-        set -- tests/engine/test_threads.py tests/engine/test_sharing.py tests/test_many_threads.py
+        set -- tests/engine/test_threads.py tests/engine/test_sharing.py tests/robustness/test_many_threads.py
         "$PYTHON" "$CHECKOUT/tools/stress_threads.py" --seconds 100 || failed=1
     fi
     shard "$@"

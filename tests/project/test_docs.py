@@ -16,7 +16,7 @@ import fastens
 
 mpl.use("Agg")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GUIDE = sorted(DOCS.glob("*.md"))
 PAGES = [ROOT / "README.md", *GUIDE, *sorted(DOCS.glob("measured/*.md"))]

@@ -51,7 +51,7 @@ def test_big_endian_processors_are_refused(tmp_path):
     folders = ["--build-temp", tmp_path, "--build-lib", tmp_path]
     child = subprocess.run(
         [sys.executable, "-c", run, "build_ext", *folders],
-        cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False, timeout=300,
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert child.returncode == 1
     assert "error: fastens needs a little-endian processor, such as x86-64 or ARM; this one is not" in child.stderr

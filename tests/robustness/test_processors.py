@@ -11,7 +11,7 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 from reference.models import same_python
 
-BITS = Path(__file__).with_name("reference") / "bits.py"
+BITS = Path(__file__).parents[1] / "reference" / "bits.py"
 
 
 def digests(**environment):

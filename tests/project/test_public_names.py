@@ -19,7 +19,7 @@ from fastens.public_names import public_names
 from reference import signatures
 from reference.models import same_python
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = [fastens, fastens.bayes]
 OF_PACKAGES = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 

@@ -11,7 +11,7 @@ import pytest
 
 from reference.models import same_python
 
-SCRIPT = Path(__file__).parents[1] / "tools" / "check_memory_faults.py"
+SCRIPT = Path(__file__).parents[2] / "tools" / "check_memory_faults.py"
 
 
 @pytest.mark.slow
