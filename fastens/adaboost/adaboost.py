@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -174,7 +174,7 @@ class AdaBoostClassifier(AdditiveVotes):
     restart: bool | str = parameter(AUTO, default="auto", needs=_VOTES)
     max_depth: int = parameter(whole(1, 30), default=1, needs=_DEPTH)
     criterion: str = parameter(one_of("gini", "entropy", "error"), default="gini", needs=(*_DEPTH, *_VOTES))
-    max_bins: int = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
     early_stopping: bool | str = parameter(AUTO, default="auto")
     validation_fraction: float = parameter(RULES["validation_fraction"], default=0.1, needs=SPLITS)
     n_iter_no_change: int = parameter(RULES["n_iter_no_change"], default=10, needs=STOPS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import count
 from typing import Any, ClassVar
@@ -133,7 +133,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     loss: str = parameter(one_of("linear", "square", "exponential"), default="linear")
     resample: bool = parameter(FLAG, default=True)
     max_depth: int = parameter(whole(1, 30), default=3, needs=_DEPTH)
-    max_bins: int = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(RULES["max_bins"], default=255, needs=_DEPTH)
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ class _Stump(SavedEnsemble, BaseFastens):
     """Base class of decision stumps."""
 
     _combination = "mean"
-    max_bins: int = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
+    max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
     text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
