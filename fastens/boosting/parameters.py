@@ -375,9 +375,8 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     """Return an estimator with a preset trade-off between training time and accuracy.
 
     "best" is a vote of boosting with the defaults, with more and with less regularisation, extra trees and a random
-    forest. Each member is trained on four folds, greedy selection on the out-of-fold predictions chooses the weights
-    (Caruana et al. 2004), and each member is trained again on all rows. Weights are shrunk towards the defaults as far
-    as the gain may be chance.
+    forest. Greedy selection on out-of-fold predictions chooses the weights (Caruana et al. 2004). They are shrunk
+    towards the defaults as far as the gain may be chance.
 
     Parameters
     ----------
@@ -541,8 +540,7 @@ warm_start : bool
 verbose : int or "bar"
     Number of rounds between messages to the logger "fastens"; 0 disables them. "bar" shows a progress bar (rich).
 random_state : int, RandomState or None
-    Seed for drawing rows, features, thresholds and the validation rows. If None, results differ between fits, except
-    that fits which draw only features and thresholds are reproducible.
+    Seed for drawing rows, features and thresholds. If None, only fits that draw no rows are reproducible.
 n_estimators_ : int
     Number of rounds of the model; with early stopping, the number of rounds with the best validation metric.
 evals_result_ : dict of dicts of arrays

@@ -259,4 +259,5 @@ class RidgeStacker(BaseRegressor, _Columns):
         return found[:, 0] if self.coef_.ndim == 1 else found
 
     def _outputs(self) -> tuple[int, ...]:
-        return self.coef_.shape[:-1]
+        shape = np.shape(self.coef_)[:-1]
+        return (2,) if shape == (1,) else shape  # the coefficients of a single target are a vector

@@ -20,8 +20,9 @@ from fastens.combining.folds import (
     MemberSpec,
     known_rows,
 )
+from fastens.combining.member_weights import margin_weights
 from fastens.combining.responses import CV, RULES, joined_labels, knows_labels, labels_of_members, with_ties
-from fastens.combining.voting import BaseWeightedMembers, margin_weights
+from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.grow.growth import weight_unit
 from fastens.engine.rows.sampling import repeated

@@ -41,7 +41,7 @@ from fastens.table.columns.numbers import (
     has_large_numbers,
     numbers_of,
     plain_table,
-)
+)  # fmt: skip
 
 GRAIN = 1_000_000  # values, 1 to 2 ms of work; with fewer values, two threads would mostly wait for the GIL
 FEW = 16  # if there are this many times more categories than values, values are looked up one by one

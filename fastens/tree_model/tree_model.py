@@ -537,8 +537,8 @@ def _columns(model: Any) -> Columns:
 
 DOCS = WEIGHT_TYPE_DOCS | entries("""\
 max_bins : int, array of shape (n_features,) or dict by name
-    Maximum number of bins per feature, at most 65 535, plus one bin for missing values. A feature with at most
-    `max_bins` distinct values has one bin per value. Features that a dict leaves out have the default.
+    Maximum number of bins per feature, at most 65 535, plus one bin for missing values. A feature with no more distinct
+    values has one bin per value. Features that a dict leaves out have the default.
 feature_weights : array of shape (n_features,), dict by name, or None
     Relative probabilities with which features are drawn (`max_features`, `max_features_per_tree`). Features that
     a dict leaves out have weight 1. A feature of weight 0 is never used. If None, all features are equally likely.
@@ -550,8 +550,7 @@ categorical_features : "from_dtype", list of names or indices, mask, or None
     Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
     frame. If None, no column is categorical.
 text_features : list of names or indices, mask, Texts or None
-    Columns of texts, which become the counts of their words. `Texts` sets the vocabulary and n-grams. If None, columns
-    of strings are categories.
+    Columns of texts, which become counts of words (see `Texts`). If None, columns of strings are categories.
 categories : Categories or None
     How categorical columns are encoded: the options `encoding`, `missing` and `unseen` of `Categories`. If None, the
     defaults are used.

@@ -92,6 +92,7 @@ ELSEWHERE = {
     "verbose",
     "n_jobs",
     "weight_type",
+    "text_features",  # tests/table/columns/test_expanded.py
     "categories__unseen",  # of rows with categories that fit has not seen: tests/engine/trees/test_unseen.py
 }
 # For each parameter, a value that breaks its rule.
@@ -111,6 +112,7 @@ WRONG = {
     "linear_leaves": 1,
     "linear_leaves__l2": -1.0,
     "max_bins": 1,
+    "text_features": ["no such column"],
     "max_features": 0,
     "max_features_per_tree": 1.5,
     "feature_weights": [1.0, -2.0, 1.0, 1.0, 1.0],

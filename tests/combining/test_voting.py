@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import fastens
 from fastens import GradientBoostingClassifier, GradientBoostingRegressor, VotingClassifier, VotingRegressor
 from fastens.combining.folds import MemberData, content_folds
-from fastens.combining.voting import OutOfFold, learn_weights, margin_weights
+from fastens.combining.member_weights import OutOfFold, learn_weights, margin_weights
 from fastens.engine.threads import resolve_n_jobs
 
 

@@ -187,7 +187,7 @@ def test_examples_of_methods(name):
 @pytest.mark.parametrize(
     ("kind", "n_lines"),
     [
-        (fastens.GradientBoostingClassifier, 704),
+        (fastens.GradientBoostingClassifier, 700),
         (fastens.GradientBoostingRegressor, 740),
         (fastens.GradientBoostingRanker, 620),
         (fastens.RandomForestClassifier, 720),

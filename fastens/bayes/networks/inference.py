@@ -47,7 +47,7 @@ def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
     """Return the product of factors, rescaled by row, and the logs of the scale factors."""
     scope = tuple(sorted({variable for factor in factors for variable in factor.scope}))
     values = np.ones((1,) * (len(scope) + 1))
-    log_scale = sum((factor.log_scale for factor in factors), np.zeros(1))
+    log_scale: Array = np.asarray(sum((factor.log_scale for factor in factors), np.zeros(1)))
     for count, factor in enumerate(sorted(factors, key=lambda factor: factor.values.size)):
         sizes = dict(zip(factor.scope, factor.values.shape[1:], strict=True))
         aligned = factor.values.reshape(-1, *[sizes.get(variable, 1) for variable in scope])

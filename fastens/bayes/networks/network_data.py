@@ -130,11 +130,11 @@ class NetworkData:
                 raise ValueError(f"{name!r} must have at least one value and no duplicates; got {list(values)}.")
             check_table(name, table, tuple(self.sizes[list(family)].tolist()))
         check_directions(self.parents, self.continuous, self.names)
-        for node, found in self.regressions.items():
+        for node, regression in self.regressions.items():
             name, n_slopes = self.names[node], len(self.continuous.intersection(self.parents[node]))
-            if found.shape != (*self.tables[node].shape, n_slopes + 2) or not np.isfinite(found).all():
+            if regression.shape != (*self.tables[node].shape, n_slopes + 2) or not np.isfinite(regression).all():
                 raise ValueError(f"the regressions of {name!r} must be finite numbers for all values of its parents.")
-            variance = found[..., -1]
+            variance = regression[..., -1]
             if not (variance > 0).all() and (self.parents[node] or variance.min() < 0):
                 raise ValueError(f"the variances of {name!r} must be greater than 0; got {variance.min():g}.")
 

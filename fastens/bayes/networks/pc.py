@@ -142,8 +142,8 @@ def p_values(rows: CodedRows, tests: Sequence[Test], kind: str) -> list[float]:
         elif n_cells(family, sizes) > DENSE_CELLS:
             found[:, number] = _sparse_statistic(rows, family, kind)
         else:
-            shape = n_cells(family[:-2], sizes), sizes[family[-2]], sizes[family[-1]]
-            by_shape.setdefault(shape, []).append(number)
+            cells = n_cells(family[:-2], sizes), sizes[family[-2]], sizes[family[-1]]
+            by_shape.setdefault(cells, []).append(number)
     for shape, numbers in by_shape.items():
         step = max(1, BATCH_CELLS // n_cells(range(3), shape))
         for first in range(0, len(numbers), step):
