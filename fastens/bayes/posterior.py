@@ -105,9 +105,9 @@ class ParameterPosteriorMixin(PosteriorMixin):
     def log_likelihood(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the weighted sum of `score_samples`, the log probabilities of the rows."""
         X, y, sample_weight = drop_zero_weight_rows(X, y, sample_weight)
-        found = self.score_samples(X, y)  # type: ignore[attr-defined]
-        weight = check_weights(sample_weight, len(found))
-        return float(found.sum() if weight is None else (found[weight > 0] * weight[weight > 0]).sum())
+        scores = self.score_samples(X, y)  # type: ignore[attr-defined]
+        weight = check_weights(sample_weight, len(scores))
+        return float(scores.sum() if weight is None else (scores[weight > 0] * weight[weight > 0]).sum())
 
     @opening_tables
     def aic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
@@ -117,8 +117,8 @@ class ParameterPosteriorMixin(PosteriorMixin):
     @opening_tables
     def bic(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the Bayesian information criterion, -2 log likelihood + n_parameters log(n); smaller is better."""
-        found = self.score_samples(X, y)  # type: ignore[attr-defined]
-        return float(-2 * found.sum() + self.n_parameters_ * log(len(found)))  # type: ignore[attr-defined]
+        scores = self.score_samples(X, y)  # type: ignore[attr-defined]
+        return float(-2 * scores.sum() + self.n_parameters_ * log(len(scores)))  # type: ignore[attr-defined]
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
         raise NotImplementedError
@@ -200,14 +200,18 @@ def check_prior(name: str, prior: Any, n: int) -> Array:
     if prior is None:
         return np.full(n, 1 / n)
     try:
-        found = np.asarray(prior, dtype=np.float64)
+        probabilities = np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers: {error}") from error
-    if found.shape != (n,):
-        raise ValueError(f"{name} must have one probability for each of the {n} hypotheses; got shape {found.shape}.")
-    if not (np.isfinite(found) & (found >= 0)).all() or not found.any():
-        raise ValueError(f"{name} must hold finite, non-negative numbers that are not all zero; got {found.tolist()}.")
-    return found / found.sum()
+    if probabilities.shape != (n,):
+        raise ValueError(
+            f"{name} must have one probability for each of the {n} hypotheses; got shape {probabilities.shape}."
+        )
+    if not (np.isfinite(probabilities) & (probabilities >= 0)).all() or not probabilities.any():
+        raise ValueError(
+            f"{name} must hold finite, non-negative numbers that are not all zero; got {probabilities.tolist()}."
+        )
+    return probabilities / probabilities.sum()
 
 
 class ErrorEstimate(NamedTuple):
@@ -290,6 +294,6 @@ def _share_of_labels(y: Any, shape: tuple[int, int], classes: NDArray[Any]) -> A
     labels = column_or_1d(unmasked(y, "y"))
     if len(labels) != shape[0]:
         raise ValueError(f"X and y must have the same number of rows; got {shape[0]} and {len(labels)}.")
-    found = np.zeros(shape)
-    found[np.arange(len(labels)), index_of_labels(labels, classes).astype(np.intp)] = 1
-    return found
+    shares = np.zeros(shape)
+    shares[np.arange(len(labels)), index_of_labels(labels, classes).astype(np.intp)] = 1
+    return shares

@@ -164,16 +164,16 @@ def _check_folds(task: Task, n_folds: int) -> None:
 
 def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
     """Return the estimators to compare, by name."""
-    known = families(task.card.task)
+    by_name = families(task.card.task)
     wanted = (
         quick_families(task.card.task) if options.models is None else list(dict.fromkeys(options.models.split(",")))
     )
     for name in wanted:
-        if name not in known:
-            raise CommandError(f"--models must be among {', '.join(known)} for {task.card.task}; got {name!r}")
+        if name not in by_name:
+            raise CommandError(f"--models must be among {', '.join(by_name)} for {task.card.task}; got {name!r}")
     if options.stack and len(wanted) < MIN_MEMBERS:
         raise CommandError(f"--stack needs at least two models; got {', '.join(wanted)}")
-    return {name: _make(known[name], options) for name in wanted}
+    return {name: _make(by_name[name], options) for name in wanted}
 
 
 def _stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:

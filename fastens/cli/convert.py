@@ -66,12 +66,12 @@ def read_categories(path: str) -> dict[str, list[Any]]:
     rule = f'--categories: {path} must hold JSON such as {{"column": ["first", "second"]}}'
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            categories = json.load(file)
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{rule}: {first_line(error)}") from error
-    if not isinstance(found, dict) or not all(isinstance(own, list) for own in found.values()):
+    if not isinstance(categories, dict) or not all(isinstance(values, list) for values in categories.values()):
         raise CommandError(rule)
-    return found
+    return categories
 
 
 def _by_place(categories: dict[str, list[Any]], model: str) -> dict[Any, list[Any]]:
@@ -79,4 +79,4 @@ def _by_place(categories: dict[str, list[Any]], model: str) -> dict[Any, list[An
     if not any(map(str.isdecimal, categories)):
         return dict(categories)
     names = set(getattr(fastens.from_model(model), "feature_names_in_", ()))
-    return {int(key) if key.isdecimal() and key not in names else key: own for key, own in categories.items()}
+    return {int(key) if key.isdecimal() and key not in names else key: values for key, values in categories.items()}

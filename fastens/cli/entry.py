@@ -92,18 +92,18 @@ class _Output:
 @contextmanager
 def _outputs() -> Iterator[_Output]:
     """Replace standard output and standard error by `_Output`; a stream that is already closed discards its text."""
-    given = sys.stdout, sys.stderr
+    streams = sys.stdout, sys.stderr
     with open(os.devnull, "w") as nowhere:
-        for stream in given:
+        for stream in streams:
             if hasattr(stream, "reconfigure"):
                 # A terminal whose encoding lacks a character shows a question mark instead of ending the run.
                 stream.reconfigure(errors="replace")
-        out = _Output(given[0] or nowhere, is_needed=True)
-        sys.stdout, sys.stderr = out, _Output(given[1] or nowhere, is_needed=False)
+        out = _Output(streams[0] or nowhere, is_needed=True)
+        sys.stdout, sys.stderr = out, _Output(streams[1] or nowhere, is_needed=False)
         try:
             yield out
         finally:
-            sys.stdout, sys.stderr = given
+            sys.stdout, sys.stderr = streams
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -192,16 +192,16 @@ def _short_warnings() -> Iterator[None]:
 
 def _run(argv: Sequence[str] | None) -> None:
     """Import and run the given command, or show all commands if there is none or it is unknown."""
-    given = list(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _Parser(prog="fastens", description="Fast tree ensembles for tabular data.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for name, summary in COMMANDS.items():
-        if given[:1] == [name]:
+        if arguments[:1] == [name]:
             _command(name).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
-    options, unknown = parser.parse_known_args(given)
+    options, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
     if isinstance(sys.stdout, _Output):
@@ -236,7 +236,7 @@ def _collecting_nothing() -> Iterator[None]:
 def _unknown_argument(argument: str, parser: argparse.ArgumentParser) -> str:
     """Return the error for an unknown argument, with suggestions of similar options."""
     name = argument.partition("=")[0]
-    known = [option for action in parser._actions for option in action.option_strings]
-    close = difflib.get_close_matches(name, known, cutoff=0.75)
+    options = [option for action in parser._actions for option in action.option_strings]
+    close = difflib.get_close_matches(name, options, cutoff=0.75)
     hint = f"did you mean {' or '.join(close)}?" if close else f"see {parser.prog} --help"
     return f"{parser.prog} has no option {name}; {hint}"

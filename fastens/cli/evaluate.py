@@ -76,8 +76,8 @@ def _by_part(
     report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
 ) -> None:
     """Print the scores by group or time period."""
-    found = [(name, rows, score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
-    report.scores_of_parts(title, [(name, len(rows), scores) for name, rows, scores in found])
+    scored = [(name, rows, score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
+    report.scores_of_parts(title, [(name, len(rows), scores) for name, rows, scores in scored])
 
 
 def with_target(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
@@ -87,8 +87,8 @@ def with_target(table: pa.Table, target: str | None, weight: str | None) -> tupl
     """
     if target not in table.column_names:
         return table, []
-    known, notes = without_missing_targets(table, str(target), DROP)
-    return of_some_weight(known, weight)[0], notes
+    with_targets, notes = without_missing_targets(table, str(target), DROP)
+    return of_some_weight(with_targets, weight)[0], notes
 
 
 def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:

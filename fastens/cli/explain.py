@@ -104,9 +104,9 @@ def _subject(
     rows = np.arange(len(table))
     if options.target is None and (target not in table.column_names or table[target].null_count == len(table)):
         return Subject(model, card, X, values_of_one_output(model, X), None, rows), []
-    known, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target, options.weight)
-    rows = np.asarray(known[_PLACE].to_numpy())
+    with_targets, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target, options.weight)
+    rows = np.asarray(with_targets[_PLACE].to_numpy())
     X = X.take(rows)
     predicted = values_of_one_output(model, X)
-    truth = read_truth(model, card, known, options)
-    return Subject(model, card, X, predicted, truth, rows, card.trained_on(truth.y, known)), notes
+    truth = read_truth(model, card, with_targets, options)
+    return Subject(model, card, X, predicted, truth, rows, card.trained_on(truth.y, with_targets)), notes

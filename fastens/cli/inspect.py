@@ -47,23 +47,23 @@ def run(options: argparse.Namespace) -> None:
         check_output(options.output, None, [options.table], options.overwrite)
     report = Report()
     with waiting(report.err, "inspecting"):
-        found = _inspection(options)
+        inspection = _inspection(options)
     if options.output is not None:
-        page = table_page(found, options.table)
+        page = table_page(inspection, options.table)
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
-    print_inspection(report, found, options.table)
+    print_inspection(report, inspection, options.table)
     if options.output is not None:
         report.facts([("", ""), ("page", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
 
 
 def _inspection(options: argparse.Namespace) -> Inspection:
-    found = read_with_options(options)
-    table, notes = found.table, found.notes
+    source = read_with_options(options)
+    table, notes = source.table, source.notes
     target = None
     if options.target is not None:
         table, of_target = without_missing_targets(table, options.target, DROP)
-        words = word_notes(found.table[options.target], options.target, options)
+        words = word_notes(source.table[options.target], options.target, options)
         target, notes = _target(table, options), [*notes, *of_target, *words]
     dropped = named_columns(options.drop, table, "--drop")
     if target is not None and target.name in dropped:

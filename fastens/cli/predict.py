@@ -131,12 +131,12 @@ def _predicted_parts(
             predictions = _with_columns(predictions, _covering(model, X, options.coverage))
         if options.contributions:
             predictions = _with_columns(predictions, contribution_columns(model, X))
-        found = _columns_of(predictions)
+        columns = _columns_of(predictions)
         if table.is_lenient:
             reasons = part[UNFIT]
-            missing = {name: pc.if_else(pc.is_null(reasons), values, None) for name, values in found.items()}
-            found = {**missing, NOT_PREDICTED: reasons}
-        yield _with_columns(part.select(kept) if written is None else written.take(part.num_rows), found)
+            missing = {name: pc.if_else(pc.is_null(reasons), values, None) for name, values in columns.items()}
+            columns = {**missing, NOT_PREDICTED: reasons}
+        yield _with_columns(part.select(kept) if written is None else written.take(part.num_rows), columns)
 
 
 class _Rows:
@@ -192,8 +192,8 @@ def predicted_table(model: Any, values: NDArray) -> pa.Table:
         return pa.table(
             {
                 f"{name} of target {target}": column
-                for target, (own, classes) in enumerate(parts)
-                for name, column in _class_columns(own, classes).items()
+                for target, (probabilities, classes) in enumerate(parts)
+                for name, column in _class_columns(probabilities, classes).items()
             }
         )
     if is_classifier(model):
@@ -216,14 +216,14 @@ def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
             "conformal or a forest."
         )
     try:
-        found = method(X, coverage)
+        covered = method(X, coverage)
     except (ValueError, AttributeError) as error:
         raise CommandError(f"--coverage: {first_line(error)}") from error
-    if isinstance(found, list) or found.ndim != 2:
+    if isinstance(covered, list) or covered.ndim != 2:
         raise CommandError(f"--coverage needs a model with one output; {type(model).__name__} has several")
     if is_classifier(model):
-        return {f"set has {label}": found[:, k] for k, label in enumerate(model.classes_)}
-    return {f"{end} of {coverage:g}": found[:, k] for k, end in enumerate(("lower", "upper"))}
+        return {f"set has {label}": covered[:, k] for k, label in enumerate(model.classes_)}
+    return {f"{end} of {coverage:g}": covered[:, k] for k, end in enumerate(("lower", "upper"))}
 
 
 def _columns_of(table: pa.Table) -> dict[str, Any]:

@@ -121,8 +121,8 @@ def _train_here(task: Task, model: Any, report: Report, options: argparse.Namesp
     rows, validation = _with_validation(rows, task, model, options.random_state)
     rows = replace(rows, X=_within_ceiling(rows.X, model, options))
     start = time.perf_counter()
-    with _checkpoints(model, options.checkpoint) as given:
-        _fit(model, rows, report, given | validation)
+    with _checkpoints(model, options.checkpoint) as checkpoints:
+        _fit(model, rows, report, checkpoints | validation)
     seconds = time.perf_counter() - start
     return evaluated(model, task, seconds)
 
@@ -159,7 +159,7 @@ def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
 def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
     """Train on a cluster, where workers read the files; each must be able to read them."""
     heard: list[FitProgress] = []
-    with cluster_at(options.dask) as client, _checkpoints(model, options.checkpoint) as given:
+    with cluster_at(options.dask) as client, _checkpoints(model, options.checkpoint) as checkpoints:
         assert task.files is not None
         rows = task.rows.take(~task.held_out)
         tables, y, weight = partitions(task.files, ~task.held_out, rows.y, rows.weight)
@@ -171,7 +171,7 @@ def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.
                 show(now)
 
             table = DaskTable(tables, client=client, on_progress=hear)
-            fit(model, table, y, sample_weight=weight, **given)
+            fit(model, table, y, sample_weight=weight, **checkpoints)
         seconds = time.perf_counter() - start
         sent = [f", and the first worker sent {now.n_bytes / 1e6:,.1f} MB" for now in heard]
         report.facts([("cluster", f"{len(client.nthreads())} workers" + "".join(sent))])
@@ -214,14 +214,14 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
     model.callbacks = None
 
 
-def _fit(model: Any, rows: Rows, report: Report, given: Mapping[str, Any]) -> None:
+def _fit(model: Any, rows: Rows, report: Report, arguments: Mapping[str, Any]) -> None:
     """Fit with a progress bar if the model reports its rounds, otherwise with the elapsed time."""
     if not hasattr(model, "_on_round"):
         with waiting(report.err, "training"):
-            fit(model, rows.X, rows.y, sample_weight=rows.weight, **given)
+            fit(model, rows.X, rows.y, sample_weight=rows.weight, **arguments)
         return
     with training_progress(report.err, rows.X if isinstance(rows.X, Batches) else None) as model._on_round:
-        fit(model, rows.X, rows.y, sample_weight=rows.weight, **given)
+        fit(model, rows.X, rows.y, sample_weight=rows.weight, **arguments)
     del model._on_round
 
 

@@ -93,19 +93,19 @@ def run(options: argparse.Namespace) -> None:
     show_task(report, task, has_folds=True)
     with _progress(report) as callback:
         search = _search(options, checkpoint, task, callback)
-        found = _tuned(task, search, options.time_limit - (time.monotonic() - start))
-    trained = evaluated(found.best_estimator_, task, found.seconds)
+        result = _tuned(task, search, options.time_limit - (time.monotonic() - start))
+    trained = evaluated(result.best_estimator_, task, result.seconds)
     save_trained(trained, options.output, task)
     written = [options.output]
-    if found.leaderboard:
-        write_table(_leaderboard(found, options.eval_metric), leaderboard)
+    if result.leaderboard:
+        write_table(_leaderboard(result, options.eval_metric), leaderboard)
         written.append(leaderboard)
-    _print_leaderboard(report, found, options.eval_metric)
+    _print_leaderboard(report, result, options.eval_metric)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
         report.notes(trained.notes)
     report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
-    report.facts([("", ""), *_outcome(found, options, checkpoint), ("saved", ", ".join(written))])
+    report.facts([("", ""), *_outcome(result, options, checkpoint), ("saved", ", ".join(written))])
 
 
 def _check(options: argparse.Namespace, leaderboard: str, checkpoint: str) -> None:
@@ -186,9 +186,9 @@ def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
         yield callback
 
 
-def _print_leaderboard(report: Report, found: fastens.TuningResult, metric: str) -> None:
+def _print_leaderboard(report: Report, result: fastens.TuningResult, metric: str) -> None:
     """Print the best models with their parameters."""
-    if not found.leaderboard:
+    if not result.leaderboard:
         report.notes(
             [
                 (
@@ -198,15 +198,15 @@ def _print_leaderboard(report: Report, found: fastens.TuningResult, metric: str)
             ]
         )
         return
-    n_folds = len(found.leaderboard[0].losses)
+    n_folds = len(result.leaderboard[0].losses)
     report.title(f"Leaderboard ({n_folds} folds, {_measure(metric)}, mean ± standard error)")
     table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
     for name, justify in (("", "right"), ("model", "left"), (_measure(metric), "right"), ("fits", "right")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("parameters")
-    for place, trial in enumerate(found.leaderboard[:N_SHOWN]):
+    for row, trial in enumerate(result.leaderboard[:N_SHOWN]):
         cells = [trial.family, with_error("", _shown(trial, metric), trial.standard_error), f"{trial.seconds:.3g} s"]
-        table.add_row(str(place + 1), *cells, parameters_text(trial))
+        table.add_row(str(row + 1), *cells, parameters_text(trial))
     report.out.print(table)
 
 
@@ -226,9 +226,9 @@ def _shown(trial: fastens.Trial, metric: str) -> float:
     return trial.loss if metric == "loss" else -trial.loss
 
 
-def _leaderboard(found: fastens.TuningResult, metric: str) -> pa.Table:
+def _leaderboard(result: fastens.TuningResult, metric: str) -> pa.Table:
     """Return a table with one row per model: its scores and one column per parameter."""
-    trials = found.leaderboard
+    trials = result.leaderboard
     names = list(dict.fromkeys(name for trial in trials for name in trial.params))
     return pa.table(
         {
@@ -242,16 +242,16 @@ def _leaderboard(found: fastens.TuningResult, metric: str) -> pa.Table:
     )
 
 
-def _outcome(found: fastens.TuningResult, options: argparse.Namespace, checkpoint: str) -> list[tuple[str, str]]:
+def _outcome(result: fastens.TuningResult, options: argparse.Namespace, checkpoint: str) -> list[tuple[str, str]]:
     """Return the number of models tried, why the search ended and how to continue it."""
-    n_done = len(found.leaderboard)
+    n_done = len(result.leaderboard)
     ends = {
         "time": "the time limit was reached",
         "trials": "the maximum number of trials was reached",
         "interrupt": "interrupted",
     }
-    tried = f"{len(found.trials):,} models in {found.seconds:.1f} s: {ends[found.stopped_by]}"
-    given_up = len(found.trials) - n_done
+    tried = f"{len(result.trials):,} models in {result.seconds:.1f} s: {ends[result.stopped_by]}"
+    given_up = len(result.trials) - n_done
     if given_up:
         tried += f"; {given_up:,} of them stopped early because they were worse than most"
     return [

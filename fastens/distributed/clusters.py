@@ -10,27 +10,27 @@ from fastens.distributed.ray_table import RAY_EXTRA
 from fastens.table.sources import refuse, register_cluster
 
 
-def _on_dask(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:
+def _on_dask(method: Callable[..., Any], model: Any, X: Any, arguments: dict[str, Any]) -> Any:
     try:
         from fastens.distributed.dask_fit import fit_on_dask
         from fastens.distributed.dask_predict import answer_on_dask, score_on_dask
     except ModuleNotFoundError as error:
         raise ImportError(EXTRA) from error
     if method.__name__ == "fit":
-        return fit_on_dask(model, X, given)
+        return fit_on_dask(model, X, arguments)
     if method.__name__ == "score":
-        return score_on_dask(model, method, X, given)
-    return answer_on_dask(model, method.__name__, X, given)
+        return score_on_dask(model, method, X, arguments)
+    return answer_on_dask(model, method.__name__, X, arguments)
 
 
-def _on_ray(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:
+def _on_ray(method: Callable[..., Any], model: Any, X: Any, arguments: dict[str, Any]) -> Any:
     if method.__name__ != "fit":
         raise refuse("X", X, f"{type(model).__name__}.{method.__name__}")
     try:
         from fastens.distributed.ray_fit import fit_on_ray
     except ModuleNotFoundError as error:
         raise ImportError(RAY_EXTRA) from error
-    return fit_on_ray(model, X, given)
+    return fit_on_ray(model, X, arguments)
 
 
 register_cluster("dask", _on_dask)

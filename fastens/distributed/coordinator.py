@@ -78,7 +78,7 @@ Start = Callable[[FitTask], AbstractContextManager[WorkerGroup]]
 
 
 def run_coordinator(
-    model: Any, table: SpreadTable, divided: Mapping[str, Any], given: dict[str, Any], start: Start
+    model: Any, table: SpreadTable, divided: Mapping[str, Any], fit_params: dict[str, Any], start: Start
 ) -> Any:
     """Train on a cluster and return the model.
 
@@ -90,7 +90,7 @@ def run_coordinator(
         The table with the settings for the use of the cluster.
     divided : dict
         The partitions of "X" and "X_val", each with the table and its per-row arguments.
-    given : dict
+    fit_params : dict
         The arguments of `fit` other than X.
     start : function
         Starts a task on the workers and returns a context manager. It yields the workers and releases them on exit.
@@ -103,20 +103,20 @@ def run_coordinator(
         If arguments are invalid. The functions of each kind of cluster call `check_before_reading` before they
         partition a table, so most errors are raised there.
     """
-    resume = given.pop("resume", None)
+    resume = fit_params.pop("resume", None)
     by_row = {name for names in BY_ROW.values() for name in names} | {"X_val"}
     has_parts = {name for tables in divided.values() for name in tables[0]}
-    arguments = {name: value for name, value in given.items() if not (name in by_row and name in has_parts)}
+    arguments = {name: value for name, value in fit_params.items() if not (name in by_row and name in has_parts)}
     leader = _Leader(model, table, start)
     with model._announcing() if hasattr(model, "_announcing") else nullcontext([]) as callbacks:
         leader.callbacks = callbacks
         content = None if resume is None else Path(resume).read_bytes()
-        found = leader.run(FitTask(unfitted_clone(model), arguments, content, table.checkpoint_every, bool(callbacks)))
-    _take(model, found)
+        state = leader.run(FitTask(unfitted_clone(model), arguments, content, table.checkpoint_every, bool(callbacks)))
+    _take(model, state)
     return model
 
 
-def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
+def check_before_reading(model: Any, X: Any, fit_params: Mapping[str, Any]) -> None:
     """Raise ValueError for mistakes that can be detected before any partition is read.
 
     These are estimators that need all rows on one machine, invalid parameters, and names of columns that a table does
@@ -126,14 +126,14 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
         raise ValueError(f"{refuse('X', X, f'{type(model).__name__}.fit')}")
     model._check_parameters()
     model._check_all_read()
-    if given.get("eval_set") is not None:
+    if fit_params.get("eval_set") is not None:
         raise ValueError("eval_set must be None in distributed fits. Pass X_val and y_val instead.")
-    for name, table in (("X", X), ("X_val", given.get("X_val"))):
+    for name, table in (("X", X), ("X_val", fit_params.get("X_val"))):
         columns = getattr(getattr(table, "table", table), "columns", None)
         if columns is None or callable(columns):
             continue  # arrays have no column names, and the names of delayed partitions are unknown
         for argument in BY_ROW[name]:
-            value: Any = given.get(argument)
+            value: Any = fit_params.get(argument)
             for column in [value] if isinstance(value, str) else value if are_texts(value) else ():
                 if column not in list(columns):
                     raise ValueError(
@@ -141,11 +141,11 @@ def check_before_reading(model: Any, X: Any, given: Mapping[str, Any]) -> None:
                     )
 
 
-def _take(model: Any, found: dict[str, Any]) -> None:
+def _take(model: Any, state: dict[str, Any]) -> None:
     """Replace the fitted state of an estimator, including all attributes of an earlier fit."""
     for name in fitted_state(model):
         delattr(model, name)
-    vars(model).update(found)
+    vars(model).update(state)
 
 
 class _Leader:
@@ -186,8 +186,8 @@ class _Leader:
             path = Path(folder) / "model"
             path.write_bytes(self._checkpoint)
             kind = type(self._model)
-            found = load_model(path, {kind.__name__: kind}.get, kind.__name__)
-        _take(self._model, fitted_state(found))
+            restored = load_model(path, {kind.__name__: kind}.get, kind.__name__)
+        _take(self._model, fitted_state(restored))
         error.add_note(
             f"The model has the {self._model.n_estimators_} rounds of the last checkpoint. Save it, and fit "
             "with resume=PATH to continue from there."
@@ -220,19 +220,19 @@ class _Leader:
             for event in self._events(crew):
                 has_ended |= event.kind == "end"
                 self._handle_event(crew, event)
-            found = crew.result()
-            while has_ended and found is None:  # no more events will come
+            state = crew.result()
+            while has_ended and state is None:  # no more events will come
                 time.sleep(_END_SECONDS)
-                found = crew.result()
-            if found is not None:
+                state = crew.result()
+            if state is not None:
                 for event in () if has_ended else self._events(crew):
                     self._handle_event(crew, event)
-                return found
+                return state
 
     def _events(self, crew: WorkerGroup) -> list[Event]:
-        found = [event for event in crew.events(crew.heard) if event.number > crew.heard]
-        crew.heard = found[-1].number if found else crew.heard
-        return found
+        events = [event for event in crew.events(crew.heard) if event.number > crew.heard]
+        crew.heard = events[-1].number if events else crew.heard
+        return events
 
     def _handle_event(self, crew: WorkerGroup, event: Event) -> None:
         number, kind, content = event

@@ -33,12 +33,12 @@ _LOST = (RankLostError, KilledWorker, CommClosedError, asyncio.CancelledError)
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def fit_on_dask(model: Any, X: Any, given: dict[str, Any]) -> Any:
+def fit_on_dask(model: Any, X: Any, fit_params: dict[str, Any]) -> Any:
     """Train on a Dask collection and return the model; see `run_coordinator` for the errors raised."""
-    check_before_reading(model, X, given)
+    check_before_reading(model, X, fit_params)
     table = DaskTable.of(X)
-    client, parts = _client_of(table), split(table.table, given)
-    return run_coordinator(model, table, parts, given, _Cluster(client, table, parts).crew)
+    client, parts = _client_of(table), split(table.table, fit_params)
+    return run_coordinator(model, table, parts, fit_params, _Cluster(client, table, parts).crew)
 
 
 def _client_of(table: DaskTable) -> Client:
@@ -73,7 +73,7 @@ class _Cluster:
         try:
             workers = self._workers()
             owned = blocks(len(self._parts["X"]), min(len(workers), len(self._parts["X"])))
-            crew.seat([workers[place] for place in placed(owned, self._holders(), workers)])
+            crew.seat([workers[k] for k in placed(owned, self._holders(), workers)])
             self._open(crew, task)
             crew.futures = self._submit(crew, owned)
             yield crew
@@ -110,18 +110,18 @@ class _Cluster:
         """Call a function on workers, each the first argument of a call; return the results or exceptions."""
         limit = self.table.patience if seconds is None else seconds
         # Each call must time out before `sync` does, because a hanging worker does not mean that the scheduler is lost.
-        found: list[Any] = self.sync(_on_each, self.client, function, calls, limit, longer=limit)
-        return found
+        answers: list[Any] = self.sync(_on_each, self.client, function, calls, limit, longer=limit)
+        return answers
 
     def _workers(self) -> list[str]:
         """Return the workers that may train, after waiting for at least one."""
         ends = time.monotonic() + self.table.patience
         while True:
-            found = sorted(self.known() - self.silent)
+            addresses = sorted(self.known() - self.silent)
             if self.table.workers is not None:
-                found = [address for address in found if address in self.table.workers]
-            if found:
-                return found
+                addresses = [address for address in addresses if address in self.table.workers]
+            if addresses:
+                return addresses
             if time.monotonic() > ends:
                 raise ClusterLostError(f"the cluster has had no workers for {self.table.patience:g} seconds.")
             time.sleep(0.2)
@@ -164,17 +164,19 @@ class _Cluster:
         shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(crew.addresses))}
         for rank, address in enumerate(crew.addresses):
             contents = {
-                (name, number): {each: own_value(value, address, crew.key) for each, value in found[number].items()}
-                for name, found in self._parts.items()
+                (name, number): {
+                    each: own_value(value, address, crew.key) for each, value in partitions[number].items()
+                }
+                for name, partitions in self._parts.items()
                 for number in shares[name][rank]
             }
-            for name, found in self._parts.items():
+            for name, partitions in self._parts.items():
                 if not shares[name][rank]:  # a rank without validation rows must still know their columns
-                    contents[name, 0] = {each: value[:0] for each, value in found[0].items()}
+                    contents[name, 0] = {each: value[:0] for each, value in partitions[0].items()}
             with dask.annotate(workers=[address], allow_other_workers=False, retries=0):
-                own = {place: take(crew.key, *place, [*found], *found.values()) for place, found in contents.items()}
-                ranks.append(train(crew.key, *own.values()))
-            taken |= own
+                tasks = {key: take(crew.key, *key, [*content], *content.values()) for key, content in contents.items()}
+                ranks.append(train(crew.key, *tasks.values()))
+            taken |= tasks
         futures = list(self.client.compute([*ranks, *taken.values()], optimize_graph=False))
         crew.taken = dict(zip(taken, futures[len(ranks) :], strict=True))
         return futures[: len(ranks)]
@@ -195,13 +197,13 @@ class _DaskWorkerGroup(WorkerGroup):
 
     def renew(self) -> None:
         """Renew the fit on all workers; raise RankLostError if one does not respond or has left."""
-        known = self._cluster.known()
-        gone = [address for address in self.addresses if address not in known]
+        connected = self._cluster.known()
+        gone = [address for address in self.addresses if address not in connected]
         if gone:
             raise RankLostError(f"workers have left the cluster: {', '.join(gone)}")
         calls = [(address, self.key) for address in self.addresses]
-        found = self._cluster.on_each(remote.renew_session, calls, self._cluster.table.patience / 2)
-        for address, answer in zip(self.addresses, found, strict=True):
+        answers = self._cluster.on_each(remote.renew_session, calls, self._cluster.table.patience / 2)
+        for address, answer in zip(self.addresses, answers, strict=True):
             if isinstance(answer, TimeoutError):
                 self._cluster.silent.add(address)
             if isinstance(answer, BaseException):
@@ -209,11 +211,11 @@ class _DaskWorkerGroup(WorkerGroup):
 
     def events(self, heard: int) -> list[Event]:
         """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
-        found = self._on_first(remote.next_events, heard, _POLL_SECONDS)
-        if isinstance(found, BaseException):
+        answer = self._on_first(remote.next_events, heard, _POLL_SECONDS)
+        if isinstance(answer, BaseException):
             time.sleep(0.1)  # `renew` detects the cause
             return []
-        return list(found)
+        return list(answer)
 
     def answer(self, number: int, value: Any) -> None:
         """Send the answer to a question to the first rank."""
@@ -227,15 +229,15 @@ class _DaskWorkerGroup(WorkerGroup):
         first = self.futures[0]
         if first.status == "finished":
             try:
-                found: dict[str, Any] = first.result(timeout=self._cluster.table.patience)
+                state: dict[str, Any] = first.result(timeout=self._cluster.table.patience)
             except OSError as error:
                 raise RankLostError(f"{self.addresses[0]} did not return the model: {error!r}") from error
-            return found
+            return state
         ended = [future for future in self.futures if future.status in ("error", "cancelled", "lost")]
         errors = [_error_of(future) for future in ended]
         for raised in errors:
             if not isinstance(raised, _LOST):
-                failed = [place for place, future in self.taken.items() if future.status == "error"]
+                failed = [key for key, future in self.taken.items() if future.status == "error"]
                 for table, number in failed[:1]:  # the partition could not be computed
                     raised.add_note(f"This is in partition {number} of {table}.")
                 raise raised
@@ -262,15 +264,15 @@ class _DaskWorkerGroup(WorkerGroup):
 def _error_of(future: Future) -> BaseException:
     """Return the error of an unfinished task; for a cancelled task, with Dask's reason."""
     if future.status == "error":
-        found: BaseException = future.exception(timeout=10)
-        return found
+        reason: BaseException = future.exception(timeout=10)
+        return reason
     try:
-        found = future.exception(timeout=10) or RankLostError(f"its task is {future.status}")
+        reason = future.exception(timeout=10) or RankLostError(f"its task is {future.status}")
     except Exception as error:  # Dask raises for cancelled tasks
-        found = error
+        reason = error
     except asyncio.CancelledError as error:
-        found = error
-    return TasksCancelledError(f"Dask reports that the tasks of the fit are {future.status}: {found}")
+        reason = error
+    return TasksCancelledError(f"Dask reports that the tasks of the fit are {future.status}: {reason}")
 
 
 async def _addresses(client: Client) -> list[str]:
@@ -278,15 +280,15 @@ async def _addresses(client: Client) -> list[str]:
 
 
 async def _holders(client: Client, futures: list[Future]) -> dict[Any, list[str]]:
-    found = await client.scheduler.who_has(keys=[future.key for future in futures])
-    return {key: list(addresses) for key, addresses in found.items()}
+    holders = await client.scheduler.who_has(keys=[future.key for future in futures])
+    return {key: list(addresses) for key, addresses in holders.items()}
 
 
 async def _on_each(client: Client, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float) -> list[Any]:
     """Call a function on workers concurrently; return the result or exception of each, maybe TimeoutError."""
 
     async def call(address: str, *args: Any) -> Any:
-        found = await asyncio.wait_for(client._run(function, *args, workers=[address]), seconds)
-        return found[address]
+        by_address = await asyncio.wait_for(client._run(function, *args, workers=[address]), seconds)
+        return by_address[address]
 
     return await asyncio.gather(*(call(*each) for each in calls), return_exceptions=True)

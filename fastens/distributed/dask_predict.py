@@ -19,7 +19,7 @@ from fastens.table.answers import BY_ROW
 from fastens.table.opening import joined_targets
 
 
-def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> Any:
+def answer_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) -> Any:
     """Return the lazy result of a method for the rows of a collection.
 
     The result for a dataframe or an array is a Dask array, or a list of arrays if the method returns a list. The result
@@ -33,31 +33,35 @@ def answer_on_dask(model: Any, method: str, X: Any, given: dict[str, Any]) -> An
         The name of the method.
     X : DaskTable or collection
         The table.
-    given : dict
+    arguments : dict
         The other arguments of the method. Arguments with one value per row may be collections.
     """
     model._check_fitted()
     X = DaskTable.of(X).table
-    by_row = {name: given.pop(name) for name in BY_ROW if given.get(name) is not None and not _is_name(given[name])}
+    by_row = {
+        name: arguments.pop(name)
+        for name in BY_ROW
+        if arguments.get(name) is not None and not _is_name(arguments[name])
+    }
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
-        named = {*names, *(value for value in given.values() if _is_name(value))}
+        named = {*names, *(value for value in arguments.values() if _is_name(value))}
         X = X[[name for name in X.columns if name in named]]  # other columns are not read
     parts = partitions(X, by_row)
     shared = dask.delayed(deepcopy(unfitted_clone(model)), pure=False, traverse=False)
     answer = dask.delayed(_answer, pure=False)
-    answers = [answer(shared, method, part.pop("X"), given, part) for part in parts]
+    answers = [answer(shared, method, part.pop("X"), arguments, part) for part in parts]
     if isinstance(X, list | tuple):
         return answers
     lengths = X.chunks[0] if hasattr(X, "rechunk") else [np.nan] * len(answers)
-    meta = _answer(model, method, _without_rows(X), given, {})
+    meta = _answer(model, method, _without_rows(X), arguments, {})
     if not isinstance(meta, list):
         return _array(answers, lengths, meta)
     item = dask.delayed(getitem, pure=False)
-    return [_array([item(each, place) for each in answers], lengths, own) for place, own in enumerate(meta)]
+    return [_array([item(each, k) for each in answers], lengths, output_meta) for k, output_meta in enumerate(meta)]
 
 
-def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[str, Any]) -> float:
+def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: dict[str, Any]) -> float:
     """Return the score of a model on a collection; only predictions and per-row arguments are fetched.
 
     Parameters
@@ -68,29 +72,29 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
         The model's `score` method. It is called with the predictions as its table.
     X : DaskTable or collection
         The table.
-    given : dict
+    arguments : dict
         The other arguments of `score`.
     """
     table = DaskTable.of(X).table
-    named = {name: value for name, value in given.items() if _is_name(value) or are_names(value, table)}
+    named = {name: value for name, value in arguments.items() if _is_name(value) or are_names(value, table)}
     several = {name: list(value) for name, value in named.items() if not _is_name(value)}
     chosen = {column for value in named.values() for column in ([value] if _is_name(value) else value)}
     for name, value in named.items():
         for column in several.get(name, [value]):
             if column not in getattr(table, "columns", ()):
                 raise ValueError(f"{name} must name a column of X; got {column!r}.")
-    given = given | {name: table[several.get(name, value)] for name, value in named.items()}
+    arguments = arguments | {name: table[several.get(name, value)] for name, value in named.items()}
     rest = table[[name for name in table.columns if name not in chosen]] if named else table
-    start = {} if given.get("init_score") is None else {"init_score": given.pop("init_score")}
+    start = {} if arguments.get("init_score") is None else {"init_score": arguments.pop("init_score")}
     collections = {
         "X": model.predict(rest, **start),
-        **{name: value for name, value in given.items() if is_collection(value)},
+        **{name: value for name, value in arguments.items() if is_collection(value)},
     }
     needed = {name: in_parts(name, values) for name, values in collections.items()}
     client = DaskTable.of(X).client
     (answers,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
     keep_names = getattr(model, "_learns_names_of_targets", False)
-    found = {
+    fetched = {
         name: joined_targets({column: _column(parts, column) for column in several[name]}, keep_names)
         if name in several
         else joined(parts, is_table=False)
@@ -98,7 +102,7 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, given: dict[s
     }
     predicted = copy(model)
     vars(predicted)["predict"] = lambda rows, *start: rows
-    return score(predicted, **(given | found))
+    return score(predicted, **(arguments | fetched))
 
 
 def _column(parts: list[Any], name: str) -> Any:
@@ -109,13 +113,13 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _answer(model: Any, method: str, part: Any, given: dict[str, Any], by_row: dict[str, Any]) -> Any:
+def _answer(model: Any, method: str, part: Any, arguments: dict[str, Any], by_row: dict[str, Any]) -> Any:
     """Return the result for one partition, in a single thread because other partitions use the other threads."""
     with limited_threads(1):
         if part.shape[0]:
-            return getattr(model, method)(part, **given, **by_row)
-        found = getattr(model, method)(_some_rows(part), **given)
-    return [own[:0] for own in found] if isinstance(found, list) else found[:0]
+            return getattr(model, method)(part, **arguments, **by_row)
+        answer = getattr(model, method)(_some_rows(part), **arguments)
+    return [each[:0] for each in answer] if isinstance(answer, list) else answer[:0]
 
 
 def _without_rows(X: Any) -> Any:
@@ -139,8 +143,8 @@ def _array(answers: list[Any], lengths: Any, meta: Any) -> Any:
         from dask.dataframe import from_delayed
 
         return from_delayed(answers, meta=meta, verify_meta=False)
-    found = [
+    arrays = [
         da.from_delayed(each, (length, *meta.shape[1:]), meta=meta)
         for each, length in zip(answers, lengths, strict=True)
     ]
-    return da.concatenate(found, allow_unknown_chunksizes=True)
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)

@@ -84,14 +84,14 @@ def is_collection(X: Any) -> bool:
 # Partitions --------------------------------------------------
 
 
-def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def split(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Return the partitions of "X" and, if given, of "X_val", each with its per-row arguments.
 
     Parameters
     ----------
     X : collection
         The training table.
-    given : dict
+    fit_params : dict
         The other arguments of `fit`.
 
     Raises
@@ -99,7 +99,7 @@ def split(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     ValueError
         If targets, weights or other per-row arguments are not partitioned like their table.
     """
-    tables = tables_in(X, given, is_collection, "a Dask collection")
+    tables = tables_in(X, fit_params, is_collection, "a Dask collection")
     return {name: partitions(table, by_row, name) for name, table, by_row in tables}
 
 
@@ -173,19 +173,19 @@ def own_value(value: Any, address: str, attempt: tuple[str, int]) -> Any:
     from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
     from distributed import Future
 
-    graph, held, found, left = dict(value.dask), {}, {}, [value.key]
+    graph, held, copied, left = dict(value.dask), {}, {}, [value.key]
     while left:
         key = left.pop()
         if isinstance(graph.get(key), Future):
             held[key] = graph[key]
-        elif key in graph and key not in found:  # all other keys are already on the cluster
-            found[key] = graph[key]
+        elif key in graph and key not in copied:  # all other keys are already on the cluster
+            copied[key] = graph[key]
             left += get_dependencies(graph, key)
     ending = f"-{attempt[0]}-{attempt[1]}"
-    names = {key: (key[0] + ending, *key[1:]) if isinstance(key, tuple) else str(key) + ending for key in found}
+    names = {key: (key[0] + ending, *key[1:]) if isinstance(key, tuple) else str(key) + ending for key in copied}
     if value.key not in names:
         return value
-    tasks = convert_legacy_graph(found, all_keys=set(graph))
+    tasks = convert_legacy_graph(copied, all_keys=set(graph))
     with annotate(workers=[address], allow_other_workers=True):
         layer = MaterializedLayer(held | {names[key]: tasks[key].substitute(names, key=names[key]) for key in tasks})
     name: Any = names[value.key]  # Dask's type hints allow only strings as layer names

@@ -138,9 +138,9 @@ def _taken_over(comm: Any) -> socket.socket:
     """Detach a connection's socket from the event loop; raise CommClosedError if it still has data to send."""
     if comm.closed() or comm.stream.writing():
         raise CommClosedError(f"{comm} is still in use")
-    found: socket.socket = comm.stream.socket.dup()
+    duplicate: socket.socket = comm.stream.socket.dup()
     comm.abort()
-    return found
+    return duplicate
 
 
 # On the event loop of a worker --------------------------------------------------
@@ -169,8 +169,8 @@ def _sessions(worker: Any) -> dict[Key, WorkerSession]:
             session.mailbox.put(sender, _FIRST, is_taken)
 
         worker.handlers |= {_MESSAGE: take, _CONNECTION: connect}
-    found: dict[Key, WorkerSession] = worker.extensions[_EXTENSION]
-    return found
+    registered: dict[Key, WorkerSession] = worker.extensions[_EXTENSION]
+    return registered
 
 
 async def open_session(seat: Seat, task: FitTask, dask_worker: Any) -> None:

@@ -33,9 +33,9 @@ def pack_ints(arrays):
     --------
     >>> import numpy as np
     >>> numbers = 10**12 + np.arange(1024)
-    >>> message, found = pack_ints([numbers]), np.zeros(1024, dtype=np.int64)
-    >>> unpack_ints(message, [found], "sum")
-    >>> len(message), bool((found == numbers).all())
+    >>> message, unpacked = pack_ints([numbers]), np.zeros(1024, dtype=np.int64)
+    >>> unpack_ints(message, [unpacked], "sum")
+    >>> len(message), bool((unpacked == numbers).all())
     (1068, True)
     """
     most = TAIL
@@ -156,16 +156,16 @@ cdef Py_ssize_t _read(
 cdef inline void _read_block(
     const uint8_t* digits, Py_ssize_t width, int64_t least, int64_t* numbers, Py_ssize_t n, Py_ssize_t step, How how
 ) noexcept nogil:
-    cdef uint64_t found, mask = 0
+    cdef uint64_t value, mask = 0
     cdef Py_ssize_t i
     if width > 0:
         mask = ~<uint64_t>0 >> (64 - 8 * width)
     for i in range(n):
-        memcpy(&found, digits + i * width, 8)
-        found = (found & mask) + <uint64_t>least
+        memcpy(&value, digits + i * width, 8)
+        value = (value & mask) + <uint64_t>least
         if how == ADD:
-            numbers[i * step] += <int64_t>found
+            numbers[i * step] += <int64_t>value
         elif how == SET:
-            numbers[i * step] = <int64_t>found
+            numbers[i * step] = <int64_t>value
         else:
-            numbers[i * step] = max(numbers[i * step], <int64_t>found)
+            numbers[i * step] = max(numbers[i * step], <int64_t>value)

@@ -59,7 +59,7 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
     of_parts = [_array(part[qid] if qid in part else _column(part[table], qid)) for part in parts]
     of_ranks = comm.allgather(np.unique(np.concatenate(of_parts)))
     labels, first = np.unique(np.concatenate(of_ranks), return_index=True)
-    homes = np.repeat(np.arange(comm.size), [len(own) for own in of_ranks])[first]
+    homes = np.repeat(np.arange(comm.size), [len(queries) for queries in of_ranks])[first]
     goes_to = [homes[np.searchsorted(labels, queries)] for queries in of_parts]
     if not is_any(comm, any((ranks != comm.rank).any() for ranks in goes_to)):
         return list(parts)
@@ -185,11 +185,11 @@ def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tupl
     arguments: dict[str, Any] = dict(task.arguments)
     places: Places = {}
     for table in sorted(tables):  # the same order on all ranks
-        found = tables.pop(table)
+        partitions = tables.pop(table)
         qid = _QUERIES[table]
-        if comm.size > 1 and (qid in found[0] or isinstance(arguments.get(qid), str)):
-            found = with_whole_queries(comm, found, table, arguments.get(qid, qid))
-        parts = [part for part in found if part[table].shape[0]] or found[:1]
+        if comm.size > 1 and (qid in partitions[0] or isinstance(arguments.get(qid), str)):
+            partitions = with_whole_queries(comm, partitions, table, arguments.get(qid, qid))
+        parts = [part for part in partitions if part[table].shape[0]] or partitions[:1]
         _check_columns(comm, parts, table)
         places[table] = [(getattr(part, "number", None), part[table].shape[0]) for part in parts]
         for name in parts[0]:
@@ -199,25 +199,25 @@ def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tupl
 
 def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
     """Raise ValueError if partitions differ in their columns; warn if one turns numbers into categories."""
-    own = [(_number(part), *_columns_of(part[table])) for part in parts if part[table].shape[0]]
-    found = [each for of_rank in comm.allgather(own) for each in of_rank]
-    known: dict[int, tuple[str, str]] = {}
-    for number, columns, kinds in found:
-        first, expected = found[0][:2]
+    described = [(_number(part), *_columns_of(part[table])) for part in parts if part[table].shape[0]]
+    descriptions = [each for of_rank in comm.allgather(described) for each in of_rank]
+    first_kinds: dict[int, tuple[str, str]] = {}
+    for number, columns, kinds in descriptions:
+        first, expected = descriptions[0][:2]
         if columns != expected:
             raise ValueError(
                 f"{table} must have the same columns in all partitions; got {expected} in partition {first} "
                 f"and {columns} in partition {number}."
             )
-        for place, kind in enumerate(kinds):
-            first, expected = (number, kind) if kind is None else known.setdefault(place, (number, kind))
+        for column, kind in enumerate(kinds):
+            first, expected = (number, kind) if kind is None else first_kinds.setdefault(column, (number, kind))
             if expected and kind != expected:
-                name = repr(columns[place]) if isinstance(columns, list) else str(place)
+                name = repr(columns[column]) if isinstance(columns, list) else str(column)
                 got = f"it has {expected} in partition {first} and {kind} in partition {number}"
                 _report_types(
                     comm, f"Column {name} of {table} must have one type in all partitions; {got}.", kind, expected
                 )
-                known[place] = number, ""  # each column causes only one warning
+                first_kinds[column] = number, ""  # each column causes only one warning
 
 
 def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:
@@ -254,27 +254,27 @@ def _located(error: Exception, model: Any, arguments: Mapping[str, Any], places:
     for table, numbers in places.items():
         names = [name for name in BY_ROW[table][:2] if arguments.get(name) is not None]
         first = 0
-        for place, (number, n_rows) in enumerate(numbers):
+        for k, (number, n_rows) in enumerate(numbers):
             rows, first = slice(first, first + n_rows), first + n_rows
             held = getattr(arguments[table], "_tables", None)
-            part = arguments[table][rows] if held is None else nw.to_native(held[place], pass_through=True)
+            part = arguments[table][rows] if held is None else nw.to_native(held[k], pass_through=True)
             by_row = {name: arguments[name] for name in names}
             by_row = {name: each if isinstance(each, str | list) else each[rows] for name, each in by_row.items()}
             try:
                 if n_rows and part is not None:
                     _check_partition(model, part, by_row)
-            except (TypeError, ValueError) as own:
+            except (TypeError, ValueError) as cause:
                 if number is not None:
-                    return type(error)(f"{own} This is in partition {number} of {table}.")
+                    return type(error)(f"{cause} This is in partition {number} of {table}.")
     return error
 
 
 def _check_partition(model: Any, part: Any, by_row: dict[str, Any]) -> None:
     """Raise the error that a single partition causes by its target, weights or table."""
     X, *values = split_columns(part, **{name.removesuffix("_val"): value for name, value in by_row.items()})
-    given = dict(zip([name.removesuffix("_val") for name in by_row], values, strict=True))
-    if given.get("y") is not None:
-        y = TrainingData.of_target(model._read_target(given["y"]), given.get("sample_weight")).y
+    arguments = dict(zip([name.removesuffix("_val") for name in by_row], values, strict=True))
+    if arguments.get("y") is not None:
+        y = TrainingData.of_target(model._read_target(arguments["y"]), arguments.get("sample_weight")).y
         if not is_classifier(model):
             model._encode_target(y)
         for column in y.reshape(len(y), -1).T if is_classifier(model) else ():
@@ -344,8 +344,8 @@ class _Relay:
 def fitted_state(model: Any) -> dict[str, Any]:
     """Return the attributes that `fit` has set."""
     parameters = model.get_params(deep=False)
-    own = {"_comm", "_on_round", *parameters}
-    return {name: value for name, value in vars(model).items() if name not in own}
+    excluded = {"_comm", "_on_round", *parameters}
+    return {name: value for name, value in vars(model).items() if name not in excluded}
 
 
 def unfitted_clone(model: Any) -> Any:
@@ -435,21 +435,21 @@ def is_collection_on(cluster: str, X: Any) -> bool:
     return cluster_of(X) == cluster and not isinstance(X, SpreadTable)
 
 
-def tables_in(X: Any, given: Mapping[str, Any], is_spread: Callable[[Any], bool], kinds: str) -> Iterator[Rows]:
+def tables_in(X: Any, fit_params: Mapping[str, Any], is_spread: Callable[[Any], bool], kinds: str) -> Iterator[Rows]:
     """Yield "X" and, if given, "X_val", each with its table and its per-row arguments of `fit`.
 
     Names of columns and single values for all rows are left out. Raises ValueError if a table does not satisfy
     `is_spread`; the message describes the accepted tables by `kinds`.
     """
     for name in ("group", "group_val"):
-        if given.get(name) is not None:
+        if fit_params.get(name) is not None:
             raise ValueError(f"{name} must be None if X is {kinds}. Pass the query of each row as qid.")
-    for name, table in (("X", X), ("X_val", given.get("X_val"))):
+    for name, table in (("X", X), ("X_val", fit_params.get("X_val"))):
         if table is None:
             continue
         if not is_spread(table):
             raise ValueError(f"{name} must be {kinds} if X is one; got {type(table).__name__}.")
-        values: dict[str, Any] = {other: given.get(other) for other in BY_ROW[name]}
+        values: dict[str, Any] = {other: fit_params.get(other) for other in BY_ROW[name]}
         by_row = {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
         yield name, table, {other: value for other, value in by_row.items() if not are_names(value, table)}
 
@@ -505,6 +505,6 @@ def placed(owned: Sequence[range], holders: Mapping[int, Collection[str]], place
     for rank, parts in enumerate(owned):
         for part in parts:
             held = holders.get(part, ())
-            moved[rank] -= [place in held for place in places]
-    found: list[int] = linear_sum_assignment(moved)[1].tolist()
-    return found
+            moved[rank] -= [address in held for address in places]
+    assigned: list[int] = linear_sum_assignment(moved)[1].tolist()
+    return assigned

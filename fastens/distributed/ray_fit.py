@@ -26,12 +26,12 @@ _GROUPS = {"train": 1, "receive": 1, "lead": 3}
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def fit_on_ray(model: Any, X: Any, given: dict[str, Any]) -> Any:
+def fit_on_ray(model: Any, X: Any, fit_params: dict[str, Any]) -> Any:
     """Train on a table of a Ray cluster and return the model; see `run_coordinator` for the errors raised."""
-    check_before_reading(model, X, given)
+    check_before_reading(model, X, fit_params)
     table = RayTable.of(X)
-    parts = split_on_ray(table.table, given)
-    return run_coordinator(model, table, parts, given, lambda task: _crew(table, parts, task))
+    parts = split_on_ray(table.table, fit_params)
+    return run_coordinator(model, table, parts, fit_params, lambda task: _crew(table, parts, task))
 
 
 # The workers --------------------------------------------------
@@ -63,10 +63,10 @@ class _Rank(Session):
         """Renew the fit so that waiting continues."""
         self.mailbox.renew()
 
-    def load(self, place: tuple[str, int], has_rows: bool, names: Sequence[str], *values: Any) -> int:
+    def load(self, key: tuple[str, int], has_rows: bool, names: Sequence[str], *values: Any) -> int:
         """Store a partition, or only its columns if `has_rows` is False."""
         contents = dict(zip(names, values, strict=True))
-        return self.take(*place, contents if has_rows else without_rows(contents))
+        return self.take(*key, contents if has_rows else without_rows(contents))
 
 
 def _call(actor: Any, method: str, *args: Any, group: str = "lead") -> Any:
@@ -87,7 +87,7 @@ def _touch(*values: Any) -> None:
 def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]:
     """Start the actors of a new attempt, load their partitions and start training."""
     # Partitions, including partitions of a lost node, must be computed before actors reserve the CPUs that this needs.
-    _get([_touch.remote(*part.values()) for found in parts.values() for part in found])
+    _get([_touch.remote(*part.values()) for partitions in parts.values() for part in partitions])
     n_actors, n_cpus = _numbers(table, len(parts["X"]))
     options: dict[str, Any] = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}
     kind = ray.remote(**options)(_Rank)
@@ -96,7 +96,7 @@ def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]
     try:
         places = _ready(started, table.patience, n_cpus)
         owned = blocks(len(parts["X"]), len(places))
-        actors = [list(places)[place] for place in placed(owned, _holders(parts["X"]), list(places.values()))]
+        actors = [list(places)[k] for k in placed(owned, _holders(parts["X"]), list(places.values()))]
         _get([_call(actor, "sit", rank, actors) for rank, actor in enumerate(actors)], table.patience)
         _load(actors, owned, parts, table.patience)
         n_threads = max(1, int(n_cpus))
@@ -132,15 +132,15 @@ def _ready(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, s
     """Return the actors that have started, with their nodes."""
     calls = {_call(actor, "node"): actor for actor in actors}
     started, _ = ray.wait(list(calls), num_returns=len(calls), timeout=patience)
-    found, why = {}, f"no actor got {n_cpus:g} CPUs within {patience:g} seconds"
+    nodes, why = {}, f"no actor got {n_cpus:g} CPUs within {patience:g} seconds"
     for call in started:
         try:
-            found[calls[call]] = _get(call)
+            nodes[calls[call]] = _get(call)
         except RankLostError as error:
             why = str(error)
-    if not found:
+    if not nodes:
         raise ClusterLostError(f"no actor could be started: {why}.")
-    return found
+    return nodes
 
 
 def _holders(parts: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
@@ -157,10 +157,10 @@ def _load(actors: Sequence[Any], owned: Sequence[range], parts: Parts, patience:
     shares = {"X": owned, "X_val": blocks(len(parts.get("X_val", [])), len(actors))}
     pending = []
     for rank, actor in enumerate(actors):
-        for name, found in parts.items():
+        for name, partitions in parts.items():
             # A rank without validation rows must still know their columns.
             for number in shares[name][rank] or [0]:
-                has_rows, part = number in shares[name][rank], found[number]
+                has_rows, part = number in shares[name][rank], partitions[number]
                 pending.append(_call(actor, "load", (name, number), has_rows, list(part), *part.values()))
     while pending:
         arrived, pending = ray.wait(pending, timeout=patience)
@@ -202,8 +202,8 @@ class _RayWorkerGroup(WorkerGroup):
             except RankLostError as error:
                 lost = error
         if self._runs[0] in ended and lost is None:
-            found: dict[str, Any] = _get(self._runs[0], self._patience)
-            return found
+            state: dict[str, Any] = _get(self._runs[0], self._patience)
+            return state
         if lost is not None:
             raise lost
         return None

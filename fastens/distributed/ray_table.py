@@ -78,14 +78,14 @@ def is_on_ray(X: Any) -> bool:
     return is_collection_on("ray", X)
 
 
-def split_on_ray(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def split_on_ray(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Return the partitions of "X" and, if given, of "X_val", each with its per-row arguments.
 
     Parameters
     ----------
     X : dataset or list of references
         The training table.
-    given : dict
+    fit_params : dict
         The other arguments of `fit`.
 
     Raises
@@ -93,16 +93,16 @@ def split_on_ray(X: Any, given: Mapping[str, Any]) -> dict[str, list[dict[str, A
     ValueError
         If targets, weights or other per-row arguments are not partitioned like their table.
     """
-    found = {}
-    for name, table, by_row in tables_in(X, given, is_on_ray, _KINDS):
+    tables = {}
+    for name, table, by_row in tables_in(X, fit_params, is_on_ray, _KINDS):
         for other, values in by_row.items():
             if not is_on_ray(values) or not isinstance(values, list | tuple):
                 raise ValueError(
                     f"{other} must name a column of {name} or be a list of object references; "
                     f"got {type(values).__name__}."
                 )
-        found[name] = joined_parts({name: _references(table), **by_row}, name)
-    return found
+        tables[name] = joined_parts({name: _references(table), **by_row}, name)
+    return tables
 
 
 def _references(table: Any) -> Sequence[Any]:

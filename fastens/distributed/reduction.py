@@ -98,41 +98,41 @@ class RanksComm(Comm):
         """Return the values of all ranks in rank order; values can be any picklable objects."""
         if self.size == 1:
             return [value]
-        own = [(self.rank, pickle.dumps(value, protocol=5))]
+        messages = [(self.rank, pickle.dumps(value, protocol=5))]
 
         def put(received: list[Any]) -> None:
-            own[:] = received
+            messages[:] = received
 
         with self._exchanging():
-            self._over_cube(lambda: list(own), own.extend, put)
-        found = dict(own)
-        return [value if rank == self.rank else pickle.loads(found[rank]) for rank in range(self.size)]
+            self._over_cube(lambda: list(messages), messages.extend, put)
+        by_rank = dict(messages)
+        return [value if rank == self.rank else pickle.loads(by_rank[rank]) for rank in range(self.size)]
 
     def alltoall(self, values: list[Any]) -> list[Any]:
         """Send one value to each rank; return the values that the ranks have sent here, in rank order."""
-        found = list(values)
+        results = list(values)
         others = [rank for rank in range(self.size) if rank != self.rank]
         with self._exchanging():
             for rank in others:
                 self._send(rank, [(self.rank, pickle.dumps(values[rank], protocol=5))])
             for rank in others:
-                found[rank] = pickle.loads(self._receive(rank)[0][1])
-        return found
+                results[rank] = pickle.loads(self._receive(rank)[0][1])
+        return results
 
     def _reduce(self, how: str, arrays: Sequence[Numbers]) -> None:
         if self.size == 1:
             return
-        own = [np.ascontiguousarray(array) for array in arrays]
+        buffers = [np.ascontiguousarray(array) for array in arrays]
         with self._exchanging():
-            if self.size == 2 or sum(array.nbytes for array in own) <= _HALVED_BYTES:
+            if self.size == 2 or sum(array.nbytes for array in buffers) <= _HALVED_BYTES:
                 self._over_cube(
-                    lambda: self._written(own),
-                    lambda message: self._take(message, own, how),
-                    lambda message: self._take(message, own, "set"),
+                    lambda: self._written(buffers),
+                    lambda message: self._take(message, buffers, how),
+                    lambda message: self._take(message, buffers, "set"),
                 )
             else:
-                self._by_halves(own, how)
-        for array, contiguous in zip(arrays, own, strict=True):
+                self._by_halves(buffers, how)
+        for array, contiguous in zip(arrays, buffers, strict=True):
             if array is not contiguous:
                 array[...] = contiguous.reshape(array.shape)
 
@@ -356,9 +356,9 @@ class Sockets:
     def receive(self, rank: int, tag: Tag) -> Any:
         """Wait for the message of a rank with this tag."""
         connection = self._incoming[rank]
-        *found, is_array, n_bytes = _HEAD.unpack(self._read(connection, _HEAD.size))
-        if tuple(found) != tag:
-            raise RankLostError(f"rank {rank} sent message {tuple(found)}; expected {tag}")
+        *header, is_array, n_bytes = _HEAD.unpack(self._read(connection, _HEAD.size))
+        if tuple(header) != tag:
+            raise RankLostError(f"rank {rank} sent message {tuple(header)}; expected {tag}")
         body = self._read(connection, n_bytes)
         return np.frombuffer(body, np.uint8) if is_array else pickle.loads(body)
 
@@ -396,7 +396,7 @@ class Sockets:
         """
         if len(self._room) < n_bytes <= _MAX_KEPT:
             self._room = memoryview(bytearray(n_bytes))
-        left = found = self._room[:n_bytes] if n_bytes <= _MAX_KEPT else memoryview(bytearray(n_bytes))
+        left = buffer = self._room[:n_bytes] if n_bytes <= _MAX_KEPT else memoryview(bytearray(n_bytes))
         since = time.perf_counter()
         while left:
             try:
@@ -413,7 +413,7 @@ class Sockets:
             if not n_read:
                 self._fail("it is closed")
             left = left[n_read:]
-        return found
+        return buffer
 
     def _wait(self, reading: socket.socket | None) -> None:
         """Send pending messages until `reading` is readable, or until all are sent if `reading` is None."""

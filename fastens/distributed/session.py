@@ -122,7 +122,8 @@ class Session(Watcher):
     def train(self, n_threads: int) -> Any:
         """Train on the partitions; return the fitted state on the first rank and None on others."""
         tables: dict[str, Parts] = {
-            name: [Partition(number, found[number]) for number in sorted(found)] for name, found in self._tables.items()
+            name: [Partition(number, partitions[number]) for number in sorted(partitions)]
+            for name, partitions in self._tables.items()
         }
         self._tables.clear()
         try:

@@ -151,8 +151,8 @@ def _comment(text: str) -> str:
 def _text(value: Any) -> str:
     """Return a string literal with non-ASCII bytes as octal escapes, which cannot absorb a following digit."""
     plain = {34: '\\"', 92: "\\\\", 63: "\\?"}
-    found = (plain.get(b, chr(b)) if 32 <= b < 127 else f"\\{b:03o}" for b in str(value).encode())
-    return f'"{"".join(found)}"'.replace("NAME", 'N""AME')
+    characters = (plain.get(b, chr(b)) if 32 <= b < 127 else f"\\{b:03o}" for b in str(value).encode())
+    return f'"{"".join(characters)}"'.replace("NAME", 'N""AME')
 
 
 def _array(kind: str, name: str, values: Iterable[Any]) -> str:
@@ -200,9 +200,9 @@ def _tables(view: ModelView) -> Iterable[str]:
     first, size = np.full(len(is_leaf), -1), np.zeros(len(is_leaf), dtype=np.int64)
     words: list[int] = []
     for node in sorted(trees.sets):  # bitmaps of 32-bit words
-        own = set_of(trees.sets[node]).tolist()
-        first[node], size[node] = len(words), len(own)
-        words += own
+        set_words = set_of(trees.sets[node]).tolist()
+        first[node], size[node] = len(words), len(set_words)
+        words += set_words
     columns: dict[str, Any] = {
         "column": trees.feature,
         "threshold": np.where(is_leaf | (size > 0), 0, trees.threshold),
@@ -214,8 +214,8 @@ def _tables(view: ModelView) -> Iterable[str]:
     }
     yield f"#define NAME_VALUES {width}\n#define NAME_DIVISOR {view.divisor}.0\n"
     kinds = {"threshold": "double", "missing_left": "uint8_t"}
-    for name, own in columns.items():
-        yield _array(kinds.get(name, "int32_t"), name, map(_number, own.tolist()))
+    for name, values in columns.items():
+        yield _array(kinds.get(name, "int32_t"), name, map(_number, values.tolist()))
     yield _array("uint32_t", "words", (f"0x{word:x}" for word in words))
     yield _array("double", "value", map(_number, trees.value[is_leaf].ravel().tolist()))
     yield _array("double", "baseline", map(_number, view.baseline.tolist()))

@@ -79,10 +79,10 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
     class_params = info.get("class_params") or {}
     if kind in _CLASSES or (class_params and kind not in _NUMBERS):
         return _classes(kind, class_params, n_outputs)
-    found = _numbers(kind, options, n_outputs)
-    if found is None:
+    objective = _numbers(kind, options, n_outputs)
+    if objective is None:
         raise refuse(f"the loss function {kind[:60]!r} cannot be read")
-    return found
+    return objective
 
 
 def _numbers(kind: str, options: dict[str, Any], n_outputs: int) -> Objective | None:
@@ -153,11 +153,11 @@ def read_object(model: Any) -> ForeignModel:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")
-        found = read_catboost(parse_json(path.read_bytes()))
+        foreign = read_catboost(parse_json(path.read_bytes()))
     names = model.feature_names_
     if names and names != [str(index) for index in range(len(names))]:
-        found.columns.names = [str(name) for name in names]
-    return found
+        foreign.columns.names = [str(name) for name in names]
+    return foreign
 
 
 class _Features:
@@ -169,8 +169,8 @@ class _Features:
             raise refuse("the model has text or embedding features, which fastens cannot import")
         self.column: dict[tuple[str, int], int] = {}
         self.missing_left: dict[int, bool] = {}
-        for kind, given in (("float", numbers), ("cat", categories)):
-            for feature in given:
+        for kind, features in (("float", numbers), ("cat", categories)):
+            for feature in features:
                 index = whole_number(part(feature, "feature_index", int), "feature_index")
                 self.column[kind, index] = whole_number(part(feature, "flat_feature_index", int), "flat_feature_index")
         n_features = max(self.column.values(), default=-1) + 1
@@ -193,12 +193,12 @@ class _Features:
         texts = {_signed(part(pair, "hash", int)): part(pair, "value", str) for pair in named}
         self.position: dict[int, dict[int, int]] = {}
         for feature in categories:
-            column = feature["flat_feature_index"]
+            index = feature["flat_feature_index"]
             hashes = [_signed(value) for value in array_of(feature.get("values") or [], "values", np.int64).tolist()]
             hashes = list(dict.fromkeys(hashes))
-            own = self.columns[column]
-            own.categories, own.convention = [texts.get(value, value) for value in hashes], HASHED
-            self.position[column] = {value: place for place, value in enumerate(hashes)}
+            column = self.columns[index]
+            column.categories, column.convention = [texts.get(value, value) for value in hashes], HASHED
+            self.position[index] = {value: position for position, value in enumerate(hashes)}
 
     def test(self, split: Any) -> _Test:
         """Return a split's column, its threshold, True if missing values go left, and the categories that go left."""
@@ -209,8 +209,8 @@ class _Features:
             return column, float(at_most(single(np.array(border)))), self.missing_left[column], None
         if kind == "OneHotFeature":
             column = self._column("cat", split)
-            place = self.position[column].get(_signed(part(split, "value", int)))
-            others = [other for other in self.position[column].values() if other != place]
+            position = self.position[column].get(_signed(part(split, "value", int)))
+            others = [other for other in self.position[column].values() if other != position]
             return column, 0.0, True, np.array(others, dtype=np.int64)
         raise refuse(_ADVICE if kind == "OnlineCtr" else f"a split of the type {kind[:40]!r} cannot be read")
 
@@ -230,7 +230,7 @@ def _tree(tests: list[_Test], children: tuple[Any, Any], value: Any, weight: Any
     """Return a tree whose leaves follow its splits; `children` are both children of the splits."""
     n_leaves = len(value)
     feature, threshold, missing_left, sets = zip(*tests, strict=True) if tests else ((), (), (), ())
-    left, right = (np.append(np.array(own, dtype=np.int64), np.full(n_leaves, -1)) for own in children)
+    left, right = (np.append(np.array(each, dtype=np.int64), np.full(n_leaves, -1)) for each in children)
     return FlatTrees(
         left=left,
         right=right,
@@ -239,7 +239,7 @@ def _tree(tests: list[_Test], children: tuple[Any, Any], value: Any, weight: Any
         missing_left=np.append(np.array(missing_left, dtype=bool), np.zeros(n_leaves, dtype=bool)),
         value=np.concatenate([np.zeros((len(tests), value.shape[1])), value]),
         weight=np.append(np.zeros(len(tests)), weight),
-        sets={node: own for node, own in enumerate(sets) if own is not None},
+        sets={node: members for node, members in enumerate(sets) if members is not None},
     )
 
 

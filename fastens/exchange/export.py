@@ -119,13 +119,13 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
     if loss is None:
         if not is_classifier(model):
             return [Target(slice(0, model._n_outputs()), "identity", None)], 1.0
-        widths = [len(own) for own in by_target]
+        widths = [len(labels) for labels in by_target]
         if sum(widths) != model._n_outputs():  # binary targets have only the probability of the second class
             widths = [1 if width == 2 else width for width in widths]
         ends = np.cumsum(widths)
         return [
-            Target(slice(end - width, end), "shares", own)
-            for end, width, own in zip(ends.tolist(), widths, by_target, strict=True)
+            Target(slice(end - width, end), "shares", labels)
+            for end, width, labels in zip(ends.tolist(), widths, by_target, strict=True)
         ], 1.0
     losses = loss.parts if isinstance(loss, ColumnLosses) else [loss]
     if len(by_target) < len(losses):
@@ -135,8 +135,8 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
     if loss is not losses[0] and classes is None and len({*links}) == 1 and links[0][0] != "sorted":
         return [Target(slice(0, loss.n_outputs), links[0][0], None)], 1.0
     targets = [
-        Target(slice(end - part.n_outputs, end), link, own)
-        for end, part, (link, _), own in zip(ends, losses, links, by_target, strict=True)
+        Target(slice(end - part.n_outputs, end), link, labels)
+        for end, part, (link, _), labels in zip(ends, losses, links, by_target, strict=True)
     ]
     return targets, links[0][1]
 
@@ -152,10 +152,10 @@ def _link(loss: Any) -> tuple[str, float]:
         return (of_classes if isinstance(loss, CustomClassLoss) else "identity"), 1.0
     if isinstance(loss, ExponentialLoss):
         return ("sigmoid" if loss.n_outputs == 1 else "one vs rest"), 1.0
-    found = _LINKS.get(type(loss).predict)
-    if found is None:
+    link = _LINKS.get(type(loss).predict)
+    if link is None:
         raise CannotHoldError(f"the predictions of loss={loss.name!r}")
-    return found
+    return link
 
 
 _LINKS: dict[Any, tuple[str, float]] = {
@@ -183,7 +183,7 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     """
     note: dict[str, Any] = {"estimator": type(model).__name__, "links": [target.link for target in targets]}
     note["widths"] = [target.outputs.stop - target.outputs.start for target in targets]
-    note["parameters"] = [own for target in targets for own in target.parameters]
+    note["parameters"] = [parameter for target in targets for parameter in target.parameters]
     has_levels = "sorted" in note["links"]
     note["levels"] = np.ravel(model.quantile).tolist() if has_levels else []
     if has_levels:
@@ -197,13 +197,15 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     if isinstance(getattr(model, "_loss", None), AFT | Cox):
         note["survival"] = _survival_of(model)
     labels = [None if target.classes is None else target.classes.tolist() for target in targets]
-    if all(own is not None and all(isinstance(label, PLAIN) for label in own) for own in labels):
+    if all(classes is not None and all(isinstance(label, PLAIN) for label in classes) for classes in labels):
         note["classes"] = labels
     note["has_all_shares"] = bool(getattr(model, "_has_all_shares", False))
-    coded = {str(number): len(own.categories) for number, own in enumerate(columns) if own.is_coded}
+    coded = {str(number): len(column.categories) for number, column in enumerate(columns) if column.is_coded}
     if coded:
         note["n_codes"] = coded
-    named = {number: own.categories for number, own in enumerate(columns) if own.categories and not own.is_coded}
+    named = {
+        number: column.categories for number, column in enumerate(columns) if column.categories and not column.is_coded
+    }
     if named:
         note["categories"] = {str(number): categories for number, categories in named.items()}
         note["missing_is_category"] = bool(model._encoder.missing_is_category)
@@ -225,7 +227,7 @@ def text_of(note: dict[str, Any]) -> str:
     must therefore not precede a "u".
     """
     text = json.dumps(note, separators=(",", ":")).replace("=", "\\u003d")
-    return re.sub(r"(\\\\)u|\\.", lambda found: found[1] + r"\u0075" if found[1] else found[0], text)
+    return re.sub(r"(\\\\)u|\\.", lambda match: match[1] + r"\u0075" if match[1] else match[0], text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,23 +283,23 @@ class ModelView:
         texts = [(column.name, f"the column {column.name!r}") for column in self.columns if names]
         if values:
             for column in self.columns:
-                own = column.categories or []
-                texts += [(value, f"the category {value!r} of the column {column.name!r}") for value in own]
+                categories = column.categories or []
+                texts += [(value, f"the category {value!r} of the column {column.name!r}") for value in categories]
             for target in self.targets:
-                own = [] if target.classes is None else target.classes.tolist()
-                texts += [(value, f"the label {value!r}") for value in own]
+                labels = [] if target.classes is None else target.classes.tolist()
+                texts += [(value, f"the label {value!r}") for value in labels]
         for text, what in texts:
-            if isinstance(text, str) and (found := re.search(pattern, text)):
-                raise CannotHoldError(f"the character {found.group()!r} in {what}")
+            if isinstance(text, str) and (match := re.search(pattern, text)):
+                raise CannotHoldError(f"the character {match.group()!r} in {what}")
 
     def by_output(self) -> list[list[FlatTrees]]:
         """Return the single-valued trees of each raw prediction; their sum includes the baseline."""
-        found: list[list[FlatTrees]] = [[] for _ in range(self.n_outputs)]
+        parts: list[list[FlatTrees]] = [[] for _ in range(self.n_outputs)]
         for tree, output in zip(self.trees, self.tree_output, strict=True):
             for k in range(self.n_outputs) if self.has_vector_leaves else (output,):
-                first = 0.0 if found[k] else float(self.baseline[k])
-                found[k].append(tree.of_output(k if self.has_vector_leaves else 0, first))
-        return [trees or [leaf(float(self.baseline[k]))] for k, trees in enumerate(found)]
+                first = 0.0 if parts[k] else float(self.baseline[k])
+                parts[k].append(tree.of_output(k if self.has_vector_leaves else 0, first))
+        return [trees or [leaf(float(self.baseline[k]))] for k, trees in enumerate(parts)]
 
     def rounds(self) -> list[tuple[int, FlatTrees]]:
         """Return all trees of `by_output` round by round, each with the index of its raw prediction."""
@@ -366,7 +368,7 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
     names, conventions = encoder.part_names(), getattr(encoder, "conventions", {})
     for index, categories in enumerate(encoder.categories):
         name, convention = names[index], conventions.get(index)
-        if convention == HASHED and any(isinstance(own, int) for own in categories):
+        if convention == HASHED and any(isinstance(value, int) for value in categories):
             by_name = "save_model(..., pool=...) of CatBoost stores their names"
             raise CannotHoldError(f"categories known only by their hashes (column {name!r}; {by_name})")
         if index in encoder.ordered:
@@ -385,12 +387,12 @@ def _column_of(model: Any) -> NDArray[np.intp]:
     """Return the exported column of each column that the trees use; parts of dates are exported as columns."""
     encoder = model._encoder
     n_columns, n_parts = len(encoder.categories), len(encoder.date_parts)
-    own = np.array([*range(n_columns), *encoder.repeated, *range(n_columns, n_columns + n_parts)], dtype=np.intp)
-    return own if model._statistics is None else own[model._statistics.column_of(len(own))]
+    exported = np.array([*range(n_columns), *encoder.repeated, *range(n_columns, n_columns + n_parts)], dtype=np.intp)
+    return exported if model._statistics is None else exported[model._statistics.column_of(len(exported))]
 
 
 def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: float) -> list[FlatTrees]:
-    is_categorical = np.array([own.categories is not None for own in columns])
+    is_categorical = np.array([each.categories is not None for each in columns])
     column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
     threshold, missing_left = trees.threshold.copy(), trees.missing_left.astype(bool)
@@ -434,11 +436,11 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
     if np.isfinite(linear.lower).any() or np.isfinite(linear.upper).any():
         raise CannotHoldError("linear leaves that clip to the range of their training rows")
     constants, features = factor * linear.intercepts(trees.value[:, 0]), _column_of(model)[linear.features]
-    found = {}
+    lines = {}
     for node in np.unique(linear.nodes).tolist():
         terms = slice(*linear.starts[node : node + 2])
-        found[node] = Line(float(constants[node]), features[terms].tolist(), (factor * linear.slopes[terms]).tolist())
-    return found
+        lines[node] = Line(float(constants[node]), features[terms].tolist(), (factor * linear.slopes[terms]).tolist())
+    return lines
 
 
 class _Sides:
@@ -449,11 +451,11 @@ class _Sides:
         sizes = [len(column.categories or ()) for column in columns]
         most = max(sizes, default=0)
         rows = np.full((most + 2, len(sizes)), np.nan)
-        for column, (size, own) in enumerate(zip(sizes, columns, strict=True)):
-            if own.categories is not None:
+        for column, (size, exported) in enumerate(zip(sizes, columns, strict=True)):
+            if exported.categories is not None:
                 rows[:size, column] = np.arange(size)
-                rows[-2, column] = size if encoder.missing_is_category and not own.is_coded else np.nan
-                rows[-1, column] = size if own.is_coded else encoder.unseen
+                rows[-2, column] = size if encoder.missing_is_category and not exported.is_coded else np.nan
+                rows[-1, column] = size if exported.is_coded else encoder.unseen
         # Target statistics replace categories and are binned as in prediction.
         encoded = rows if model._statistics is None else model._statistics.transform(rows)
         self._codes = trees.binning.codes(np.ascontiguousarray(encoded)).astype(np.int64)

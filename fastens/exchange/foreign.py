@@ -63,8 +63,10 @@ class ForeignEncoder(InputEncoder):
         for index, convention in self.conventions.items():
             if convention == HASHED:
                 texts = {category_hash(value): category_text(value) for value in categories[index] or ()}
-                own = self.categories[index] or []
-                encoder.categories[index] = [texts.get(each, each) if isinstance(each, int) else each for each in own]
+                hashed = self.categories[index] or []
+                encoder.categories[index] = [
+                    texts.get(each, each) if isinstance(each, int) else each for each in hashed
+                ]
         return encoder
 
     def to_state(self) -> dict[str, Any]:
@@ -98,14 +100,14 @@ class ForeignEncoder(InputEncoder):
         if convention == TRUNCATED or (convention == ARRAY_CODES and is_array):
             numbers = self._marked(np.array(numbers_of(table.column(index), table.name(index))))
             codes = np.arange(len(categories)) if convention == ARRAY_CODES else np.array(categories)
-            places = np.searchsorted(codes, np.trunc(numbers)).clip(max=len(codes) - 1)
-            out[:] = np.where(codes[places] == np.trunc(numbers), places, unseen)
+            positions = np.searchsorted(codes, np.trunc(numbers)).clip(max=len(codes) - 1)
+            out[:] = np.where(codes[positions] == np.trunc(numbers), positions, unseen)
             out[np.isnan(numbers)] = float(len(categories)) if self.missing_is_category else np.nan
             return
         if convention == HASHED:
             values = {category_hash(value): value for value in table.present_categories(index)}
-            hashes = [known if isinstance(known, int) else category_hash(known) for known in categories]
-            categories = [values.get(own, known) for own, known in zip(hashes, categories, strict=True)]
+            hashes = [category if isinstance(category, int) else category_hash(category) for category in categories]
+            categories = [values.get(digest, category) for digest, category in zip(hashes, categories, strict=True)]
         self._write_positions(table, index, categories, (out, unseen))
 
     def _marked(self, numbers: Floats) -> Floats:
@@ -221,8 +223,8 @@ def _up_to_32(s: bytes, n: int) -> int:
 def _up_to_64(s: bytes, n: int) -> int:
     first = _sums(_word(s, 0) + (n + _word(s, n - 16)) * _K0, (_word(s, 8), _word(s, 16)), _word(s, 24))
     last = _sums(_word(s, 16) + _word(s, n - 32), (_word(s, n - 24), _word(s, n - 16)), _word(s, n - 8))
-    found = _mix((first[0] + last[1]) * _K2 + (last[0] + first[1]) * _K0)
-    return _mix(found * _K0 + first[1]) * _K2 & _MASK
+    mixed = _mix((first[0] + last[1]) * _K2 + (last[0] + first[1]) * _K0)
+    return _mix(mixed * _K0 + first[1]) * _K2 & _MASK
 
 
 def _sums(a: int, middle: tuple[int, int], z: int) -> tuple[int, int]:

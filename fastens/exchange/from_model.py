@@ -235,7 +235,7 @@ def _set_classes(model: ForeignModel, note: dict[str, Any]) -> None:
     labels, objective = note.get("classes"), model.objective
     if labels is None or len(labels) != len(note["widths"]):
         return
-    arrays = [np.asarray(own) for own in labels]
+    arrays = [np.asarray(each) for each in labels]
     classes: Any = arrays if len(arrays) > 1 else arrays[0]
     if objective.classes is not None:
         if len(arrays) == objective.n_targets > 1 or (
@@ -296,14 +296,14 @@ def _becomes_forest(model: ForeignModel) -> bool:
     return True
 
 
-def _name_codes(model: ForeignModel, column: int, values: list[Any]) -> None:
+def _name_codes(model: ForeignModel, index: int, values: list[Any]) -> None:
     """Replace codes by categories; if missing is a category, its position follows the others."""
-    own, trees, is_category = model.columns[column], model.trees, model.columns.missing_is_category
-    n, has_others = len(own.categories or ()), own.has_others
+    column, trees, is_category = model.columns[index], model.trees, model.columns.missing_is_category
+    n, has_others = len(column.categories or ()), column.has_others
     if n > len(values):
-        raise refuse(f"the fastens metadata has {len(values)} categories for column {column}, but the trees {n}")
-    own.categories, own.is_coded, own.has_others = values, False, False
-    for node in [node for node in trees.sets if trees.feature[node] == column]:
+        raise refuse(f"the fastens metadata has {len(values)} categories for column {index}, but the trees {n}")
+    column.categories, column.is_coded, column.has_others = values, False, False
+    for node in [node for node in trees.sets if trees.feature[node] == index]:
         codes, missing_left = trees.sets[node], bool(trees.missing_left[node])
         others_left = n in codes if has_others else missing_left
         rest = np.arange(n, len(values)) if others_left else np.zeros(0, np.int64)
@@ -334,24 +334,24 @@ _KINDS: dict[str, type[BaseFastens]] = {
 }
 
 
-def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]] | None = None) -> Any:
+def fitted_estimator(foreign: ForeignModel, categories: Mapping[Any, Sequence[Any]] | None = None) -> Any:
     """Return a fitted estimator with the predictions of another library's model.
 
     Parameters
     ----------
-    found : ForeignModel
+    foreign : ForeignModel
         The model.
     categories : mapping of column names or indices to lists, optional
         Categories of columns for which the model stores only the codes 0, 1, ..., in the order of the codes.
     """
-    _set_noted(found)
-    _name_categories(found.columns, found.trees, categories or {})
-    ensemble = to_ensemble(found.trees, found.columns, found.baseline)
-    objective = found.objective
+    _set_noted(foreign)
+    _name_categories(foreign.columns, foreign.trees, categories or {})
+    ensemble = to_ensemble(foreign.trees, foreign.columns, foreign.baseline)
+    objective = foreign.objective
     parameters = dict(objective.parameters)
     if _are_two_of_softmax(objective, ensemble):
         ensemble = of_second_class(ensemble)
-    if found.note is not None and found.note.get("is_single") is True:
+    if foreign.note is not None and foreign.note.get("is_single") is True:
         ensemble = in_single_precision(ensemble)
     if not ensemble.has_constant_leaves:
         parameters["linear_leaves"] = LinearLeaves()
@@ -371,7 +371,7 @@ def fitted_estimator(found: ForeignModel, categories: Mapping[Any, Sequence[Any]
         model._check_parameters()
     except ValueError as error:
         raise refuse(f"{kind.__name__} does not allow the model's parameters: {error}") from error
-    _set_table(model, found)
+    _set_table(model, foreign)
     vars(model).update(learned | objective.fitted)
     model._ensemble = ensemble
     model._restored()
@@ -407,18 +407,18 @@ def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
         raise refuse(f"{ensemble.n_trees} trees cannot be divided into rounds of {ensemble.trees_per_round}")
 
 
-def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Sequence[Any]]) -> None:
+def _name_categories(columns: Columns, trees: FlatTrees, by_key: Mapping[Any, Sequence[Any]]) -> None:
     """Replace category codes by the given categories."""
     names = columns.names or []
-    codes = [names[c] if names else c for c, own in enumerate(columns) if own.is_coded]
-    for key, values in given.items():
-        column = names.index(key) if key in names else int(key) if isinstance(key, np.integer) else key
-        if type(column) is not int or not 0 <= column < len(columns) or not columns[column].is_coded:
+    codes = [names[c] if names else c for c, column in enumerate(columns) if column.is_coded]
+    for key, values in by_key.items():
+        index = names.index(key) if key in names else int(key) if isinstance(key, np.integer) else key
+        if type(index) is not int or not 0 <= index < len(columns) or not columns[index].is_coded:
             raise ValueError(
                 f"categories must name columns that the model splits by category codes, {codes}; got {key!r}."
             )
-        own = columns[column]
-        n, has_others = len(own.categories or ()), own.has_others
+        column = columns[index]
+        n, has_others = len(column.categories or ()), column.has_others
         try:
             categories = given_values(values)
         except ValueError as error:
@@ -428,12 +428,12 @@ def _name_categories(columns: Columns, trees: FlatTrees, given: Mapping[Any, Seq
                 f"categories must list at least {n} different categories for column {key!r}, in the order of their "
                 f"codes; got {categories!r}."
             )
-        own.categories, own.is_coded, own.has_others = categories, False, False
+        column.categories, column.is_coded, column.has_others = categories, False, False
         if not any(isinstance(value, int | float) for value in categories):
-            own.convention = ARRAY_CODES
+            column.convention = ARRAY_CODES
         # Categories whose codes exceed those of the model go to the same side as unlisted values; without such a rule,
         # to the side of missing values.
-        for node in [node for node in trees.sets if trees.feature[node] == column]:
+        for node in [node for node in trees.sets if trees.feature[node] == index]:
             members = trees.sets[node]
             if (n in members) if has_others else trees.missing_left[node]:
                 trees.sets[node] = np.union1d(members, np.arange(n, len(categories)))
@@ -444,17 +444,17 @@ def _encoder_of_table(
 ) -> InputEncoder:
     """Return the encoder of an exported model whose file has columns derived from the training table."""
     try:
-        own = kinds[: len(kinds) - len(table["date_parts"])]
-        if any(kind is not None for kind in kinds[len(own) :]):
+        input_kinds = kinds[: len(kinds) - len(table["date_parts"])]
+        if any(kind is not None for kind in kinds[len(input_kinds) :]):
             raise ValueError("the parts of dates must not be categories")
-        return InputEncoder.from_state({**table, "categories": own, "missing_is_category": missing_is_category})
+        return InputEncoder.from_state({**table, "categories": input_kinds, "missing_is_category": missing_is_category})
     except (KeyError, TypeError, ValueError) as error:
         raise refuse(f"the fastens metadata must describe the columns of the table; {error}") from error
 
 
-def _set_table(model: Any, found: ForeignModel) -> None:
+def _set_table(model: Any, foreign: ForeignModel) -> None:
     """Set the attributes that `fit` learns about columns and classes."""
-    columns, classes = found.columns, found.objective.classes
+    columns, classes = foreign.columns, foreign.objective.classes
     names = columns.names
     if names is not None and len(names) != len(columns):
         raise refuse(f"the model has {len(columns)} columns, but names of {len(names)}")
@@ -465,13 +465,13 @@ def _set_table(model: Any, found: ForeignModel) -> None:
     if columns.table is not None and not columns.repeated:
         encoder = _encoder_of_table(columns.table, kinds, missing_is_category=columns.missing_is_category)
     encoder.repeated = columns.repeated
-    conventions = {index: own.convention for index, own in enumerate(columns) if own.convention is not None}
-    if found.note is not None and found.note.get("categories"):  # the model has all categories by value
-        conventions = {index: own for index, own in conventions.items() if own != ARRAY_CODES}
-    absent = columns.absent_is_missing and found.note is None
+    conventions = {index: column.convention for index, column in enumerate(columns) if column.convention is not None}
+    if foreign.note is not None and foreign.note.get("categories"):  # the model has all categories by value
+        conventions = {index: convention for index, convention in conventions.items() if convention != ARRAY_CODES}
+    absent = columns.absent_is_missing and foreign.note is None
     model._encoder = ForeignEncoder.of(encoder, conventions, columns.missing_number, absent=absent)
     model._statistics = None
     model._set_columns()
     if classes is not None:
-        several = found.objective.n_targets > 1
+        several = foreign.objective.n_targets > 1
         model.classes_ = list(map(np.asarray, classes)) if several else np.asarray(classes)

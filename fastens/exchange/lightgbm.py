@@ -167,11 +167,11 @@ def _sections(text: str) -> tuple[dict[str, str], list[str], str]:
 def read_booster(booster: Any) -> ForeignModel:
     """Read a Booster or a scikit-learn estimator of LightGBM, up to its best iteration if it has one."""
     fitted = getattr(booster, "booster_", booster)
-    found = read_lightgbm(fitted.model_to_string())
-    classes, own = getattr(booster, "classes_", None), found.objective.classes
-    if classes is not None and own is not None and len(classes) == len(own):
-        found.objective.classes = np.asarray(classes)
-    return found
+    foreign = read_lightgbm(fitted.model_to_string())
+    classes, labels = getattr(booster, "classes_", None), foreign.objective.classes
+    if classes is not None and labels is not None and len(classes) == len(labels):
+        foreign.objective.classes = np.asarray(classes)
+    return foreign
 
 
 def _fields(block: str) -> dict[str, str]:
@@ -333,8 +333,8 @@ class _Trees:
         if not ((index >= 0) & (index < n_sets) & (index == np.floor(index))).all():
             raise refuse("the threshold of a categorical split must be the index of its set of categories")
         for node, k in zip(nodes.tolist(), index.astype(int).tolist(), strict=True):
-            own = words[bounds[k] : bounds[k + 1]].astype("<u4")
-            trees.sets[node] = np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little"))
+            set_words = words[bounds[k] : bounds[k + 1]].astype("<u4")
+            trees.sets[node] = np.flatnonzero(np.unpackbits(set_words.view(np.uint8), bitorder="little"))
         trees.threshold[nodes] = 0.0
 
     def _add_lines(self, trees: FlatTrees, tree: int) -> None:
@@ -404,7 +404,7 @@ def _pandas_categories(tail: str) -> list[list[Any]]:
         raise refuse("pandas_categorical must be JSON") from error
     if lists is None:
         return []
-    if not isinstance(lists, list) or not all(isinstance(own, list) for own in lists):
+    if not isinstance(lists, list) or not all(isinstance(each, list) for each in lists):
         raise refuse("pandas_categorical must be a list of lists")
     return lists
 
@@ -443,13 +443,13 @@ def _set_categories(trees: FlatTrees, columns: Columns, infos: list[str], named:
         columns[column].categories, columns[column].convention = named[i], ARRAY_CODES
 
 
-def _set_large_codes(trees: FlatTrees, own: Column, column: int) -> None:
+def _set_large_codes(trees: FlatTrees, column: Column, index: int) -> None:
     """Set the categories of a column with large codes to those in sets; LightGBM sends all others to the right."""
-    nodes = [node for node in trees.sets if trees.feature[node] == column]
+    nodes = [node for node in trees.sets if trees.feature[node] == index]
     codes = np.unique(np.concatenate([trees.sets[node] for node in nodes]))
     for node in nodes:
         trees.sets[node] = np.searchsorted(codes, trees.sets[node])
-    own.categories, own.convention = codes.tolist(), TRUNCATED
+    column.categories, column.convention = codes.tolist(), TRUNCATED
 
 
 def _codes(info: str) -> list[str]:
@@ -477,7 +477,7 @@ def write(view: ModelView) -> str:
         "label_index": 0,
         "max_feature_idx": len(view.columns) - 1,
         **_objective(target, view.n_outputs),
-        "feature_names": " ".join(_name(column.name, place) for place, column in enumerate(view.columns)),
+        "feature_names": " ".join(_name(column.name, index) for index, column in enumerate(view.columns)),
         "feature_infos": " ".join(_infos(view)),
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
         "fastens": text_of(view.note),
@@ -485,19 +485,19 @@ def write(view: ModelView) -> str:
     lines = [f"{name}={value}" for name, value in header.items()]
     if view.is_mean:
         lines.insert(lines.index(f"feature_names={header['feature_names']}"), "average_output")
-    categories = [own.categories for own in view.columns if own.categories is not None and not own.is_coded]
+    categories = [column.categories for column in view.columns if column.categories is not None and not column.is_coded]
     end = ["end of trees", "", "feature_importances:", "", "parameters:", "end of parameters", ""]
     end += [f"pandas_categorical:{json.dumps(categories) if categories else 'null'}", ""]
     return "\n".join(["tree", *lines, "", ""]) + "".join(trees) + "\n".join(end)
 
 
-def _name(name: str, place: int) -> str:
+def _name(name: str, index: int) -> str:
     """Return a name without whitespace, which separates names, and without characters that break LightGBM's JSON.
 
     A NUL makes LightGBM read forever, and UTF-8 cannot encode surrogates. An empty name is replaced by one with the
     column's index.
     """
-    return re.sub(r'[\s"\\\0\ud800-\udfff]', "_", name) or f"Column_{place}"
+    return re.sub(r'[\s"\\\0\ud800-\udfff]', "_", name) or f"Column_{index}"
 
 
 def _objective(target: Target, n_outputs: int) -> dict[str, str]:

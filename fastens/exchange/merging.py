@@ -89,21 +89,21 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     """
     if not isinstance(models, Iterable):
         raise TypeError(f"models must be a sequence of fitted models; got {models!r}.")
-    found = list(models)
-    _check_kinds(found)
-    for model in found:
+    fitted = list(models)
+    _check_kinds(fitted)
+    for model in fitted:
         model._check_fitted()
-    found = [model._as_fitted() for model in found]
-    first = found[0]
+    fitted = [model._as_fitted() for model in fitted]
+    first = fitted[0]
     if hasattr(first, "cumulative_hazard_"):
         raise ValueError("loss must not be 'cox', because each model has its own baseline hazard.")
-    for number, model in enumerate(found[1:], 1):
+    for number, model in enumerate(fitted[1:], 1):
         _check_alike(first, model, f"models[{number}]")
-    shares = _shares(weights, len(found), boosted=isinstance(first, BoostedTrees))
+    shares = _shares(weights, len(fitted), boosted=isinstance(first, BoostedTrees))
     encoder = first._encoder
-    for model in found[1:]:
+    for model in fitted[1:]:
         encoder = encoder.joined(model._encoder.categories)
-    ensembles = on_one_binning(found, encoder)
+    ensembles = on_one_binning(fitted, encoder)
     merged = _mean(ensembles, shares) if isinstance(first, BoostedTrees) else _all_trees(ensembles)
     return _estimator(first, merged, encoder)
 
@@ -145,9 +145,9 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
         pairs[what] = tuple(_plain(getattr(each, attribute, None)) for each in both)
     pairs["linear_leaves"] = tuple(not each._ensemble.has_constant_leaves for each in both)
     pairs["trees in a round"] = tuple(each._ensemble.trees_per_round for each in both)
-    for what, (own, other) in pairs.items():
-        if own != other:
-            raise ValueError(f"{name} must have the same {what} as models[0], {own!r}; got {other!r}.")
+    for what, (expected, other) in pairs.items():
+        if expected != other:
+            raise ValueError(f"{name} must have the same {what} as models[0], {expected!r}; got {other!r}.")
     rules, others = obeyed(first), obeyed(model)
     if differing := [what for what in rules if rules[what] != others[what]]:
         what = differing[0]
@@ -160,9 +160,11 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
 
 def _check_encodings(first: Any, model: Any, name: str) -> None:
     """Raise ValueError if the models encode categories differently."""
-    own, other = first._statistics_arrays(), model._statistics_arrays()
-    is_same = own.keys() == other.keys() and all(np.array_equal(own[key], other[key], equal_nan=True) for key in own)
-    if not is_same or (own and first._encoder.categories != model._encoder.categories):
+    expected, other = first._statistics_arrays(), model._statistics_arrays()
+    is_same = expected.keys() == other.keys() and all(
+        np.array_equal(expected[key], other[key], equal_nan=True) for key in expected
+    )
+    if not is_same or (expected and first._encoder.categories != model._encoder.categories):
         raise ValueError(
             f"{name} must have the same target statistics as models[0], but these depend on the training rows. Fit "
             "the models with categories=Categories(encoding='partition'), which uses no target statistics."
@@ -189,13 +191,13 @@ def _shares(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArr
         return np.full(n_models, 1 / n_models)
     if not boosted:
         raise ValueError(f"weights must be None for forests, because each tree has the same weight; got {weights!r}.")
-    found = numbers_in(weights, "weights")
-    if found.shape != (n_models,) or not np.isfinite(found).all() or (found < 0).any() or not found.any():
+    shares = numbers_in(weights, "weights")
+    if shares.shape != (n_models,) or not np.isfinite(shares).all() or (shares < 0).any() or not shares.any():
         raise ValueError(
             f"weights must be {n_models} finite, non-negative numbers that are not all zero, one for each "
             f"model; got {weights!r}."
         )
-    return found / found.sum()
+    return shares / shares.sum()
 
 
 def _mean(ensembles: list[TreeEnsemble], shares: NDArray[np.float64]) -> TreeEnsemble:
@@ -221,11 +223,11 @@ def _all_trees(ensembles: list[TreeEnsemble]) -> TreeEnsemble:
 def _estimator(first: Any, merged: TreeEnsemble, encoder: Any) -> Any:
     """Return a fitted model with the parameters of the first model and the merged trees."""
     kind, n_rounds = type(first), merged.n_trees // merged.trees_per_round
-    given = _OF_BAGS if isinstance(first, BaseForest) else {"oob_score": False}
-    given = {name: value for name, value in given.items() if name in first._parameter_rules}
+    changes = _OF_BAGS if isinstance(first, BaseForest) else {"oob_score": False}
+    changes = {name: value for name, value in changes.items() if name in first._parameter_rules}
     # The constructor of a subclass may have fewer parameters.
     model = kind(**first.get_params(deep=False))
-    vars(model).update(given | {"n_estimators": n_rounds})
+    vars(model).update(changes | {"n_estimators": n_rounds})
     names = [name for name in (*_LEARNED.values(), "_statistics") if name in vars(first)]
     vars(model).update(without_fit(kind, n_rounds) | {name: vars(first)[name] for name in names})
     model._encoder, model._ensemble = encoder, merged

@@ -86,21 +86,21 @@ class Message:
 
     def integers(self, number: int) -> NDArray[np.int64]:
         """Return all integers of a field, packed or not."""
-        found: list[int] = []
+        integers: list[int] = []
         for _, value in self._fields.get(number, []):
             if isinstance(value, bytes):
                 at = 0
                 while at < len(value):
                     one, at = _varint(value, at)
-                    found.append(one)
+                    integers.append(one)
             else:
-                found.append(value)
-        return np.array(found, dtype=np.uint64).astype(np.int64)
+                integers.append(value)
+        return np.array(integers, dtype=np.uint64).astype(np.int64)
 
     def integer(self, number: int, default: int = 0) -> int:
         """Return the last integer of a field."""
-        found = self.integers(number)
-        return int(found[-1]) if len(found) else default
+        integers = self.integers(number)
+        return int(integers[-1]) if len(integers) else default
 
     def floats(self, number: int, kind: str = "<f4") -> NDArray[np.floating]:
         """Return all floats of a field, packed or not."""
@@ -240,7 +240,7 @@ class Graph:
             if node.operator == "Cast":
                 kind = node.get("to", 0) if kind is None else kind
             elif node.operator == "Concat":
-                names = [self._source(own, by_output) for own in node.inputs]
+                names = [self._source(source, by_output) for source in node.inputs]
                 kind = self._inputs[names[0]][0] if kind is None else kind
                 return names, kind == _FLOAT
             elif node.operator != "Identity":
@@ -263,15 +263,17 @@ class Graph:
         by_output = {name: node for node in self.nodes for name in node.outputs}
         joined = by_output.get((trees.inputs or [""])[0])
         parts = [] if joined is None or joined.operator != "Concat" else [by_output.get(name) for name in joined.inputs]
-        tables = [own.inputs[0] for own in parts if own is not None and own.operator == "Gather" and own.inputs]
+        tables = [
+            source.inputs[0] for source in parts if source is not None and source.operator == "Gather" and source.inputs
+        ]
         return [self.constants[name] for name in tables if name in self.constants]
 
     def following(self, trees: Node) -> Iterator[Node]:
         """Yield the operators after the trees, in order."""
-        known = set(trees.outputs)
+        reached = set(trees.outputs)
         for node in self.nodes:
-            if node is not trees and known & set(node.inputs):
-                known |= set(node.outputs)
+            if node is not trees and reached & set(node.inputs):
+                reached |= set(node.outputs)
                 yield node
 
     def has_labels(self) -> bool:
@@ -282,9 +284,9 @@ class Graph:
 def _type_of(message: Message) -> tuple[int, int]:
     """Return the type of an input and its number of columns, 0 if it is unknown."""
     for kind in message.messages(2):
-        for own in kind.messages(1):
-            sizes = [dimension.integer(1, 0) for shape in own.messages(2) for dimension in shape.messages(1)]
-            return own.integer(1), sizes[1] if len(sizes) == 2 and 0 <= sizes[1] < 2**31 else 0
+        for tensor_type in kind.messages(1):
+            sizes = [dimension.integer(1, 0) for shape in tensor_type.messages(2) for dimension in shape.messages(1)]
+            return tensor_type.integer(1), sizes[1] if len(sizes) == 2 and 0 <= sizes[1] < 2**31 else 0
     return 0, 0
 
 
@@ -391,11 +393,11 @@ def _noted(graph: Graph, node: Node, tests: _Tests, note: dict[str, Any]) -> For
     for index in np.flatnonzero(feature >= n_features).tolist():
         feature[index], tests.members[index] = sets[feature[index] - n_features]
         tests.mode[index] = _MEMBER
-    for index, own in tests.members.items():
+    for index, members in tests.members.items():
         # The position after the last category represents missing values.
         n = sizes.get(int(feature[index]), 0)
-        tests.tracks[index] = n in own
-        tests.members[index] = own[(own >= 0) & (own < n)]
+        tests.tracks[index] = n in members
+        tests.members[index] = members[(members >= 0) & (members < n)]
     columns = Columns(n_features, code_rule=WHOLE)
     model = _sum_of_trees(tests.trees(columns, is_float=False), columns, _noted_outputs(note))
     if set(note["links"]) == {"sorted"}:
@@ -433,8 +435,8 @@ def _noted_outputs(note: dict[str, Any]) -> _Outputs:
 
 def _sets(graph: Graph, node: Node, note: dict[str, Any], sizes: dict[int, int]) -> list[tuple[int, Ints]]:
     """Return the column and the members of each set, which version 3 encodes as extra columns of 0 and 1."""
-    own = part({"columns_of_sets": []} | note, "columns_of_sets", list)
-    columns, tables = [whole_number(column, "a column of category sets") for column in own], graph.tables_joined(node)
+    raw = part({"columns_of_sets": []} | note, "columns_of_sets", list)
+    columns, tables = [whole_number(column, "a column of category sets") for column in raw], graph.tables_joined(node)
     if len(columns) != len(tables) or not sizes.keys() >= set(columns):
         raise refuse("the fastens metadata and the tables of category sets do not match")
     sets = []
@@ -478,12 +480,12 @@ def _labels(node: Node) -> Any:
 
 def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
     """Return the link, the constant that is added to the sums, and the labels, from the operators after the trees."""
-    given = node.get("post_transform", "NONE" if node.operator != "TreeEnsemble" else 0)
+    transform = node.get("post_transform", "NONE" if node.operator != "TreeEnsemble" else 0)
     if node.operator == "TreeEnsemble":
-        given = dict(enumerate(_TRANSFORMS)).get(given, str(given))
-    if given not in _LINKS:
-        raise refuse(f"post_transform must be NONE, LOGISTIC or SOFTMAX; got {given[:20]!r}")
-    link, added, labels = _LINKS[given], np.zeros(1), None
+        transform = dict(enumerate(_TRANSFORMS)).get(transform, str(transform))
+    if transform not in _LINKS:
+        raise refuse(f"post_transform must be NONE, LOGISTIC or SOFTMAX; got {transform[:20]!r}")
+    link, added, labels = _LINKS[transform], np.zeros(1), None
     for after in graph.following(node):
         if after.operator == "Add":
             constants = [graph.constants[name] for name in after.inputs if name in graph.constants]
@@ -579,8 +581,8 @@ def _n_samples_of(depth: float) -> int:
         return float(mean_depth(np.array(n)))
 
     sizes = range(2, _MAX_SAMPLES)
-    place = bisect_left(sizes, depth, key=depth_of)
-    return min(sizes[max(place - 1, 0) : place + 1], key=lambda n: abs(depth_of(n) - depth))
+    index = bisect_left(sizes, depth, key=depth_of)
+    return min(sizes[max(index - 1, 0) : index + 1], key=lambda n: abs(depth_of(n) - depth))
 
 
 def _classes(outputs: _Outputs, n_classes: int) -> Any:
@@ -738,12 +740,12 @@ def _older(node: Node) -> _Tests:
     mode = np.array([-1 if name == "LEAF" else _MODES.index(name) for name in modes])
     inner = np.flatnonzero(mode >= 0)
     order = np.append(inner, np.flatnonzero(mode < 0))
-    place = {key: k for k, key in enumerate(zip(tree_of[order].tolist(), id_of[order].tolist(), strict=True))}
-    if len(place) != n or (output < 0).any() or (output >= n_outputs).any():
+    index_of = {key: k for k, key in enumerate(zip(tree_of[order].tolist(), id_of[order].tolist(), strict=True))}
+    if len(index_of) != n or (output < 0).any() or (output >= n_outputs).any():
         raise refuse("nodes must have unique ids, and leaves must have existing outputs")
     ways = (zip(tree_of[inner].tolist(), way[inner].tolist(), strict=True) for way in (true, false))
-    branches = np.array([[place[key] for key in way] for way in ways], dtype=np.int64).T.reshape(-1, 2)
-    leaves = [place[key] for key in zip(of_tree.tolist(), of_node.tolist(), strict=True)]
+    branches = np.array([[index_of[key] for key in way] for way in ways], dtype=np.int64).T.reshape(-1, 2)
+    leaves = [index_of[key] for key in zip(of_tree.tolist(), of_node.tolist(), strict=True)]
     roots: dict[int, int] = dict.fromkeys(tree_of.tolist(), n)
     for k, tree in enumerate(tree_of[order].tolist()):
         roots[tree] = min(roots[tree], k)

@@ -77,18 +77,18 @@ class Graph:
 
     def label_encoder(self, values: str, **keys: Any) -> str:
         """Add a lookup of the positions of values among keys, with -1 for other values."""
-        (found,) = keys.values()
-        return self.add_ml("LabelEncoder", values, values_int64s=list(range(len(found))), default_int64=-1, **keys)
+        (key_values,) = keys.values()
+        return self.add_ml("LabelEncoder", values, values_int64s=list(range(len(key_values))), default_int64=-1, **keys)
 
     def serialised(self, name: str, opset: int, ir_version: int, note: str) -> bytes:
         """Return the checked and serialised model with a note, for the given opset and IR versions."""
         helper = self._onnx.helper
-        for own in self._inputs:
-            if not own.name:
+        for tensor in self._inputs:
+            if not tensor.name:
                 raise CannotHoldError("a column without a name (use inputs='tensor' for numerical columns)")
-            if own.name in self.results:
-                raise CannotHoldError(f"a column with the name of the output {own.name!r}")
-        ends = [helper.make_node("Identity", [result], [own]) for own, result in self.results.items()]
+            if tensor.name in self.results:
+                raise CannotHoldError(f"a column with the name of the output {tensor.name!r}")
+        ends = [helper.make_node("Identity", [result], [output]) for output, result in self.results.items()]
         graph = helper.make_graph([*self.nodes, *ends], name, self._inputs, self._outputs, self.constants)
         opsets = [helper.make_opsetid("", opset), helper.make_opsetid(_ML, self.ml_opset)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version, producer_name="fastens")
@@ -98,8 +98,8 @@ class Graph:
 
     def _add(self, kind: str, domain: str, inputs: tuple[str, ...], n_results: int, attributes: dict[str, Any]) -> str:
         results = [f"{self._prefix}.{len(self.nodes)}.{k}" for k in range(n_results)]
-        found = {name: self._attribute(name, value) for name, value in attributes.items()}
-        node = self._onnx.helper.make_node(kind, list(inputs), results, name=results[0], domain=domain, **found)
+        encoded = {name: self._attribute(name, value) for name, value in attributes.items()}
+        node = self._onnx.helper.make_node(kind, list(inputs), results, name=results[0], domain=domain, **encoded)
         self.nodes.append(node)
         return results[0]
 
@@ -127,8 +127,8 @@ def add_target(graph: Graph, target: Target, raw: str, n_outputs: int, suffix: s
     if target.link == "anomaly":
         _add_anomaly(graph, target, raw)
     elif target.classes is None:
-        found = _NUMBERS[target.link](graph, raw, n_own)
-        graph.output(found, f"variable{suffix}", graph.float_type, n_own)
+        predicted = _NUMBERS[target.link](graph, raw, n_own)
+        graph.output(predicted, f"variable{suffix}", graph.float_type, n_own)
     else:
         _add_classes(graph, target, raw, suffix)
 
@@ -297,21 +297,21 @@ class _Inputs:
         return self._positions[index]
 
     def _of_strings(self, index: int, categories: list[str]) -> str:
-        if not all(isinstance(own, str) for own in categories):
+        if not all(isinstance(value, str) for value in categories):
             raise CannotHoldError(f"categories of {self._columns[index].name!r} that mix strings and numbers")
         keys = [*categories, *([] if "" in categories else [""])]
         return self._graph.label_encoder(self._values(index), keys_strings=keys)
 
     def _of_numbers(self, index: int, categories: list[float]) -> str:
-        graph, values, known = self._graph, self._values(index), np.array([*categories, np.nan], dtype=np.float64)
-        if len(np.unique(known[:-1].astype(np.float32))) < len(categories):
+        graph, values, lookup = self._graph, self._values(index), np.array([*categories, np.nan], dtype=np.float64)
+        if len(np.unique(lookup[:-1].astype(np.float32))) < len(categories):
             raise CannotHoldError(f"categories that are equal in single precision ({self._columns[index].name!r})")
-        keys = known[:-1].astype(np.float32).tolist()
-        found = graph.label_encoder(graph.add("Cast", values, to=np.float32), keys_floats=keys)
+        keys = lookup[:-1].astype(np.float32).tolist()
+        positions = graph.label_encoder(graph.add("Cast", values, to=np.float32), keys_floats=keys)
         # A value that equals a category only in single precision is unseen.
-        is_known = graph.add("Equal", graph.add("Gather", graph.constant(known), found), values)
-        found = graph.add("Where", is_known, found, graph.constant(np.array([[-1]])))
-        return graph.add("Where", graph.add("IsNaN", values), graph.constant(np.array([[len(categories)]])), found)
+        is_known = graph.add("Equal", graph.add("Gather", graph.constant(lookup), positions), values)
+        positions = graph.add("Where", is_known, positions, graph.constant(np.array([[-1]])))
+        return graph.add("Where", graph.add("IsNaN", values), graph.constant(np.array([[len(categories)]])), positions)
 
     def _values(self, index: int) -> str:
         if self._inputs:
@@ -326,14 +326,14 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
     sets: list[float] = []
     leaf_output: list[int] = []
     leaf_value: list[float] = []
-    for output, own in view.rounds():
+    for output, original in view.rounds():
         roots.append(len(nodes["featureids"]))
-        tree = _with_split(own, view.columns)
+        tree = _with_split(original, view.columns)
         is_leaf = tree.is_leaf
         # Leaves are numbered in reverse order because onnxruntime before 1.24 mistakes a root for a leaf if one of its
         # children is a leaf and both children have the same number.
-        leaf_place = np.cumsum(is_leaf[::-1])[::-1] - 1 + len(leaf_value)
-        place = np.where(is_leaf, leaf_place, np.cumsum(~is_leaf) - 1 + roots[-1])
+        leaf_positions = np.cumsum(is_leaf[::-1])[::-1] - 1 + len(leaf_value)
+        positions = np.where(is_leaf, leaf_positions, np.cumsum(~is_leaf) - 1 + roots[-1])
         leaf_value += tree.value[is_leaf, 0][::-1].tolist()
         leaf_output += [output] * int(is_leaf.sum())
         by_set = np.zeros(len(is_leaf), dtype=bool)
@@ -343,7 +343,7 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
             # A set must not be empty, so an empty set gets -2, which no row has.
             sets += [*([*tree.sets[node].tolist(), *missing] or [-2]), np.nan]
         modes, splits = np.where(by_set, _MEMBER, _LEQ), np.where(by_set, 0.0, tree.threshold)
-        children = [array[child] for array in (place, is_leaf) for child in (tree.left, tree.right)]
+        children = [array[child] for array in (positions, is_leaf) for child in (tree.left, tree.right)]
         for name, values in zip(
             _NODE_ATTRIBUTES, (tree.feature, splits, modes, tree.missing_left, *children), strict=True
         ):
@@ -395,11 +395,11 @@ def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
     """Return the raw sums, computed by TreeEnsembleRegressor; it has no sets, so each becomes a column of 0 and 1."""
     columns, sets = _columns_of_sets(view)
     parts = [inputs.numbers()]
-    for index, own in sets.items():
-        table = np.array([*own]).T.astype(np.float64)
+    for index, column_sets in sets.items():
+        table = np.array([*column_sets]).T.astype(np.float64)
         positions = graph.add("Squeeze", inputs.positions(index), graph.constant(np.array([1])))
         parts.append(graph.add("Gather", graph.constant(table), positions, axis=0))
-    found: dict[str, list[Any]] = {name: [] for name in _REGRESSOR_NODES}
+    nodes: dict[str, list[Any]] = {name: [] for name in _REGRESSOR_NODES}
     targets: dict[str, list[Any]] = {"treeids": [], "nodeids": [], "ids": []}
     weights: list[float] = []
     for number, (output, tree) in enumerate(view.rounds()):
@@ -413,12 +413,12 @@ def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
             children = (0, 0) if is_leaf else (int(tree.left[node]), int(tree.right[node]))
             entry = (number, node, column, mode, threshold, *children, int(missing_left))
             for name, value in zip(_REGRESSOR_NODES, entry, strict=True):
-                found[name].append(value)
+                nodes[name].append(value)
             if is_leaf:
                 weights.append(float(tree.value[node, 0]))
                 for name, value in zip(targets, (number, node, output), strict=True):
                     targets[name].append(value)
-    values = np.array(found.pop("values"), dtype=np.float64)
+    values = np.array(nodes.pop("values"), dtype=np.float64)
     return graph.add_ml(
         "TreeEnsembleRegressor",
         graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0],
@@ -427,7 +427,7 @@ def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
         post_transform="NONE",
         nodes_values_as_tensor=values,
         target_weights_as_tensor=np.array(weights),
-        **{f"nodes_{name}": value for name, value in found.items()},
+        **{f"nodes_{name}": value for name, value in nodes.items()},
         **{f"target_{name}": value for name, value in targets.items()},
     )
 
@@ -462,4 +462,4 @@ def _columns_of_sets(view: ModelView) -> tuple[dict[tuple[int, bytes], int], dic
     sets: dict[int, list[NDArray[np.uint8]]] = {}
     for column, members in ordered:
         sets.setdefault(column, []).append(np.frombuffer(members, dtype=np.uint8))
-    return {key: len(view.columns) + place for place, key in enumerate(ordered)}, sets
+    return {key: len(view.columns) + k for k, key in enumerate(ordered)}, sets

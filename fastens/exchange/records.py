@@ -213,10 +213,10 @@ def note_in(text: Any) -> dict[str, Any] | None:
         raise refuse("the fastens metadata must have names that are strings")
     if not all(type(width) is int and 0 < width < 2**16 for width in note["widths"]):
         raise refuse("the fastens metadata must have the number of raw predictions of each target")
-    for own in [*(note.get("classes") or []), *part({"categories": {}} | note, "categories", dict).values()]:
-        if not isinstance(own, list) or not all(isinstance(value, PLAIN) for value in own):
+    for values in [*(note.get("classes") or []), *part({"categories": {}} | note, "categories", dict).values()]:
+        if not isinstance(values, list) or not all(isinstance(value, PLAIN) for value in values):
             raise refuse("the fastens metadata must have lists of labels and categories")
-        if len(set(own)) != len(own):
+        if len(set(values)) != len(values):
             raise refuse("the fastens metadata must list each label and category once")
     return note
 
@@ -233,17 +233,17 @@ def single(values: NDArray[np.float64]) -> NDArray[np.float32]:
 def at_most(threshold: Any) -> Floats:
     """Return t such that ``x <= t`` equals ``float32(x) <= threshold`` for every double x."""
     with np.errstate(over="ignore"):
-        given = np.asarray(threshold, dtype=np.float64)
-        rounded = given.astype(np.float32)
-        below = np.where(rounded.astype(np.float64) > given, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        exact = np.asarray(threshold, dtype=np.float64)
+        rounded = exact.astype(np.float32)
+        below = np.where(rounded.astype(np.float64) > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
     return _last_rounded_to(below.astype(np.float32))
 
 
 def less_than(threshold: Any) -> Floats:
     """Return t such that ``x <= t`` equals ``float32(x) < threshold`` for every double x and a float32 threshold."""
     with np.errstate(over="ignore"):
-        given = np.asarray(threshold).astype(np.float32)
-    return _last_rounded_to(np.nextafter(given, np.float32(-np.inf)))
+        rounded = np.asarray(threshold).astype(np.float32)
+    return _last_rounded_to(np.nextafter(rounded, np.float32(-np.inf)))
 
 
 def _last_rounded_to(low: NDArray[np.float32]) -> Floats:

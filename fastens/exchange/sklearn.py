@@ -49,28 +49,28 @@ def read_sklearn(model: Any) -> ForeignModel:
         raise refuse(f"scikit-learn's {kind} cannot be read; these classes can: {', '.join(_READERS)}")
     if not hasattr(model, "_predictors" if is_histogram else "n_features_in_"):
         raise refuse(f"the {kind} must be fitted")
-    found = reader(model)
+    foreign = reader(model)
     names = getattr(model, "feature_names_in_", None)
-    found.columns.names = None if names is None else [str(column) for column in names]
-    return found
+    foreign.columns.names = None if names is None else [str(column) for column in names]
+    return foreign
 
 
 def _nodes(tree: Any, value: Floats, features: Any = None) -> FlatTrees:
     """Return a tree with values of shape (n_nodes, n_values); `features` are its training columns."""
-    own = tree.tree_
-    left, right, weight = own.children_left, own.children_right, own.weighted_n_node_samples
+    arrays = tree.tree_
+    left, right, weight = arrays.children_left, arrays.children_right, arrays.weighted_n_node_samples
     inner = left >= 0
-    feature = np.where(inner, own.feature, 0)
-    decrease = weight * own.impurity
+    feature = np.where(inner, arrays.feature, 0)
+    decrease = weight * arrays.impurity
     return FlatTrees(
         left=left,
         right=right,
         feature=feature if features is None else np.asarray(features)[feature],
-        threshold=np.where(inner, at_most(np.where(inner, own.threshold, 0.0)), 0.0),
-        missing_left=getattr(own, "missing_go_to_left", np.zeros(len(left), np.uint8)),
+        threshold=np.where(inner, at_most(np.where(inner, arrays.threshold, 0.0)), 0.0),
+        missing_left=getattr(arrays, "missing_go_to_left", np.zeros(len(left), np.uint8)),
         value=np.where(inner[:, None], 0.0, value),
         weight=weight,
-        n_samples=own.n_node_samples,
+        n_samples=arrays.n_node_samples,
         gain=np.where(inner, decrease - decrease[left] - decrease[right], 0.0),
     )
 
@@ -107,14 +107,14 @@ def _classes(name: str, model: Any) -> ForeignModel:
     """Read trees whose class proportions are averaged."""
     several = isinstance(model.classes_, list)
     classes = model.classes_ if several else [model.classes_]
-    counts = [len(own) for own in classes]
+    counts = [len(each) for each in classes]
     parts = []
     for tree, features in _members(model):
-        known: Any = getattr(tree, "classes_", None)
-        value = _shares(tree, counts if several else [len(known)])
-        if not several and len(known) < counts[0]:  # a bootstrap sample may lack a class
+        tree_classes: Any = getattr(tree, "classes_", None)
+        value = _shares(tree, counts if several else [len(tree_classes)])
+        if not several and len(tree_classes) < counts[0]:  # a bootstrap sample may lack a class
             wide = np.zeros((len(value), counts[0]))
-            wide[:, np.asarray(known, dtype=np.int64)] = value
+            wide[:, np.asarray(tree_classes, dtype=np.int64)] = value
             value = wide
         parts.append(_nodes(tree, value, features))
     fitted = {"_has_all_shares": True}
@@ -153,14 +153,14 @@ def _isolation(model: Any) -> ForeignModel:
     """Read an isolation forest: a leaf's value is its depth plus the expected path length below it."""
     parts = []
     for tree, features in _members(model):
-        own = tree.tree_
-        n = own.n_node_samples.astype(np.float64)
+        arrays = tree.tree_
+        n = arrays.n_node_samples.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             below = 2.0 * (np.log(n - 1.0) + np.euler_gamma) - 2.0 * (n - 1.0) / n
         below = np.where(n <= 1, 0.0, np.where(n == 2, 1.0, below))
         depth = np.zeros(len(n))
         for node in range(len(n)):  # parents precede their children
-            for child in (own.children_left[node], own.children_right[node]):
+            for child in (arrays.children_left[node], arrays.children_right[node]):
                 if child >= 0:
                     depth[child] = depth[node] + 1
         parts.append(_nodes(tree, (depth + 1 + below - 1.0)[:, None], features))
@@ -317,13 +317,13 @@ def _written_boosting(view: ModelView) -> Any:
 
 def _predictor(tree: FlatTrees, columns: list[Column], order: list[tuple[int, NDArray[np.intp]]]) -> TreePredictor:
     """Return the predictor of a tree; `order` has the position and the category codes of each column."""
-    is_leaf, place = tree.is_leaf, np.array([own for own, _ in order], dtype=np.intp)
+    is_leaf, positions = tree.is_leaf, np.array([position for position, _ in order], dtype=np.intp)
     nodes = np.zeros(len(is_leaf), dtype=PREDICTOR_RECORD_DTYPE)
     left, right = (np.where(is_leaf, 0, child) for child in (tree.left, tree.right))
-    for name, found in {
+    for name, values in {
         "value": tree.value[:, 0],
         "count": tree.n_samples,
-        "feature_idx": np.where(is_leaf, 0, place[tree.feature]),
+        "feature_idx": np.where(is_leaf, 0, positions[tree.feature]),
         "num_threshold": np.where(np.isnan(tree.threshold), 0.0, tree.threshold),
         "missing_go_to_left": tree.missing_left,
         "left": left,
@@ -331,7 +331,7 @@ def _predictor(tree: FlatTrees, columns: list[Column], order: list[tuple[int, ND
         "gain": tree.gain,
         "is_leaf": is_leaf,
     }.items():
-        nodes[name] = found
+        nodes[name] = values
     nodes["depth"] = _depths(tree)
     sets = np.zeros((len(tree.sets), _N_WORDS), dtype=np.uint32)
     for number, (node, members) in enumerate(tree.sets.items()):
@@ -339,8 +339,8 @@ def _predictor(tree: FlatTrees, columns: list[Column], order: list[tuple[int, ND
         if tree.missing_left[node]:
             name = columns[column].name
             raise CannotHoldError(f"missing values of {name!r} that go to another branch than unseen categories")
-        found = order[column][1][members]
-        sets[number] = set_of(found, 32 * _N_WORDS)
+        codes = order[column][1][members]
+        sets[number] = set_of(codes, 32 * _N_WORDS)
         nodes["is_categorical"][node], nodes["bitset_idx"][node] = 1, number
     return TreePredictor(nodes, np.zeros_like(sets), sets)
 
@@ -353,22 +353,22 @@ def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
     columns = view.columns
     n_rows = max([n_rows, 2, *(len(column.categories or ()) for column in columns)])
     rows = np.arange(n_rows)
-    found = [_example_of(column, rows) for column in columns]
+    examples = [_example_of(column, rows) for column in columns]
     is_categorical = [column.categories is not None for column in columns]
     if view.note["names"] is None:
         kind = object if any(column.has_strings for column in columns) else None
-        return np.column_stack([own.astype(kind or own.dtype) for own in found]), is_categorical
+        return np.column_stack([values.astype(kind or values.dtype) for values in examples]), is_categorical
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("format='sklearn' needs pandas for named columns: pip install pandas") from error
-    return pd.DataFrame({column.name: own for column, own in zip(columns, found, strict=True)}), is_categorical
+    return pd.DataFrame({column.name: values for column, values in zip(columns, examples, strict=True)}), is_categorical
 
 
 def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
     if column.categories is None:
         return rows.astype(np.float64)
-    if column.has_strings and not all(isinstance(own, str) for own in column.categories):
+    if column.has_strings and not all(isinstance(value, str) for value in column.categories):
         raise CannotHoldError(f"categories of {column.name!r} that mix strings and numbers")
     return np.array([column.categories[row % len(column.categories)] for row in rows])
 
@@ -376,14 +376,14 @@ def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
 def _order(model: Any, columns: list[Column]) -> list[tuple[int, NDArray[np.intp]]]:
     """Return each column's position in scikit-learn, which puts categorical columns first, and its category codes."""
     is_categorical = [column.categories is not None for column in columns]
-    place = np.empty(len(columns), dtype=np.intp)
-    place[np.argsort(np.logical_not(is_categorical), kind="stable")] = np.arange(len(columns))
-    known = iter(model._preprocessor.named_transformers_["encoder"].categories_ if any(is_categorical) else ())
-    found = []
-    for column, own in zip(columns, place.tolist(), strict=True):
-        code_of = {} if column.categories is None else {value: code for code, value in enumerate(next(known).tolist())}
-        found.append((own, np.array([code_of[value] for value in column.categories or ()], dtype=np.intp)))
-    return found
+    positions = np.empty(len(columns), dtype=np.intp)
+    positions[np.argsort(np.logical_not(is_categorical), kind="stable")] = np.arange(len(columns))
+    lists = iter(model._preprocessor.named_transformers_["encoder"].categories_ if any(is_categorical) else ())
+    order = []
+    for column, position in zip(columns, positions.tolist(), strict=True):
+        code_of = {} if column.categories is None else {value: code for code, value in enumerate(next(lists).tolist())}
+        order.append((position, np.array([code_of[value] for value in column.categories or ()], dtype=np.intp)))
+    return order
 
 
 def _forest(view: ModelView) -> Any:
@@ -409,10 +409,10 @@ def _forest(view: ModelView) -> Any:
 
 
 def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[Target]) -> Any:
-    n_classes = np.array([1 if own.classes is None else len(own.classes) for own in targets], dtype=np.intp)
+    n_classes = np.array([1 if target.classes is None else len(target.classes) for target in targets], dtype=np.intp)
     value = np.zeros((len(tree.left), len(targets), n_classes.max()))
-    for k, own in enumerate(targets):
-        shares = tree.value[:, own.outputs] + view.baseline[own.outputs]
+    for k, target in enumerate(targets):
+        shares = tree.value[:, target.outputs] + view.baseline[target.outputs]
         if shares.shape[1] < n_classes[k]:
             shares = np.hstack([1 - shares, shares])
         value[:, k, : n_classes[k]] = shares
@@ -422,7 +422,7 @@ def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[Tar
     model.n_features_in_ = len(view.columns)
     if targets[0].classes is not None:
         single = len(targets) == 1
-        model.classes_ = targets[0].classes if single else [own.classes for own in targets]
+        model.classes_ = targets[0].classes if single else [target.classes for target in targets]
         model.n_classes_ = n_classes[0] if single else n_classes
     return model
 
@@ -431,7 +431,7 @@ def _arrays(view: ModelView, tree: FlatTrees, value: NDArray[np.float64], n_clas
     """Convert a tree to scikit-learn's data structure."""
     nodes = np.zeros(len(tree.left), dtype=NODE_DTYPE)
     is_leaf = tree.is_leaf
-    for name, found in {
+    for name, column in {
         "left_child": tree.left,
         "right_child": tree.right,
         "feature": np.where(is_leaf, -2, tree.feature),
@@ -441,13 +441,13 @@ def _arrays(view: ModelView, tree: FlatTrees, value: NDArray[np.float64], n_clas
         "weighted_n_node_samples": tree.weight,
         "missing_go_to_left": tree.missing_left,
     }.items():
-        nodes[name] = found
+        nodes[name] = column
     n_features = len(view.columns)
     kinds = (np.full(n_features, -1, dtype=np.intp),) if "left_cat_bitset" in NODE_DTYPE.names else ()
-    found = Tree(n_features, n_classes, len(n_classes), *kinds)
+    converted = Tree(n_features, n_classes, len(n_classes), *kinds)
     state = {"max_depth": _depths(tree).max(), "node_count": len(nodes), "nodes": nodes, "values": value}
-    found.__setstate__(state)
-    return found
+    converted.__setstate__(state)
+    return converted
 
 
 def _impurities(tree: FlatTrees) -> NDArray[np.float64]:

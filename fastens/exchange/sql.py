@@ -30,7 +30,7 @@ def write(view: ModelView, *, table: str = "data") -> str:
     # Some databases do not distinguish names that differ only in case.
     suffixes = [f"_{k}" if len(view.targets) > 1 else "" for k in range(len(view.targets))]
     results = [f"raw_{k}" for k in range(view.n_outputs)]
-    results += [name for own in zip(view.targets, suffixes, strict=True) for name in _results(*own)]
+    results += [name for pair in zip(view.targets, suffixes, strict=True) for name in _results(*pair)]
     names = {name.lower() for name in results}
     for column in view.columns:
         if column.name.lower() in names:
@@ -39,7 +39,7 @@ def write(view: ModelView, *, table: str = "data") -> str:
         f"{_sum([_tree(tree, view.columns) for tree in trees], view.divisor)} AS {_raw(k)}"
         for k, trees in enumerate(view.by_output())
     ]
-    predicted = [text for own in zip(view.targets, suffixes, strict=True) for text in _predictions(*own)]
+    predicted = [text for pair in zip(view.targets, suffixes, strict=True) for text in _predictions(*pair)]
     source = f"SELECT data_rows.*,\n  {_lines(raw)}\nFROM {_name(table)} AS data_rows"
     return f"SELECT raw_rows.*,\n  {_lines(predicted)}\nFROM (\n{source}\n) AS raw_rows\n"
 
@@ -80,18 +80,18 @@ def _sum(terms: list[str], divisor: int) -> str:
 
 def _tree(tree: FlatTrees, columns: list[Column]) -> str:
     """Return the expression of a tree, without recursion because trees may exceed Python's recursion limit."""
-    found: list[str] = []
+    texts: list[str] = []
     waiting: list[str | int] = [0]  # a stack of texts and of nodes still to write
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
-            found.append(item)
+            texts.append(item)
         elif tree.left[item] < 0:
-            found.append(_number(tree.value[item, 0]))
+            texts.append(_number(tree.value[item, 0]))
         else:
-            found.append(f"CASE WHEN {_condition(tree, item, columns)} THEN ")
+            texts.append(f"CASE WHEN {_condition(tree, item, columns)} THEN ")
             waiting += [" END", int(tree.right[item]), " ELSE ", int(tree.left[item])]
-    return "".join(found)
+    return "".join(texts)
 
 
 def _condition(tree: FlatTrees, node: int, columns: list[Column]) -> str:
@@ -99,12 +99,12 @@ def _condition(tree: FlatTrees, node: int, columns: list[Column]) -> str:
     name, missing_left = _name(column.name), bool(tree.missing_left[node])
     if (members := tree.sets.get(node)) is not None:
         categories = column.categories or []
-        found = [f"{name} IN ({', '.join(_literal(categories[k]) for k in members)})"] if len(members) else []
+        conditions = [f"{name} IN ({', '.join(_literal(categories[k]) for k in members)})"] if len(members) else []
     elif np.isfinite(tree.threshold[node]):
-        found = [f"{name} <= {_number(tree.threshold[node])}"]
+        conditions = [f"{name} <= {_number(tree.threshold[node])}"]
     else:
-        found = [f"{name} IS NOT NULL"]
-    return " OR ".join([*found, *([f"{name} IS NULL"] if missing_left else [])] or ["1 = 0"])
+        conditions = [f"{name} IS NOT NULL"]
+    return " OR ".join([*conditions, *([f"{name} IS NULL"] if missing_left else [])] or ["1 = 0"])
 
 
 def _results(target: Target, suffix: str) -> list[str]:
@@ -127,10 +127,10 @@ def _predictions(target: Target, suffix: str) -> list[str]:
         return [f'{scores} AS "prediction{suffix}"']
     if target.link not in _NUMBERS:
         raise CannotHoldError(f"predictions with the link {target.link!r}")
-    found = [_NUMBERS[target.link].format(name) for name in names]
+    predicted = [_NUMBERS[target.link].format(name) for name in names]
     if len(names) == 1:
-        return [f'{found[0]} AS "prediction{suffix}"']
-    return [f'{text} AS "prediction{suffix}_{k}"' for k, text in enumerate(found)]
+        return [f'{predicted[0]} AS "prediction{suffix}"']
+    return [f'{text} AS "prediction{suffix}_{k}"' for k, text in enumerate(predicted)]
 
 
 _SIGMOID = "1e0 / (1e0 + EXP(-{}))"
@@ -152,8 +152,8 @@ def _classes(target: Target, names: list[str], suffix: str) -> list[str]:
             for k, (name, label) in enumerate(pairs[:-1])
         )
         cases = f"{' '.join(wins)} ELSE {_literal(classes[-1])}"
-    found = [f'CASE {cases} END AS "prediction{suffix}"']
-    return found + [
+    columns = [f'CASE {cases} END AS "prediction{suffix}"']
+    return columns + [
         f"{share} AS {_name(f'probability{suffix}_{label}')}" for share, label in zip(shares, classes, strict=True)
     ]
 

@@ -120,13 +120,13 @@ class FlatTrees:
         output : int64 array of shape (n_trees,)
             The raw prediction that each tree adds to.
         """
-        place = np.full(len(self.left), -1)
-        place[nodes] = np.arange(len(nodes))
+        new_index = np.full(len(self.left), -1)
+        new_index[nodes] = np.arange(len(nodes))
         arrays: dict[str, Any] = {name: getattr(self, name)[nodes] for name in (*_ARRAYS, "value")}
         for name in ("left", "right"):
-            arrays[name] = np.where(arrays[name] < 0, -1, place[arrays[name]])
+            arrays[name] = np.where(arrays[name] < 0, -1, new_index[arrays[name]])
         items: dict[str, Any] = {
-            name: {int(place[node]): item for node, item in getattr(self, name).items() if place[node] >= 0}
+            name: {int(new_index[node]): item for node, item in getattr(self, name).items() if new_index[node] >= 0}
             for name in ("sets", "lines")
         }
         return FlatTrees(**arrays, **items, roots=roots, output=output)
@@ -145,12 +145,12 @@ class FlatTrees:
             arrays: dict[str, Any] = {name: getattr(self, name)[first:last] for name in (*_ARRAYS, "value")}
             for name in ("left", "right"):
                 arrays[name] = np.where(arrays[name] < 0, -1, arrays[name] - first)
-            own: dict[str, Any] = {name: items[tree] for name, items in by_tree.items()}
-            yield FlatTrees(**arrays, **own, output=self.output[tree : tree + 1])
+            by_node: dict[str, Any] = {name: items[tree] for name, items in by_tree.items()}
+            yield FlatTrees(**arrays, **by_node, output=self.output[tree : tree + 1])
 
     def of_output(self, output: int, baseline: float = 0.0) -> FlatTrees:
         """Return the trees with only one of their values per node, plus a constant."""
-        lines = {node: replace(own, constant=own.constant + baseline) for node, own in self.lines.items()}
+        lines = {node: replace(line, constant=line.constant + baseline) for node, line in self.lines.items()}
         return replace(self, value=self.value[:, output : output + 1] + baseline, lines=lines)
 
     def scale(self, factor: Any) -> None:
@@ -162,8 +162,8 @@ class FlatTrees:
         """Return the trees round by round, one for each output; boosted random forests are stored in another order."""
         rank = np.zeros(len(self.output), dtype=np.int64)
         for k in range(n_outputs):
-            own = np.flatnonzero(self.output == k)
-            rank[own] = np.arange(len(own))
+            indices = np.flatnonzero(self.output == k)
+            rank[indices] = np.arange(len(indices))
         order = np.lexsort((self.output, rank))
         return replace(self, roots=self.roots[order], output=self.output[order])
 
@@ -204,7 +204,7 @@ def join_trees(parts: Sequence[FlatTrees], output: Any) -> FlatTrees:
         raise refuse("the model has no trees")
     sizes = np.array([len(part.left) for part in parts], dtype=np.int64)
     roots = np.cumsum(sizes) - sizes
-    joined: dict[str, Any] = {name: np.concatenate([getattr(own, name) for own in parts]) for name in _ARRAYS}
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
     for name in ("left", "right"):
         if (joined[name] >= np.repeat(sizes, sizes)).any():
             raise refuse("a tree has children outside of the tree")
@@ -240,7 +240,7 @@ def with_vectors(trees: FlatTrees, n_outputs: int) -> FlatTrees | None:
     output = np.repeat(numbers, sizes.ravel())
     first, *others = (order.source[output == k] for k in range(n_outputs))
     children = [order.left_child[output == k] for k in range(n_outputs)]
-    if not all(np.array_equal(children[0], own) for own in children[1:]) or not all(
+    if not all(np.array_equal(children[0], other) for other in children[1:]) or not all(
         _are_same(trees, first, nodes) for nodes in others
     ):
         return None
@@ -278,20 +278,20 @@ def set_codes(trees: FlatTrees, columns: Columns, *, is_left: bool) -> None:
     """
     largest: dict[int, int] = {}
     for node, codes in trees.sets.items():
-        column = int(trees.feature[node])
-        if not 0 <= column < len(columns):
+        index = int(trees.feature[node])
+        if not 0 <= index < len(columns):
             raise refuse(f"a split uses a column beyond the {len(columns)} of the model")
-        largest[column] = max(largest.get(column, 0), int(codes.max(initial=0)))
-        own = columns[column]
-        own.has_others |= bool(trees.missing_left[node]) == is_left and own.categories is None
-    for column, code in largest.items():
-        own = columns[column]
-        if code > _MAX_CODE or (own.categories is not None and code >= len(own.categories)):
-            raise refuse(f"column {column} is split by the category code {code}, but it has fewer categories")
-        if own.categories is None:
-            own.categories, own.is_coded = list(range(code + 1)), True
+        largest[index] = max(largest.get(index, 0), int(codes.max(initial=0)))
+        column = columns[index]
+        column.has_others |= bool(trees.missing_left[node]) == is_left and column.categories is None
+    for index, code in largest.items():
+        column = columns[index]
+        if code > _MAX_CODE or (column.categories is not None and code >= len(column.categories)):
+            raise refuse(f"column {index} is split by the category code {code}, but it has fewer categories")
+        if column.categories is None:
+            column.categories, column.is_coded = list(range(code + 1)), True
     if not is_left:
-        sizes = {column: len(columns[column].categories or ()) + columns[column].has_others for column in largest}
+        sizes = {index: len(columns[index].categories or ()) + columns[index].has_others for index in largest}
         for node, codes in trees.sets.items():
             trees.sets[node] = np.setdiff1d(np.arange(sizes[int(trees.feature[node])]), codes)
 
@@ -401,7 +401,7 @@ class _Order:
         n_trees = len(trees.roots)
         sizes = np.ones(n_trees, dtype=np.int64)
         tree, nodes = np.arange(n_trees), trees.roots.astype(np.int64)
-        place = np.zeros(n_trees, dtype=np.int64)
+        position = np.zeros(n_trees, dtype=np.int64)
         levels = []
         n_seen = n_trees
         while len(nodes):
@@ -412,12 +412,12 @@ class _Order:
             rank = np.arange(len(inner_tree)) - (np.cumsum(counts) - counts)[inner_tree]
             children = np.zeros(len(nodes), dtype=np.int64)
             children[is_inner] = sizes[inner_tree] + 2 * rank
-            levels.append((tree, place, nodes, children))
+            levels.append((tree, position, nodes, children))
             sizes = sizes + 2 * counts
             n_seen += 2 * len(inner_tree)
             if n_seen > n_nodes:
                 raise refuse("a node is its own descendant, or has two parents")
-            place = (children[is_inner, None] + np.arange(2)).ravel()
+            position = (children[is_inner, None] + np.arange(2)).ravel()
             nodes = np.stack([left[parents], right[parents]], axis=1).ravel()
             tree = np.repeat(inner_tree, 2)
         self.offsets = np.append(0, np.cumsum(sizes))
@@ -425,18 +425,18 @@ class _Order:
         self.left_child = np.empty(self.offsets[-1], dtype=np.int64)
         # The inner nodes of each level and their left children, deepest level first.
         self._by_level: list[tuple[Ints, Ints]] = []
-        for tree, place, nodes, children in reversed(levels):
+        for tree, position, nodes, children in reversed(levels):
             root = self.offsets[tree]
-            self.source[root + place], self.left_child[root + place] = nodes, children
+            self.source[root + position], self.left_child[root + position] = nodes, children
             is_inner = children > 0
-            self._by_level.append(((root + place)[is_inner], (root + children)[is_inner]))
+            self._by_level.append(((root + position)[is_inner], (root + children)[is_inner]))
         if np.bincount(self.source, minlength=1).max() > 1:
             raise refuse("a node has two parents")
 
-    def sums(self, given: NDArray[Any]) -> Floats:
+    def sums(self, leaf_weights: NDArray[Any]) -> Floats:
         """Sum leaf weights up to the root: leaves without rows get a tiny weight, and 1 if no leaf has rows."""
         is_leaf = self.left_child == 0
-        present = np.where(is_leaf & (given > 0) & (given < np.inf), given, 0.0)
+        present = np.where(is_leaf & (leaf_weights > 0) & (leaf_weights < np.inf), leaf_weights, 0.0)
         sums = np.repeat(np.add.reduceat(present, self.offsets[:-1]), np.diff(self.offsets))
         weight = np.where(is_leaf, np.where(sums > 0, np.maximum(present, _NO_WEIGHT * sums), 1.0), 0.0)
         for inner, child in self._by_level:
@@ -477,32 +477,32 @@ def _thresholds(
     bounds = np.searchsorted(feature[nodes], np.arange(len(columns) + 1))
     for column in np.flatnonzero(np.diff(bounds)).tolist():
         part = slice(bounds[column], bounds[column + 1])
-        own, ascending = nodes[part], values[part]
+        column_nodes, ascending = nodes[part], values[part]
         is_new = np.append(True, ascending[1:] != ascending[:-1])
         finite = ascending[is_new & np.isfinite(ascending)]
-        place = np.cumsum(is_new) - 1
+        rank = np.cumsum(is_new) - 1
         thresholds[column] = finite[:_MAX_THRESHOLDS]
         # Thresholds beyond the maximum number are moved to copies of the column.
         for first in range(_MAX_THRESHOLDS, len(finite), _MAX_THRESHOLDS):
-            moved = (place >= first) & (place < first + _MAX_THRESHOLDS) & np.isfinite(ascending)
-            feature[own[moved]] = len(thresholds)
+            moved = (rank >= first) & (rank < first + _MAX_THRESHOLDS) & np.isfinite(ascending)
+            feature[column_nodes[moved]] = len(thresholds)
             thresholds.append(finite[first : first + _MAX_THRESHOLDS])
             columns.repeated.append(column)
-        code[own] = np.where(np.isposinf(ascending), len(thresholds[column]), place % _MAX_THRESHOLDS) + 1
+        code[column_nodes] = np.where(np.isposinf(ascending), len(thresholds[column]), rank % _MAX_THRESHOLDS) + 1
     return thresholds, code
 
 
 def _binning(thresholds: list[Floats], columns: Columns, is_categorical: Bools) -> Binning:
     codes: list[NDArray[np.uint16] | None] = [None] * len(thresholds)
     lookup = np.zeros((len(thresholds), 2), dtype=np.int32)
-    for column in np.flatnonzero(is_categorical).tolist():
-        own = columns[column]
-        n = len(own.categories or ()) + (columns.missing_is_category and not own.is_coded)
+    for index in np.flatnonzero(is_categorical).tolist():
+        column = columns[index]
+        n = len(column.categories or ()) + (columns.missing_is_category and not column.is_coded)
         if n > MAX_CODES - 2:
-            raise refuse(f"column {column} has {n} categories; fastens supports at most {MAX_CODES - 2}")
-        codes[column] = np.arange(1, n + 1, dtype=np.uint16)
-        if own.is_coded:
-            lookup[column] = n + 1 if own.has_others else 0, columns.code_rule
+            raise refuse(f"column {index} has {n} categories; fastens supports at most {MAX_CODES - 2}")
+        codes[index] = np.arange(1, n + 1, dtype=np.uint16)
+        if column.is_coded:
+            lookup[index] = n + 1 if column.has_others else 0, columns.code_rule
     return Binning(thresholds, codes, lookup)
 
 
@@ -532,14 +532,14 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
     at_means: list[float] = []
     value = ensemble.value[:, 0]
     intercepts = value.copy()
-    for place, node in enumerate(source.tolist()):
+    for index, node in enumerate(source.tolist()):
         line = trees.lines.get(node)
-        if line is not None and len(line.features) and ensemble.left_child[place] == 0:
+        if line is not None and len(line.features) and ensemble.left_child[index] == 0:
             features += line.features
             slopes += line.slopes
-            at_means += [float(value[place]) - line.constant, *[0.0] * (len(line.features) - 1)]
-            intercepts[place] = line.constant
-        starts[place + 1] = len(features)
+            at_means += [float(value[index]) - line.constant, *[0.0] * (len(line.features) - 1)]
+            intercepts[index] = line.constant
+        starts[index + 1] = len(features)
     if any(not 0 <= f < ensemble.binning.n_features or ensemble.binning.is_categorical[f] for f in features):
         raise refuse("a linear leaf uses a column that is not numerical")
     if any(len(set(line.features)) < len(line.features) for line in trees.lines.values()):

@@ -108,10 +108,10 @@ def _levels(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
     options = objective.get(f"{kind}_loss_param") or {}
     text = str(options.get(f"{kind}_alpha", "[]")).replace("(", "[").replace(")", "]")
     try:
-        given = json.loads(text)
+        parsed = json.loads(text)
     except ValueError as error:
         raise refuse(f"{kind}_alpha must be a list of numbers; got {text[:40]!r}") from error
-    levels = [number(level, f"{kind}_alpha") for level in (given if isinstance(given, list) else [given])]
+    levels = [number(level, f"{kind}_alpha") for level in (parsed if isinstance(parsed, list) else [parsed])]
     if not levels or any(not 0 < level < 1 for level in levels):
         raise refuse(f"{kind}_alpha must hold levels between 0 and 1; got {text[:40]!r}")
     if n_targets not in (1, len(levels)):
@@ -133,10 +133,10 @@ def read_ubjson(content: bytes) -> Any:
         If the content is malformed or truncated.
     """
     reader = _Reader(content)
-    found = reader.value(reader.mark(), 0)
+    value = reader.value(reader.mark(), 0)
     if reader.at != len(content):
         raise refuse("UBJSON must end after its value; the file continues")
-    return found
+    return value
 
 
 class _Reader:
@@ -192,15 +192,15 @@ class _Reader:
             raise refuse("a UBJSON string must be UTF-8; the file is damaged") from error
 
     def members(self, level: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         left = self.size() if self.skip("#") else -1
         while left != 0 and not (left < 0 and self.skip("}")):
             name = self.text()
-            if name in found:
+            if name in members:
                 raise refuse(f"{name!r} occurs twice")
-            found[name] = self.value(self.mark(), level + 1)
+            members[name] = self.value(self.mark(), level + 1)
             left -= 1
-        return found
+        return members
 
     def items(self, level: int) -> Any:
         if self.skip("$"):
@@ -209,11 +209,11 @@ class _Reader:
                 raise refuse("a typed UBJSON array must have a size and hold numbers; the file is damaged")
             return self.numbers(mark, self.size())
         left = self.size() if self.skip("#") else -1
-        found = []
+        items = []
         while left != 0 and not (left < 0 and self.skip("]")):
-            found.append(self.value(self.mark(), level + 1))
+            items.append(self.value(self.mark(), level + 1))
             left -= 1
-        return found
+        return items
 
     def skip(self, mark: str) -> bool:
         is_there = self.peek() == mark
@@ -266,11 +266,11 @@ def read_booster(model: Any) -> ForeignModel:
     """Read a Booster, or a scikit-learn estimator of XGBoost up to its best iteration."""
     is_estimator = hasattr(model, "get_booster")
     booster = model.get_booster() if is_estimator else model
-    found = read_xgboost(read_ubjson(bytes(booster.save_raw(raw_format="ubj"))), up_to_best=is_estimator)
+    foreign = read_xgboost(read_ubjson(bytes(booster.save_raw(raw_format="ubj"))), up_to_best=is_estimator)
     missing = getattr(model, "missing", None)  # only estimators store it; for a Booster, it belongs to the DMatrix
     if missing is not None and not np.isnan(missing):
-        found.columns.missing_number = float(missing)
-    return found
+        foreign.columns.missing_number = float(missing)
+    return foreign
 
 
 def _trees(
@@ -354,10 +354,10 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDAr
         raise refuse("categories_nodes, categories_segments and categories_sizes must have the same length")
     if (start < 0).any() or (size < 0).any() or (start + size > len(codes)).any() or (codes < 0).any():
         raise refuse("categories_segments and categories_sizes must lie within categories")
-    found = {node: codes[a : a + n] for node, a, n in zip(of_node.tolist(), start.tolist(), size.tolist(), strict=True)}
-    if not set(nodes.tolist()) <= found.keys():
+    sets = {node: codes[a : a + n] for node, a, n in zip(of_node.tolist(), start.tolist(), size.tolist(), strict=True)}
+    if not set(nodes.tolist()) <= sets.keys():
         raise refuse("a categorical split has no categories")
-    return {node: found[node] for node in nodes.tolist()}
+    return {node: sets[node] for node in nodes.tolist()}
 
 
 def _set_categories(trees: FlatTrees, columns: Columns, cats: Any, types: list[Any]) -> None:
@@ -381,18 +381,18 @@ def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
     encoded = (cats or {}).get("enc") or []
     if not isinstance(encoded, list) or len(encoded) not in (0, n_features):
         raise refuse(f"the file must list the categories of {n_features} columns")
-    found: dict[int, list[Any]] = {}
-    for column, own in enumerate(encoded):
-        values = own.get("values")
+    by_column: dict[int, list[Any]] = {}
+    for column, encoding in enumerate(encoded):
+        values = encoding.get("values")
         if values is None or len(values) == 0:
             continue
-        if "offsets" in own:
-            texts = _texts(own["offsets"], values)
+        if "offsets" in encoding:
+            texts = _texts(encoding["offsets"], values)
             if texts is not None:
-                found[column] = texts
+                by_column[column] = texts
         else:
-            found[column] = np.asarray(values).tolist()
-    return found
+            by_column[column] = np.asarray(values).tolist()
+    return by_column
 
 
 def _texts(offsets: Any, values: Any) -> list[str] | None:
@@ -495,9 +495,9 @@ def _written_tree(tree: FlatTrees, number: int, view: ModelView) -> dict[str, An
     # In XGBoost, members of a set go right and all others go left.
     left, right = np.where(by_set, tree.right, tree.left), np.where(by_set, tree.left, tree.right)
     order = _order(left.tolist(), right.tolist())
-    place = np.argsort(order)
+    new_index = np.argsort(order)
     is_leaf, by_set = tree.is_leaf[order], by_set[order]
-    left, right = (np.where(is_leaf, -1, place[child[order]]) for child in (left, right))
+    left, right = (np.where(is_leaf, -1, new_index[child[order]]) for child in (left, right))
     parents = np.full(len(left), _NO_PARENT)
     parents[left[~is_leaf]] = parents[right[~is_leaf]] = np.flatnonzero(~is_leaf)
     value = tree.value[order, 0] / view.divisor
@@ -552,5 +552,5 @@ def _above(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
 
 def _singles(values: ArrayLike) -> list[float]:
     """Round numbers to the digits of float32 and clip them to its range."""
-    found = np.clip(np.asarray(values, dtype=np.float64), -_LARGEST, _LARGEST).tolist()
-    return [float(f"{value:.9g}") for value in found]
+    clipped = np.clip(np.asarray(values, dtype=np.float64), -_LARGEST, _LARGEST).tolist()
+    return [float(f"{value:.9g}") for value in clipped]

@@ -88,15 +88,15 @@ def read_table(  # noqa: PLR0913
         raise ImportError("fastens.read_table needs pyarrow: pip install 'fastens[cli]'") from error
     if column_types is not None and not isinstance(column_types, Mapping):
         raise TypeError(f"column_types must be a dict that maps columns to types; got {column_types!r}.")
-    known = schema if isinstance(schema, TableSchema) else TableSchema.from_dict(schema or {})
+    reading_schema = schema if isinstance(schema, TableSchema) else TableSchema.from_dict(schema or {})
     lines: dict[str, Any] = {"skip_lines": skip_lines, "header_rows": header_rows, "skip_footer": skip_footer}
-    known = replace(known, **{name: value for name, value in lines.items() if value is not None})
-    found = read(path, known, column_types or {}, sheet)
-    names = found.table.column_names
+    reading_schema = replace(reading_schema, **{name: value for name, value in lines.items() if value is not None})
+    loaded = read(path, reading_schema, column_types or {}, sheet)
+    names = loaded.table.column_names
     if lacking := [name for name in column_types or {} if name not in names]:
         raise TableFileError(
             f"column_types must name columns of {path}; got {lacking[0]!r}, and the columns are {listed(names)}"
         )
-    for note in found.notes:
+    for note in loaded.notes:
         warn(note)
-    return (found.table, found.schema) if return_schema else found.table
+    return (loaded.table, loaded.schema) if return_schema else loaded.table

@@ -218,15 +218,15 @@ def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
 
 def _zeros_in(signs: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
     before = signs[:-3]
-    found = before - np.uint8(9) < 36  # tabs, line ends, quotes and commas; all conditions are vectorised
+    matches = before - np.uint8(9) < 36  # tabs, line ends, quotes and commas; all conditions are vectorised
     if starts[0] > 44:
-        found |= before == starts[0]
-    found &= signs[1:-2] == ord("0")
-    found &= signs[2:-1] - np.uint8(48) < 10
-    if not found.any():
+        matches |= before == starts[0]
+    matches &= signs[1:-2] == ord("0")
+    matches &= signs[2:-1] - np.uint8(48) < 10
+    if not matches.any():
         return False
-    third = signs[3:][found]
-    return bool((np.isin(before[found], starts) & ((third - np.uint8(48) < 10) | np.isin(third, starts))).any())
+    third = signs[3:][matches]
+    return bool((np.isin(before[matches], starts) & ((third - np.uint8(48) < 10) | np.isin(third, starts))).any())
 
 
 def ragged_error(rows: Sequence[Any]) -> TableFileError:

@@ -111,10 +111,10 @@ class CsvStream:
 
     def as_written(self) -> CsvStream:
         """Return the stream with all values as texts, including missing-value codes."""
-        found = copy(self)
-        found._stored = found._types = dict.fromkeys(self._names, pa.string())
-        found._keeps_codes = True
-        return found
+        stream = copy(self)
+        stream._stored = stream._types = dict.fromkeys(self._names, pa.string())
+        stream._keeps_codes = True
+        return stream
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of the given columns from all files in order."""
@@ -211,12 +211,12 @@ class CsvStream:
 
     def _with_encoding(self, number: int, read: Callable[[Dialect, int], T]) -> T:
         """Read with the first encoding that can decode the file."""
-        given = self._encodings[number]
-        tried = ENCODINGS if given is None else [given]
+        last_encoding = self._encodings[number]
+        tried = ENCODINGS if last_encoding is None else [last_encoding]
         for encoding in tried:
             try:
                 dialect = dialect_of(self._openers[number], self.schema, encoding)
-                found = read(dialect, number)
+                result = read(dialect, number)
             except (UnicodeDecodeError, pa.ArrowInvalid) as error:
                 if encoding == tried[-1] or not is_about_encoding(error):
                     raise
@@ -225,7 +225,7 @@ class CsvStream:
         if read != self._head:
             self._encodings[number] = dialect.encoding
         self._note(*encoding_notes(dialect, self.schema))
-        return found
+        return result
 
     def _note(self, *notes: str) -> None:
         self.notes += [note for note in notes if note not in self.notes]
@@ -243,24 +243,24 @@ class CsvStream:
                 raise TableFileError("the file has no rows")
         # If all values remain text, notes on their interpretation would be misleading.
         notes = [] if self.as_text else self.notes
-        known = columns_in_file(self.schema.columns, head, dialect.prefers_comma, notes)
+        declared = columns_in_file(self.schema.columns, head, dialect.prefers_comma, notes)
         self._names, self.prefers_comma = head.column_names, dialect.prefers_comma or has_commas(head)
-        typing = Typing(known, self.given, self.prefers_comma, False, notes, self.schema.missing)
-        found = {name: typing.read(name, head[name]) for name in head.column_names}
-        self.schema = replace(self.schema, columns={name: column for name, (_, column) in found.items()})
-        for name, (values, column) in found.items():
+        typing = Typing(declared, self.given, self.prefers_comma, False, notes, self.schema.missing)
+        typed = {name: typing.read(name, head[name]) for name in head.column_names}
+        self.schema = replace(self.schema, columns={name: column for name, (_, column) in typed.items()})
+        for name, (values, column) in typed.items():
             self._take_type(name, head[name].type, values.type, column)
 
     def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
-        known = {**self.schema.columns, **self.given}
-        as_text = [name for name, column in known.items() if column.type == TEXT or is_written(column)]
+        declared = {**self.schema.columns, **self.given}
+        as_text = [name for name, column in declared.items() if column.type == TEXT or is_written(column)]
         head = self._first_rows(dialect, number, as_text)
         if repeats_header(head, dialect):
             self._leave_out_repeated(number)
             head = self._first_rows(dialect, number, as_text)
         with self._openers[number]() as stream:
             block = partial(pa.BufferReader, stream.read(BLOCK_BYTES))
-        known_schema = replace(self.schema, columns=known)
+        known_schema = replace(self.schema, columns=declared)
         if numbers := columns_of_codes(block, dialect, head, known_schema):
             head = with_codes(head, self._first_rows(dialect, number, numbers).select(numbers))
         return head, dialect

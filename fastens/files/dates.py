@@ -156,12 +156,12 @@ def _n_parsed(cells: pa.StringArray, text: str) -> int:
 
 def _candidates(sample: pa.StringArray) -> list[str]:
     """Return the candidate formats of the first cells."""
-    found: dict[str, None] = {}
+    formats: dict[str, None] = {}
     for named in (False, True):
         plain = _plain(sample.slice(0, SHAPES), named)
         for cell, without in zip(plain.to_pylist(), _zones(plain)[1].to_pylist(), strict=True):
-            found.update(dict.fromkeys(_formats_of(without + ("%z" if cell != without else ""))))
-    return list(found)
+            formats.update(dict.fromkeys(_formats_of(without + ("%z" if cell != without else ""))))
+    return list(formats)
 
 
 def _formats_of(cell: str) -> list[str]:
@@ -175,15 +175,15 @@ def _formats_of(cell: str) -> list[str]:
         if not clock["date"] and (sign == ":" or clock["seconds"]):
             dates = _dates_of(cell)  # 10.11.12 is more likely a date than a time
             return [*dates, time]
-        if clock["gap"] and (found := _dates_of(clock["date"])):
-            return [f"{date} {time}" for date in found]
+        if clock["gap"] and (day_formats := _dates_of(clock["date"])):
+            return [f"{date} {time}" for date in day_formats]
     return _dates_of(cell)
 
 
 def _dates_of(cell: str) -> list[str]:
     for shape, formats in _SHAPES:
-        if (found := re.fullmatch(shape, cell)) is not None:
-            return [text.replace("{s}", found[1]) for text in formats]
+        if (match := re.fullmatch(shape, cell)) is not None:
+            return [text.replace("{s}", match[1]) for text in formats]
     return []
 
 
@@ -234,9 +234,9 @@ def _weeks(plain: pa.Array) -> pa.Array:
     """Return the Mondays of ISO 8601 weeks."""
 
     def monday(cell: str | None) -> datetime.date | None:
-        found = re.fullmatch(r"(\d{4})-?w(\d{2})", cell or "")
+        match = re.fullmatch(r"(\d{4})-?w(\d{2})", cell or "")
         try:
-            return datetime.date.fromisocalendar(int(found[1]), int(found[2]), 1) if found else None
+            return datetime.date.fromisocalendar(int(match[1]), int(match[2]), 1) if match else None
         except ValueError:
             return None
 

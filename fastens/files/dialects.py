@@ -27,15 +27,15 @@ def numbered(names: Sequence[str]) -> list[str]:
     >>> numbered(["a", "b", "a", "a.1", "a"])
     ['a', 'b', 'a.1', 'a.1.1', 'a.2']
     """
-    found: dict[str, None] = {}
+    taken: dict[str, None] = {}
     last: dict[str, int] = {}
     for name in names:
         unique, n = name, last.get(name, 0)
-        while unique in found:
+        while unique in taken:
             n += 1
             unique = f"{name}.{n}"
-        found[unique], last[name] = None, n
-    return list(found)
+        taken[unique], last[name] = None, n
+    return list(taken)
 
 
 SEPARATORS = ",;\t|"
@@ -84,10 +84,10 @@ class Dialect:
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return stripped names, made unique by suffixes, and notes on the renamed columns."""
     clean = [name.strip() or _place(position) for position, name in enumerate(names)]
-    found = numbered(clean)
-    repeated = [unique for unique, name in zip(found, clean, strict=True) if unique != name]
+    distinct = numbered(clean)
+    repeated = [unique for unique, name in zip(distinct, clean, strict=True) if unique != name]
     note = f"Duplicate column names are renamed: {listed(repeated)}."
-    return found, [note] if repeated else []
+    return distinct, [note] if repeated else []
 
 
 def _place(position: int) -> str:
@@ -132,14 +132,14 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     if not _filled(rows):
         raise TableFileError("it is empty")
     missing = {"", *MISSING_CODES, *schema.missing, *USUAL_CODES}
-    known = schema.columns if schema.header_rows is None else ()
-    found = head_of(rows, known, missing, schema.header_rows, schema.skip_lines is None)
-    body = [found.names, *_filled(rows[found.first :])]
+    declared = schema.columns if schema.header_rows is None else ()
+    top = head_of(rows, declared, missing, schema.header_rows, schema.skip_lines is None)
+    body = [top.names, *_filled(rows[top.first :])]
     names, notes = unique_names(_with_all_names(body))
-    n_header_lines = ends[found.first - 1] if found.first else 0
-    header = lines[n_before + ends[found.start] - 1] if found.first == found.start + 1 and ends[found.start] else ""
+    n_header_lines = ends[top.first - 1] if top.first else 0
+    header = lines[n_before + ends[top.start] - 1] if top.first == top.start + 1 and ends[top.start] else ""
     if schema.header_rows == 0 or (
-        schema.header_rows is None and not found.notes and _is_row(names, _filled(rows), schema)
+        schema.header_rows is None and not top.notes and _is_row(names, _filled(rows), schema)
     ):
         names, n_header_lines, header = [_place(i) for i in range(len(names))], 0, ""
         notes = [f"The first line is read as data, not as a header; the columns are named {listed(names, 3)}."]
@@ -149,7 +149,7 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
         encoding,
         separator,
         names,
-        [*found.notes, *notes],
+        [*top.notes, *notes],
         n_header_lines,
         _prefers_comma("\n".join(lines), separator),
         header,
@@ -257,26 +257,26 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
     if first != rows[0]:
         return False
     if schema.columns:
-        places = [_place(i) for i in range(len(names))]
-        return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == places
+        default_names = [_place(i) for i in range(len(names))]
+        return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == default_names
     missing = {*MISSING_CODES, *schema.missing}
     if any(row == first for row in others):  # this may be a repeated header above numbers
         values_below = zip(*(row for row in others if row != first), strict=True)
         cells = [[value for value in values if value not in missing] for values in values_below]
         if any(
-            own and all(map(_NUMBER.fullmatch, own)) and not _NUMBER.fullmatch(name)
-            for name, own in zip(first, cells, strict=False)
+            values and all(map(_NUMBER.fullmatch, values)) and not _NUMBER.fullmatch(name)
+            for name, values in zip(first, cells, strict=False)
         ):
             return False
     numbers, is_there_again = [], []
     for value, *below in zip(first, *others, strict=True):
-        given = [other for other in below if other not in missing]
+        present = [other for other in below if other not in missing]
         if value in missing:
             continue
-        if given and all(map(_NUMBER.fullmatch, given)):
+        if present and all(map(_NUMBER.fullmatch, present)):
             numbers.append(value)
         else:
-            is_there_again.append(value in given)
+            is_there_again.append(value in present)
     if not numbers:
         return any(is_there_again) and all(is_there_again)
     return all(map(_NUMBER.fullmatch, numbers)) and (any(is_there_again) or not all(map(_WHOLE.fullmatch, numbers)))

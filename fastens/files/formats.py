@@ -47,9 +47,9 @@ def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
     for line in lines:
         if line.strip().lower() == "@data":
             break
-        if (found := _ATTRIBUTE.match(line.strip())) is not None:
-            names.append(_unquoted(found[1]))
-            if not found[2].lower().startswith((*_NUMERIC, "date")):
+        if (match := _ATTRIBUTE.match(line.strip())) is not None:
+            names.append(_unquoted(match[1]))
+            if not match[2].lower().startswith((*_NUMERIC, "date")):
                 texts.append(names[-1])
     if not names:
         raise TableFileError("it has no @attribute")
@@ -69,8 +69,8 @@ def _sparse(line: str, names: list[str], texts: list[str]) -> list[Any]:
     """Return a row from a sparse line, which lists only non-zero values."""
     row: list[Any] = ["" if name in texts else 0 for name in names]
     for pair in next(csv.reader([line.strip().strip("{}")], quotechar="'", skipinitialspace=True)):
-        place, _, value = pair.strip().partition(" ")
-        row[int(place)] = value.strip()
+        index, _, value = pair.strip().partition(" ")
+        row[int(index)] = value.strip()
     return row
 
 
@@ -137,35 +137,35 @@ def read_json(open_file: Callable[[], Any]) -> pa.Table:
     with open_file() as stream:
         content = stream.read()
     try:
-        found = json.loads(content)
+        parsed = json.loads(content)
     except (ValueError, RecursionError):
         if begun.startswith(b"["):
             raise
         return read_json_lines(pa.BufferReader(content))  # objects that span several lines
-    return _table_of(found)
+    return _table_of(parsed)
 
 
-def _table_of(found: Any) -> pa.Table:
+def _table_of(parsed: Any) -> pa.Table:
     """Return the table of a JSON value: records, an object that holds records, or columns."""
-    if isinstance(found, dict):
+    if isinstance(parsed, dict):
         records = [
-            value for value in found.values() if isinstance(value, list) and value and isinstance(value[0], dict)
+            value for value in parsed.values() if isinstance(value, list) and value and isinstance(value[0], dict)
         ]
         if len(records) == 1:
-            found = records[0]
-        elif found and all(isinstance(value, list) for value in found.values()):
-            return _of_columns(found)
-        elif found and all(isinstance(value, dict) for value in found.values()):
-            rows = list(dict.fromkeys(key for values in found.values() for key in values))
-            return _of_columns({name: [values.get(row) for row in rows] for name, values in found.items()})
+            parsed = records[0]
+        elif parsed and all(isinstance(value, list) for value in parsed.values()):
+            return _of_columns(parsed)
+        elif parsed and all(isinstance(value, dict) for value in parsed.values()):
+            rows = list(dict.fromkeys(key for values in parsed.values() for key in values))
+            return _of_columns({name: [values.get(row) for row in rows] for name, values in parsed.items()})
         else:
-            found = [found]
-    if found and isinstance(found[0], list):  # rows, the first of which holds the names
-        found = [dict(zip(map(str, found[0]), row, strict=False)) for row in found[1:]]
-    if not all(isinstance(row, dict) for row in found):
+            parsed = [parsed]
+    if parsed and isinstance(parsed[0], list):  # rows, the first of which holds the names
+        parsed = [dict(zip(map(str, parsed[0]), row, strict=False)) for row in parsed[1:]]
+    if not all(isinstance(row, dict) for row in parsed):
         raise ValueError("each element of the array must be an object")
-    names = list(dict.fromkeys(name for row in found for name in row))
-    return _of_columns({name: [row.get(name) for row in found] for name in names})
+    names = list(dict.fromkeys(name for row in parsed for name in row))
+    return _of_columns({name: [row.get(name) for row in parsed] for name in names})
 
 
 def _of_columns(columns: dict[str, list[Any]]) -> pa.Table:
@@ -330,12 +330,12 @@ def _remote(path: str, suffix: str) -> Callable[[], Any]:
 
 def read_other(path: str, format_: str, table: str | None = None, is_named: bool = True) -> pa.Table:
     """Read a table in a typed format. If `is_named` is False, `table` is only a preference from an earlier file."""
-    found = _read_other(path, format_, table, is_named)
+    loaded = _read_other(path, format_, table, is_named)
     # A damaged file may hold invalid offsets of texts, which would be read out of bounds, or texts that are not UTF-8.
-    found.validate(full=True)
-    for column in found.columns:
+    loaded.validate(full=True)
+    for column in loaded.columns:
         _check_views(column)
-    return found
+    return loaded
 
 
 def _read_other(path: str, format_: str, table: str | None, is_named: bool) -> pa.Table:
@@ -375,12 +375,12 @@ def _check_views(column: pa.ChunkedArray) -> None:
     for chunk in filter(len, column.chunks):
         _, views, *texts = chunk.buffers()
         used = slice(chunk.offset, chunk.offset + len(chunk))
-        length, _, text, place = np.frombuffer(views, np.int32).reshape(-1, 4)[used].T.astype(np.int64)
+        length, _, text, start = np.frombuffer(views, np.int32).reshape(-1, 4)[used].T.astype(np.int64)
         sizes = np.array([buffer.size for buffer in texts] + [0])
         is_far = length > _INLINE
-        is_known = (text >= 0) & (text < len(texts)) & (place >= 0)
+        is_known = (text >= 0) & (text < len(texts)) & (start >= 0)
         held = sizes[np.where(is_known, text, len(texts))]
-        if (length < 0).any() or (is_far & ~(is_known & (place + length <= held))).any():
+        if (length < 0).any() or (is_far & ~(is_known & (start + length <= held))).any():
             raise ValueError("a string lies outside of the file")
 
 
@@ -480,20 +480,20 @@ def _labelled(values: pa.Array, labels: Mapping[Any, str]) -> pa.Array:
     """Return the labels of the values if all values have one; otherwise the values, as integers if possible."""
     if pa.types.is_floating(values.type) and whole_numbers([values]):
         values = values.cast(pa.int64())
-    known = {value: str(label) for value, label in labels.items()}
-    found = values.to_pylist()
-    if known and all(value is None or value in known for value in found):
-        return pa.array([None if value is None else known[value] for value in found], pa.string())
+    label_of = {value: str(label) for value, label in labels.items()}
+    cells = values.to_pylist()
+    if label_of and all(value is None or value in label_of for value in cells):
+        return pa.array([None if value is None else label_of[value] for value in cells], pa.string())
     return values
 
 
-def _chosen(path: str, what: str, names: list[str], given: str | None, is_named: bool) -> str:
+def _chosen(path: str, what: str, names: list[str], wanted: str | None, is_named: bool) -> str:
     if not names:
         raise TableFileError(f"{path} has no {what}s")
-    if not is_named and given not in names and len(names) == 1:
-        given = None  # the name comes from an earlier file
-    if given is not None and given not in names:
-        raise TableFileError(f"{path} has no {what} {given!r}; it has {listed(names)}")
-    if given is None and len(names) != 1:
+    if not is_named and wanted not in names and len(names) == 1:
+        wanted = None  # the name comes from an earlier file
+    if wanted is not None and wanted not in names:
+        raise TableFileError(f"{path} has no {what} {wanted!r}; it has {listed(names)}")
+    if wanted is None and len(names) != 1:
         raise TableFileError(f"{path} has {len(names)} {what}s. Select one of {listed(names)}")
-    return names[0] if given is None else given
+    return names[0] if wanted is None else wanted

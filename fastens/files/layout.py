@@ -50,16 +50,16 @@ def is_number(cell: str) -> bool:
 
 
 def head_of(
-    rows: Sequence[Row], known: Collection[str], missing: Collection[str], header_rows: int | None, has_titles: bool
+    rows: Sequence[Row], expected: Collection[str], missing: Collection[str], header_rows: int | None, has_titles: bool
 ) -> Head:
     """Find the header among the first rows, some of which may be empty.
 
-    `known` holds the names of an earlier table of the same kind, which identify the header. `missing` holds
+    `expected` holds the names of an earlier table of the same kind, which identify the header. `missing` holds
     missing-value codes. `header_rows` is the number of header lines if the user passed it. If `has_titles` is True,
     there may be lines above the header.
     """
     filled = [i for i, row in enumerate(rows) if any(cell.strip() for cell in row)]
-    start = _start(rows, filled, known, missing) if has_titles else filled[0]
+    start = _start(rows, filled, expected, missing) if has_titles else filled[0]
     at = filled.index(start)
     notes = []
     if at:
@@ -84,10 +84,10 @@ def head_of(
     return Head(names, start, last + 1, notes)
 
 
-def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missing: Collection[str]) -> int:
+def _start(rows: Sequence[Row], filled: list[int], expected: Collection[str], missing: Collection[str]) -> int:
     """Return the first row of the header: the first with known names, or the first that is not a title."""
-    for i in filled if known else ():
-        if len({cell.strip() for cell in rows[i]} & set(known)) >= max(1, len(known) / 2):
+    for i in filled if expected else ():
+        if len({cell.strip() for cell in rows[i]} & set(expected)) >= max(1, len(expected) / 2):
             return i
     width = usual_width([rows[i] for i in filled])
     if width < 2:
@@ -109,7 +109,7 @@ def _start(rows: Sequence[Row], filled: list[int], known: Collection[str], missi
     # A title line with text above empty cells of the header is the first line of a two-line header, unless it has a
     # single cell and follows other titles.
     is_covered = (above == 1 or sum(map(bool, map(str.strip, titles[-1]))) > 1) and any(
-        cell.strip() and not own.strip() for cell, own in zip(titles[-1], rows[header], strict=False)
+        cell.strip() and not lower.strip() for cell, lower in zip(titles[-1], rows[header], strict=False)
     )
     return header if (is_ragged or has_gap or is_header) and not is_covered else filled[0]
 
@@ -120,8 +120,8 @@ def _scattered_above(rows: Sequence[Row], filled: list[int], width: int, missing
     At least two lines with gaps and without numbers must precede it. The header must be the first line without gaps,
     with distinct names, and above numeric columns.
     """
-    for above, place in enumerate(filled[:FOOT_ROWS]):
-        cells = [cell.strip() for cell in rows[place]]
+    for above, index in enumerate(filled[:FOOT_ROWS]):
+        cells = [cell.strip() for cell in rows[index]]
         if len(cells) != width or any(map(is_number, cells)):
             return 0
         if all(cells):
@@ -149,19 +149,19 @@ def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
 
 def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[str]) -> list[int]:
     """Return the columns whose cells are all numbers or missing."""
-    found = []
-    for place in range(width):
-        cells = [row[place] for row in below if len(row) == width and row[place].strip() not in missing]
+    columns = []
+    for column in range(width):
+        cells = [row[column] for row in below if len(row) == width and row[column].strip() not in missing]
         if cells and all(map(is_number, cells)):
-            found.append(place)
-    return found
+            columns.append(column)
+    return columns
 
 
 def _is_above_numbers(row: Row, below: Sequence[Row], missing: Collection[str]) -> bool:
     """Return True if a row has a name above a numeric column."""
     below = below[1:] if len(below) > 3 else below  # the first row below the header may hold units
-    places = _columns_of_numbers(below, len(row), missing)
-    return any(row[place].strip() and not is_number(row[place]) for place in places)
+    columns = _columns_of_numbers(below, len(row), missing)
+    return any(row[column].strip() and not is_number(row[column]) for column in columns)
 
 
 def _n_header_lines(body: Sequence[Row], missing: Collection[str]) -> int:
@@ -185,31 +185,31 @@ def _goes_on(body: Sequence[Row], n: int, missing: Collection[str]) -> bool:
         return True
     if any(map(is_number, filter(None, cells))):
         return False
-    places = _columns_of_numbers(body[n + 1 :], width, missing)
-    if n == 1 and places and _is_merged(body[:2]):
+    columns = _columns_of_numbers(body[n + 1 :], width, missing)
+    if n == 1 and columns and _is_merged(body[:2]):
         return True
-    said = [cells[place] for place in places if cells[place] and cells[place] not in missing]
+    said = [cells[column] for column in columns if cells[column] and cells[column] not in missing]
     if len(said) == 1:
-        others = [cell for place, cell in enumerate(cells) if place not in places and cell]
-        return _UNIT.fullmatch(said[0]) is not None and (not others or len(places) == width)
+        others = [cell for column, cell in enumerate(cells) if column not in columns and cell]
+        return _UNIT.fullmatch(said[0]) is not None and (not others or len(columns) == width)
     names = {cell.strip() for cell in body[0]}
-    return len(said) > 1 and len(said) * 2 >= len(places) and not set(said) <= names and len(body) > n + 2
+    return len(said) > 1 and len(said) * 2 >= len(columns) and not set(said) <= names and len(body) > n + 2
 
 
 def _is_merged(header: Sequence[Row]) -> bool:
     """Return True if cells of the first line span several cells of the second, which is filled below empty cells."""
     first, second = header[0], header[1]
-    empty = [place for place, cell in enumerate(first) if not cell.strip()]
-    inner = [place for place in empty if place > 0 and any(cell.strip() for cell in first[:place])]
-    return bool(inner) and all(second[place].strip() for place in inner)
+    empty = [column for column, cell in enumerate(first) if not cell.strip()]
+    inner = [column for column in empty if column > 0 and any(cell.strip() for cell in first[:column])]
+    return bool(inner) and all(second[column].strip() for column in inner)
 
 
 def _merged(header: Sequence[Row]) -> list[str]:
     """Return the names of a multi-line header, each prefixed with the cell that spans it."""
     names, over = [], ""
-    for place, cell in enumerate(header[0]):
+    for column, cell in enumerate(header[0]):
         over = cell.strip() or over
-        parts = [row[place].strip() for row in header[1:] if place < len(row)]
+        parts = [row[column].strip() for row in header[1:] if column < len(row)]
         names.append(" ".join(dict.fromkeys(part for part in (over, *parts) if part and part not in _ANSWERS)))
     return names
 
@@ -252,8 +252,8 @@ def _n_scattered_below(rows: Sequence[Row], width: int, missing: Collection[str]
             break
         n += 1
     above = [row for row in rows[: len(rows) - n] if all(cell.strip() for cell in row)]
-    places = _columns_of_numbers(above[-5:], width, ())
-    texts = {row[place].strip() for row in rows[len(rows) - n :] for place in places} - {"", *missing}
+    columns = _columns_of_numbers(above[-5:], width, ())
+    texts = {row[column].strip() for row in rows[len(rows) - n :] for column in columns} - {"", *missing}
     return n if n > 1 and len(above) > 1 and texts else 0
 
 
@@ -274,8 +274,8 @@ def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> boo
 
 def _is_total(cells: Row, above: Sequence[Row]) -> bool:
     """Return True if the first text of a row is a word for a total that does not occur in other rows."""
-    place = next(place for place, cell in enumerate(cells) if cell)
-    if place > 1 or not _TOTAL.fullmatch(cells[place]):
+    column = next(column for column, cell in enumerate(cells) if cell)
+    if column > 1 or not _TOTAL.fullmatch(cells[column]):
         return False
-    others = [row[place].strip() for row in above if len(row) > place]
-    return cells[place] not in others and len(others) > 1
+    others = [row[column].strip() for row in above if len(row) > column]
+    return cells[column] not in others and len(others) > 1

@@ -188,11 +188,11 @@ class _Split:
         """
         read = [_in_context(frame, style) for frame in self.frames]
         fits = [frame is not None and _allows(style, frame) for frame in read]
-        found = pc.fill_null(self.take(fits), False)
+        allowed = pc.fill_null(self.take(fits), False)
         if style.symbol != "%" and not style.unit:
-            return found
+            return allowed
         bare = pc.fill_null(self.take([frame == _NO_FRAME for frame in read]), False)
-        return pc.or_(found, pc.and_(bare, pc.fill_null(pc.equal(self.bodies, "0"), False)))
+        return pc.or_(allowed, pc.and_(bare, pc.fill_null(pc.equal(self.bodies, "0"), False)))
 
 
 _NO_FRAME = _Frame("", "", 0, False, False)

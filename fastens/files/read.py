@@ -74,8 +74,8 @@ def read(
     sheet: str | None = None,
 ) -> ReadTable:
     """Read a table with the parameters of `fastens.read_table`, ignoring names of columns that do not exist."""
-    given = {name: Column.given(type_) for name, type_ in column_types.items()}
-    typed = {**schema.columns, **given}
+    declared = {name: Column.given(type_) for name, type_ in column_types.items()}
+    typed = {**schema.columns, **declared}
     as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
     files = files_of(path)
     formats = sorted({format_of(file) for file in files})
@@ -88,12 +88,12 @@ def read(
     parts = [_read_file(file, schema, as_text, words, sheet is not None) for file in files]
     table, notes, prefers_comma = _joined(parts)
     is_typed = all(format_of(file) in TYPED for file in files)
-    known = columns_in_file(schema.columns, table, prefers_comma, notes)
+    in_file = columns_in_file(schema.columns, table, prefers_comma, notes)
     prefers_comma = prefers_comma or has_commas(table)
-    typing = Typing(known, given, prefers_comma, is_typed, notes, schema.missing)
+    typing = Typing(in_file, declared, prefers_comma, is_typed, notes, schema.missing)
     columns = {name: typing.read(name, plain_text(table[name])) for name in table.column_names}
-    found = replace(schema, columns={name: column for name, (_, column) in columns.items()})
-    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), found, _grouped(notes))
+    file_schema = replace(schema, columns={name: column for name, (_, column) in columns.items()})
+    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), file_schema, _grouped(notes))
 
 
 @dataclass(frozen=True)
@@ -166,10 +166,10 @@ class Typing:
 
     def _maybe_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         distinct = values.unique().drop_null()
-        found = date_format(distinct, name)
-        if found is None:
+        detected = date_format(distinct, name)
+        if detected is None:
             return values, Column(TEXT)
-        style, is_ambiguous, share = found
+        style, is_ambiguous, share = detected
         if share < 1:
             odd = distinct.filter(pc.is_null(style.parse(distinct)))
             self.notes.append(f"{name!r} is read as text, because of {_where(values, odd)}. {_advice(name, odd, DATE)}")
@@ -192,11 +192,11 @@ class Typing:
         distinct = values.unique().drop_null()
         if not needed or len(distinct) < needed[0]:
             return plain
-        found = date_format(distinct.cast(pa.string()), name)
-        if found is None or found[2] < 1 or not found[0].text.startswith("%Y"):
+        detected = date_format(distinct.cast(pa.string()), name)
+        if detected is None or detected[2] < 1 or not detected[0].text.startswith("%Y"):
             return plain
-        self.notes.append(f"{name!r} is read as dates, written as {found[0].text}.")
-        return _dates(values.cast(pa.string()), found[0]), Column(DATE, format=found[0].text)
+        self.notes.append(f"{name!r} is read as dates, written as {detected[0].text}.")
+        return _dates(values.cast(pa.string()), detected[0]), Column(DATE, format=detected[0].text)
 
     def _as_given(  # noqa: PLR0911
         self, name: str, values: pa.ChunkedArray, column: Column
@@ -216,8 +216,8 @@ class Typing:
             odd = distinct.filter(pc.invert(style.fits(distinct)))
             values = self._without(name, values, odd, "numbers")
             return _numbers(values, style), replace(_column_of(style), lenient=column.lenient)
-        if column.type == DATE and (found := date_format(distinct, name)) is not None:
-            dates = found[0]
+        if column.type == DATE and (detected := date_format(distinct, name)) is not None:
+            dates = detected[0]
             values = self._without(name, values, distinct.filter(pc.is_null(dates.parse(distinct))), "dates")
             return _dates(values, dates), replace(column, format=dates.text, first_year=dates.first_year)
         return as_known(name, values, replace(column, lenient=False)), column
@@ -256,7 +256,7 @@ def columns_in_file(
     The separator is the same in all columns, because "1,234" tells nothing. If `prefers_comma` is True, the file has
     decimal commas, which schemas do not record for numbers without another notation.
     """
-    found, texts = dict(columns), dict[str, pa.Array]()
+    adapted, texts = dict(columns), dict[str, pa.Array]()
     for name, column in columns.items():
         if column.type == NUMBER and name in table.column_names and _any(_IS_TEXT, table[name].type):
             texts[name] = plain_text(table[name]).unique().drop_null()
@@ -267,11 +267,11 @@ def columns_in_file(
         n_fitting, n_swapped = (_n_fitting(cells, style_of(one)) for one in (columns[name], others[name]))
         is_plain = columns[name].decimal == "." and not columns[name].thousands
         if n_swapped >= n_fitting and ((prefers_comma and is_plain) or n_other > n_own):
-            found[name] = others[name]
+            adapted[name] = others[name]
     if n_other > n_own and not prefers_comma:
         sign = "comma" if next(iter(others.values())).decimal == "," else "point"
         notes.append(f"Numbers have a decimal {sign} in this file, unlike in the schema.")
-    return found
+    return adapted
 
 
 def _other_decimal(column: Column) -> Column:
@@ -356,12 +356,12 @@ def as_known(  # noqa: PLR0911
 
 def _in_type(name: str, values: pa.ChunkedArray, wanted: str) -> pa.ChunkedArray:
     """Return non-text values as the type that the user passed, or raise an error if they have another type."""
-    found = _type_of(values.type)
-    if found == wanted or pa.types.is_null(values.type):
+    type_ = _type_of(values.type)
+    if type_ == wanted or pa.types.is_null(values.type):
         return values
     if wanted == BOOLEAN and _are_truths(values):
         return values.cast(pa.bool_())
-    if wanted == NUMBER and found == BOOLEAN:
+    if wanted == NUMBER and type_ == BOOLEAN:
         return values.cast(pa.int8())
     held = f"{values.type}, such as {example_of(values)!r}"
     raise TableFileError(f"column {name!r} cannot be read as {wanted}: it holds {held}")
@@ -402,8 +402,8 @@ def _grouped(notes: list[str]) -> list[str]:
     names: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
     for note in notes:
-        found = _ABOUT_COLUMN.fullmatch(note)
-        name, writing = (found[1], found[2]) if found else ("", note)
+        match = _ABOUT_COLUMN.fullmatch(note)
+        name, writing = (match[1], match[2]) if match else ("", note)
         key = _OF_COLUMN.sub("", writing)
         names.setdefault(key, []).append(name)
         shown.setdefault(key, writing)
@@ -498,9 +498,9 @@ def files_of(path: Any) -> list[str]:
         return _files_at(path)
     if os.path.exists(path) or not glob.has_magic(path):
         return [path]
-    if not (found := sorted(glob.glob(path))):
+    if not (matches := sorted(glob.glob(path))):
         raise TableFileError(f"no such file: {path}")
-    return found
+    return matches
 
 
 def _files_at(address: str) -> list[str]:

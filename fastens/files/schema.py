@@ -180,9 +180,9 @@ class TableSchema:
         """Return the schema of a dict from `to_dict`, or written by hand."""
         if not isinstance(values, Mapping):
             raise TableFileError(f"a schema must be a TableSchema or a dict; got {values!r}")
-        known = {*READING_OPTIONS, "columns"}
-        if unknown := sorted(set(values) - known):
-            raise TableFileError(f"a schema must have only {', '.join(sorted(known))}; got {unknown[0]!r}")
+        allowed = {*READING_OPTIONS, "columns"}
+        if unknown := sorted(set(values) - allowed):
+            raise TableFileError(f"a schema must have only {', '.join(sorted(allowed))}; got {unknown[0]!r}")
         columns = {}
         described_columns = values.get("columns", {})
         if not isinstance(described_columns, Mapping):
@@ -196,7 +196,7 @@ class TableSchema:
             if unknown := sorted(set(parts) - set(Column.__dataclass_fields__)):
                 raise TableFileError(f"column {name!r} of a schema has no {unknown[0]!r}; see fastens.TableSchema")
             columns[name] = Column(**{"type": OTHER, **parts})
-        options = {name: values[name] for name in known - {"columns"} if name in values}
+        options = {name: values[name] for name in allowed - {"columns"} if name in values}
         if isinstance(options.get("missing"), list):
             options["missing"] = tuple(options["missing"])
         return cls(columns, **options)

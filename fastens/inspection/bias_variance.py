@@ -248,32 +248,32 @@ def _checked_loss(estimator: Any, loss: str | None) -> str:
 
 def _split_target(name: str, X: Any, y: Any) -> list[Any]:
     """Return a table and its target, split off from the table if `y` names a column."""
-    given: dict[str, Any] = {name: y}
-    return split_columns(X, **given) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
+    by_name: dict[str, Any] = {name: y}
+    return split_columns(X, **by_name) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
 def _with_rows(name: str, X: Any) -> Any:
     """Return a table that supports indexing rows, converted from sparse matrices of any format or buffers."""
     check_places(X)
     has_rows = (hasattr(X, "__getitem__") or issparse(X)) and not isinstance(X, memoryview)
-    found = X if has_rows else np.asarray(X)
-    if getattr(found, "shape", None) == ():
+    table = X if has_rows else np.asarray(X)
+    if getattr(table, "shape", None) == ():
         raise ValueError(f"{name} must be a table with rows and columns in memory; got a {type(X).__name__}.")
-    (found,) = indexable(found)
-    return found
+    (table,) = indexable(table)
+    return table
 
 
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     """Return the validated target of X: numbers for the squared error, labels for the 0-1 loss."""
-    found = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
-    if kind == "zero_one" and type_of_target(found).startswith("continuous"):
-        raise ValueError(f"{name} must hold labels with loss='zero_one'; got fractions such as {found[0]!r}.")
-    if len(found) != _num_samples(X):
+    target = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
+    if kind == "zero_one" and type_of_target(target).startswith("continuous"):
+        raise ValueError(f"{name} must hold labels with loss='zero_one'; got fractions such as {target[0]!r}.")
+    if len(target) != _num_samples(X):
         table = "X" if name == "y" else "X_test"
         raise ValueError(
-            f"{table} and {name} must have the same number of rows; got {_num_samples(X)} and {len(found)}."
+            f"{table} and {name} must have the same number of rows; got {_num_samples(X)} and {len(target)}."
         )
-    return found
+    return target
 
 
 def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _Rows:
@@ -298,11 +298,11 @@ def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, see
 def _checked_optimal(optimal: Any, y: NDArray[Any], kind: str) -> NDArray[Any]:
     if optimal is None:
         return y
-    found = as_numbers("optimal", optimal) if kind == "squared_error" else as_labels("optimal", optimal)
-    if found.shape != y.shape:
-        raise ValueError(f"optimal must have one value for each row, {y.shape}; got shape {found.shape}.")
-    check_same_kind("y", y, "optimal", found)
-    return found
+    values = as_numbers("optimal", optimal) if kind == "squared_error" else as_labels("optimal", optimal)
+    if values.shape != y.shape:
+        raise ValueError(f"optimal must have one value for each row, {y.shape}; got shape {values.shape}.")
+    check_same_kind("y", y, "optimal", values)
+    return values
 
 
 def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:

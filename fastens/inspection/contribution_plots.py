@@ -46,13 +46,13 @@ class Column:
     @classmethod
     def of(cls, name: str, data: Array, shown: NDArray[Any]) -> Column:
         """Build a column from numbers and displayed values; displayed values that are not floats are categories."""
-        known = np.flatnonzero(~np.isnan(data))
-        if all(isinstance(value, float) for value in shown[known]):
+        present = np.flatnonzero(~np.isnan(data))
+        if all(isinstance(value, float) for value in shown[present]):
             return cls(name, data, None)
-        texts = {place: str(value) for place, value in zip(data[known], shown[known], strict=True)}
-        places = np.full(len(data), np.nan)
-        places[known] = np.searchsorted(sorted(texts), data[known])
-        return cls(name, places, [texts[place] for place in sorted(texts)])
+        texts = {code: str(value) for code, value in zip(data[present], shown[present], strict=True)}
+        codes = np.full(len(data), np.nan)
+        codes[present] = np.searchsorted(sorted(texts), data[present])
+        return cls(name, codes, [texts[code] for code in sorted(texts)])
 
     def every(self, step: int) -> Column:
         """Return the column for every `step`-th row."""
@@ -69,19 +69,19 @@ class Column:
 def draw_scatter(ax: Any, column: Column, parts: Array, by: Column | None) -> None:
     """Plot contributions `parts` against the values of a column; missing values are placed at the end."""
     ax.axhline(0, color="0.75", linewidth=0.8, zorder=0)
-    places = _places(ax, column, 1.0 if by is None else 0.75)
+    positions = _places(ax, column, 1.0 if by is None else 0.75)
     options = {"s": 12, "linewidths": 0, "alpha": 0.8}
     if by is None:
-        ax.scatter(places, parts, color="C0", **options)
+        ax.scatter(positions, parts, color="C0", **options)
     elif by.categories is None:
-        known = ~np.isnan(by.values)
-        ax.scatter(places[~known], parts[~known], color=GREY, label=MISSING, **options)
-        drawn = ax.scatter(places[known], parts[known], c=by.values[known], cmap="viridis", **options)
+        is_present = ~np.isnan(by.values)
+        ax.scatter(positions[~is_present], parts[~is_present], color=GREY, label=MISSING, **options)
+        drawn = ax.scatter(positions[is_present], parts[is_present], c=by.values[is_present], cmap="viridis", **options)
         ax.figure.colorbar(drawn, ax=ax, label=plain(shortened(by.name))).outline.set_visible(False)
-        if not known.all():
+        if not is_present.all():
             ax.legend(frameon=False, fontsize="small")
     else:
-        _draw_categories(ax, places, parts, by, options)
+        _draw_categories(ax, positions, parts, by, options)
     ax.set_xlabel(plain(shortened(column.name, 60)))
     ax.spines[["top", "right"]].set_visible(False)
 
@@ -108,15 +108,15 @@ def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: 
 
 def _places(ax: Any, column: Column, room: float) -> Array:
     """Set the ticks and return the positions of dots along the axis; `room` is as in `name_ticks`."""
-    known = np.isfinite(column.values)
+    is_finite = np.isfinite(column.values)
     missing = np.isnan(column.values)
     # Multiples of an irrational number fill a strip evenly (Weyl).
-    spread = (np.arange(len(known)) * 0.6180339887 % 1 - 0.5) * 2 * STRIP
+    spread = (np.arange(len(is_finite)) * 0.6180339887 % 1 - 0.5) * 2 * STRIP
     if column.categories is not None:
         names = [*column.categories, *[MISSING] * bool(missing.any())]
         name_ticks(ax, "x", names, room=room)
         return np.where(missing, len(column.categories), column.values) + spread
-    low, high = (column.values[known].min(), column.values[known].max()) if known.any() else (0.0, 1.0)
+    low, high = (column.values[is_finite].min(), column.values[is_finite].max()) if is_finite.any() else (0.0, 1.0)
     width = (high - low) or 1.0
     if not missing.any():
         return column.values
@@ -144,52 +144,52 @@ class Explained:
     what: str | None  # name of the quantity that the values of a single output sum to
 
     @classmethod
-    def of(cls, given: Any) -> Explained:
+    def of(cls, explanation: Any) -> Explained:
         """Build from the result of `explain` or of the library shap; raise ValueError for anything else."""
-        if not all(hasattr(given, name) for name in ("values", "base_values", "data")):
-            raise ValueError(f"explanation must be a result of explain; got {type(given).__name__}.")
-        values, data = np.asarray(given.values), np.asarray(given.data, dtype=np.float64)
-        base = np.asarray(given.base_values, dtype=np.float64)
+        if not all(hasattr(explanation, name) for name in ("values", "base_values", "data")):
+            raise ValueError(f"explanation must be a result of explain; got {type(explanation).__name__}.")
+        values, data = np.asarray(explanation.values), np.asarray(explanation.data, dtype=np.float64)
+        base = np.asarray(explanation.base_values, dtype=np.float64)
         base = np.full(values.shape[:1], base) if base.ndim == 0 else base
         if data.ndim != 2 or values.shape[:2] != data.shape or base.shape != (len(data), *values.shape[2:]):
             raise ValueError(
                 f"explanation must have rows and columns and no interactions; got values of shape {values.shape}."
             )
         base = base.reshape(len(data), -1)
-        names = given.output_names
+        names = explanation.output_names
         is_one = values.ndim == 2
-        outputs = [str(place) for place in range(base.shape[1])] if names is None or is_one else [*map(str, names)]
+        outputs = [str(k) for k in range(base.shape[1])] if names is None or is_one else [*map(str, names)]
         what = (names if isinstance(names, str) else "prediction") if is_one else None
-        return cls(values.reshape(*data.shape, -1), base, _columns(given, data), outputs, what)
+        return cls(values.reshape(*data.shape, -1), base, _columns(explanation, data), outputs, what)
 
-    def output(self, given: Any, row: int | None) -> int:
+    def output(self, wanted: Any, row: int | None) -> int:
         """Return the index of an output given by label or index; by default, the largest output of a row."""
-        if given is None:
+        if wanted is None:
             return 0 if row is None else int((self.values[row].sum(axis=0) + self.base[row]).argmax())
-        if str(given) in self.outputs:  # matches labels that `predict` returned, such as np.float64(2.0)
-            return self.outputs.index(str(given))
-        if not whole(0, len(self.outputs) - 1).holds(given):
-            raise ValueError(f"output must be one of {self.outputs}, or its index; got {given!r}.")
-        return int(given)
+        if str(wanted) in self.outputs:  # matches labels that `predict` returned, such as np.float64(2.0)
+            return self.outputs.index(str(wanted))
+        if not whole(0, len(self.outputs) - 1).holds(wanted):
+            raise ValueError(f"output must be one of {self.outputs}, or its index; got {wanted!r}.")
+        return int(wanted)
 
     def named(self, output: int) -> str:
         """Return the name of the quantity that the values of an output sum to."""
         return f"prediction of {self.outputs[output]}" if self.what is None else self.what
 
-    def column(self, given: Any) -> int:
+    def column(self, wanted: Any) -> int:
         """Return the index of a column given by name or index."""
         names = [column.name for column in self.columns]
-        if isinstance(given, str) and given in names:
-            return names.index(given)
-        if not whole(0, len(names) - 1).holds(given):
-            raise ValueError(f"feature must be one of the columns, {names}, or its index; got {given!r}.")
-        return int(given)
+        if isinstance(wanted, str) and wanted in names:
+            return names.index(wanted)
+        if not whole(0, len(names) - 1).holds(wanted):
+            raise ValueError(f"feature must be one of the columns, {names}, or its index; got {wanted!r}.")
+        return int(wanted)
 
 
-def _columns(given: Any, data: Array) -> list[Column]:
-    shown = getattr(given, "display_data", None)
-    names = given.feature_names
-    names = [f"x{place}" for place in range(data.shape[1])] if names is None else [*map(str, names)]
+def _columns(explanation: Any, data: Array) -> list[Column]:
+    shown = getattr(explanation, "display_data", None)
+    names = explanation.feature_names
+    names = [f"x{k}" for k in range(data.shape[1])] if names is None else [*map(str, names)]
     shown = data if shown is None else np.asarray(shown, dtype=object)
     return [Column.of(*parts) for parts in zip(names, data.T, shown.T, strict=True)]
 
@@ -261,19 +261,19 @@ def plot_explanation(
     n_rows = len(explained.values)
     if row is not None and not whole(0, n_rows - 1).holds(row):
         raise ValueError(f"row must be a position from 0 to {n_rows - 1}; got {row!r}.")
-    if sum(given is not None for given in (row, feature, kind)) > 1:
+    if sum(option is not None for option in (row, feature, kind)) > 1:
         raise ValueError("row, feature and kind must not be passed together, because each draws a different plot.")
     several = len(explained.outputs) > 1
     if several and output is None and (feature is not None or kind == "beeswarm"):
         raise ValueError(f"output must be one of {explained.outputs}, or its index, for this plot; got None.")
-    place = explained.output(output, row)
+    index = explained.output(output, row)
     if row is not None:
-        return _waterfall(explained, row, place, n_top, ax)
+        return _waterfall(explained, row, index, n_top, ax)
     if feature is not None:
-        return _scatter(explained, feature, place, ax)
+        return _scatter(explained, feature, index, ax)
     if kind == "bar" or (several and output is None):
-        return _sizes(explained, slice(None) if output is None else slice(place, place + 1), n_top, ax)
-    return _dots(explained, place, n_top, ax)
+        return _sizes(explained, slice(None) if output is None else slice(index, index + 1), n_top, ax)
+    return _dots(explained, index, n_top, ax)
 
 
 def _top(size: Array, n_top: int) -> NDArray[np.intp]:
@@ -281,14 +281,14 @@ def _top(size: Array, n_top: int) -> NDArray[np.intp]:
 
 
 def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
-    given = feature if isinstance(feature, tuple | list) else (feature,)
-    if len(given) not in (1, 2):
+    features = feature if isinstance(feature, tuple | list) else (feature,)
+    if len(features) not in (1, 2):
         raise ValueError(f"feature must be a column or a pair of columns; got {feature!r}.")
-    places = [explained.column(each) for each in given]
+    chosen = [explained.column(each) for each in features]
     every = -(-len(explained.values) // N_DOTS)
-    columns = [explained.columns[place].every(every) for place in places]
+    columns = [explained.columns[index].every(every) for index in chosen]
     ax = axes(ax, figsize=(6, 4))
-    draw_scatter(ax, columns[0], explained.values[::every, places[0], output], columns[1] if len(columns) > 1 else None)
+    draw_scatter(ax, columns[0], explained.values[::every, chosen[0], output], columns[1] if len(columns) > 1 else None)
     ax.set_ylabel(plain(f"contribution to the {explained.named(output)}"))
     return ax
 
@@ -321,14 +321,14 @@ def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
     ax = axes(ax, figsize=(6.5, max(2.8, 1.2 + 0.36 * len(top))))
     ax.axvline(0, color="0.75", linewidth=0.8, zorder=0)
     drawn = None
-    for place, number in enumerate(top):
+    for row, number in enumerate(top):
         column, parts = explained.columns[number].every(every), values[::every, number]
         # Categories and missing values have no order to colour by.
-        known = ~np.isnan(column.values) & (column.categories is None)
-        heights = place + swarm_heights(parts)
-        ax.scatter(parts[~known], heights[~known], s=5, color="0.6", linewidths=0)
+        ranked = ~np.isnan(column.values) & (column.categories is None)
+        heights = row + swarm_heights(parts)
+        ax.scatter(parts[~ranked], heights[~ranked], s=5, color="0.6", linewidths=0)
         drawn = ax.scatter(
-            parts[known], heights[known], c=rank_shares(column.values[known]), cmap="coolwarm", vmin=0, vmax=1, s=5,
+            parts[ranked], heights[ranked], c=rank_shares(column.values[ranked]), cmap="coolwarm", vmin=0, vmax=1, s=5,
             linewidths=0,
         )  # fmt: skip
     _name_rows(ax, [explained.columns[column].name for column in top])
@@ -346,23 +346,23 @@ def swarm_heights(values: Array) -> Array:
     bins = ((values - low) / ((high - low) or 1) * N_HEIGHTS).astype(np.intp)
     order = np.argsort(bins, kind="stable")
     counts = np.bincount(bins)
-    place = np.empty(len(values), dtype=np.intp)
-    place[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    step = (place + 1) // 2 * np.where(place % 2, 1, -1)
+    rank = np.empty(len(values), dtype=np.intp)
+    rank[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    step = (rank + 1) // 2 * np.where(rank % 2, 1, -1)
     return 0.38 * step / max(1, int(counts.max(initial=1)) // 2)
 
 
 def rank_shares(values: Array) -> Array:
     """Return the ranks of values without missing ones, scaled to the interval from 0 to 1."""
-    _, place = np.unique(values, return_inverse=True)
-    return place / max(1, int(place.max(initial=0)))
+    _, rank = np.unique(values, return_inverse=True)
+    return rank / max(1, int(rank.max(initial=0)))
 
 
 def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any) -> Any:
     """Plot bars that lead from the expected prediction to the prediction of the row."""
     parts, expected = explained.values[row, :, output], explained.base[row, output]
     top = _top(np.abs(parts), n_top if len(parts) <= n_top else n_top - 1)
-    columns = [explained.columns[place] for place in top]
+    columns = [explained.columns[index] for index in top]
     texts = [f"{shortened(column.name, 22)} = {shortened(column.text(row), 14)}" for column in columns]
     steps = parts[top]
     if len(top) < len(parts):
@@ -373,9 +373,9 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
     ax = axes(ax, figsize=(6.5, 1.3 + 0.32 * len(steps)))
     ax.barh(range(len(steps)), steps, left=starts, color=np.where(steps > 0, UP, DOWN), height=0.7)
     figures = ["+" * bool(step >= 0) + number_text(float(f"{step:.3g}")) for step in steps]
-    for place, (end, step, figure) in enumerate(zip(ends, steps, figures, strict=True)):
+    for bar, (end, step, figure) in enumerate(zip(ends, steps, figures, strict=True)):
         ax.annotate(
-            figure, (end, place), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
+            figure, (end, bar), xytext=(3 if step >= 0 else -3, 0), textcoords="offset points", va="center",
             ha="left" if step >= 0 else "right", fontsize=SMALL,
         )  # fmt: skip
     marks = [f"expected: {number_text(expected)}", f"this row: {number_text(ends[-1])}"]
@@ -387,11 +387,11 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     # Next to the outermost bars, space is left for their contributions as text, and for half of the end labels.
     needed = 0.06 + max(measured(ax, figures, SMALL, 0.0)[:, 0].max(), measured(ax, marks, SMALL, 0.0)[:, 0].max() / 2)
-    room, place = ax.get_window_extent().width / ax.figure.dpi, ax.get_subplotspec()
-    if place is not None and ax.figure.get_layout_engine() is not None:
+    room, subplot = ax.get_window_extent().width / ax.figure.dpi, ax.get_subplotspec()
+    if subplot is not None and ax.figure.get_layout_engine() is not None:
         # The layout engine will shrink the axes to fit the names, and possibly the tick labels of other axes.
-        n_columns = place.get_gridspec().ncols
-        share = len(place.colspan) / n_columns * (1.0 if n_columns == 1 else 0.9)
+        n_columns = subplot.get_gridspec().ncols
+        share = len(subplot.colspan) / n_columns * (1.0 if n_columns == 1 else 0.9)
         room = min(room, ax.figure.get_figwidth() * share - 0.2 - measured(ax, texts, 10, 0.0)[:, 0].max())
     padding = (high - low) * needed / max(room - 2 * needed, needed) or 1.0
     ax.set_xlim(low - padding, high + padding)
@@ -415,16 +415,16 @@ def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
         return None
     shape = np.shape(explanation.values)
     n_outputs = shape[2] if len(shape) > 2 else 1
-    known = output_labels(estimator, n_outputs)
-    if label not in known:
-        raise ValueError(f"label must be one of {known}; got {label!r}.")
+    labels = output_labels(estimator, n_outputs)
+    if label not in labels:
+        raise ValueError(f"label must be one of {labels}; got {label!r}.")
     # With two classes, only the second has contributions; those to the first are their negatives.
-    if n_outputs == 1 and known.index(label) == 0 and len(known) == 2:
+    if n_outputs == 1 and labels.index(label) == 0 and len(labels) == 2:
         raise ValueError(
-            f"label must be {known[1]!r} with two classes, because contributions to the other class are their "
+            f"label must be {labels[1]!r} with two classes, because contributions to the other class are their "
             "negatives."
         )
-    return 0 if n_outputs == 1 else known.index(label)
+    return 0 if n_outputs == 1 else labels.index(label)
 
 
 def output_labels(estimator: Any, n_outputs: int) -> list[Any]:

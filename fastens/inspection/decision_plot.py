@@ -156,26 +156,26 @@ def _predictions(estimator: Any, plane: Plane, x: Array, y: Array) -> Prediction
 
 
 def _classes_of(estimator: Any) -> list[Any] | None:
-    known = getattr(estimator, "classes_", None)
-    if known is None and not is_classifier(estimator):
+    classes = getattr(estimator, "classes_", None)
+    if classes is None and not is_classifier(estimator):
         return None
-    if isinstance(known, list) and any(np.ndim(found) for found in known):
+    if isinstance(classes, list) and any(np.ndim(each) for each in classes):
         raise ValueError("the model must predict one target for a decision boundary; it predicts several.")
     # An unfitted classifier has no classes, and raises when it predicts.
-    return [] if known is None else list(np.asarray(known).tolist())
+    return [] if classes is None else list(np.asarray(classes).tolist())
 
 
 def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Array, Array]:
     """Return numbers, or class indices and their probabilities, NaN if the model has no probabilities."""
     method = estimator.decision_function if is_outlier_detector(estimator) else estimator.predict
-    found = np.asarray(method(rows))
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim != 1:
-        raise ValueError(f"the model must predict one target for a decision boundary; it predicts {found.shape[1]}.")
+    values = np.asarray(method(rows))
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"the model must predict one target for a decision boundary; it predicts {values.shape[1]}.")
     if classes is None:
-        return found.astype(np.float64), np.zeros(len(found))
-    codes = _codes_of(found.tolist(), classes, "predictions")
+        return values.astype(np.float64), np.zeros(len(values))
+    codes = _codes_of(values.tolist(), classes, "predictions")
     try:
         proba = np.asarray(estimator.predict_proba(rows), dtype=np.float64)
     except (AttributeError, NotImplementedError):
@@ -192,13 +192,13 @@ def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray
 
 
 def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[Any]:
-    found = as_numbers("y", y) if classes is None else as_labels("y", y)
-    if len(found) != n_rows:
-        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(found)}.")
+    targets = as_numbers("y", y) if classes is None else as_labels("y", y)
+    if len(targets) != n_rows:
+        raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(targets)}.")
     if classes is not None:
-        check_same_kind("y", found, "classes_", np.array(classes))
-        _codes_of(found.tolist(), classes)
-    return found
+        check_same_kind("y", targets, "classes_", np.array(classes))
+        _codes_of(targets.tolist(), classes)
+    return targets
 
 
 # Drawing --------------------------------------------------
@@ -228,8 +228,8 @@ def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array,
 
 def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -> dict[str, Any]:
     """Draw a coloured surface and its colour bar, and return the colour scale, which the points share."""
-    known = [predicted.values[np.isfinite(predicted.values)], [] if targets is None else targets]
-    together = np.concatenate(known)
+    drawn = [predicted.values[np.isfinite(predicted.values)], [] if targets is None else targets]
+    together = np.concatenate(drawn)
     scale = {"cmap": "viridis", "vmin": together.min(initial=np.inf), "vmax": together.max(initial=-np.inf)}
     image = _show(ax, plane, np.ma.masked_invalid(predicted.values), **scale)
     ax.figure.colorbar(image, ax=ax, label=predicted.what)

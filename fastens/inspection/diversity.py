@@ -149,24 +149,24 @@ def ambiguity_decomposition(predictions: ArrayLike, y: ArrayLike, weights: Array
     >>> ambiguity_decomposition([[1.0, 3.0], [3.0, 5.0]], [2.0, 3.0])
     {'ensemble_error': 0.5, 'average_error': 1.5, 'ambiguity': 1.0}
     """
-    found, target = as_numbers("predictions", predictions, 2), as_numbers("y", y)
-    if found.shape[1] != len(target):
+    predicted, target = as_numbers("predictions", predictions, 2), as_numbers("y", y)
+    if predicted.shape[1] != len(target):
         raise ValueError(
-            f"predictions must be (n_members, n_rows) and y (n_rows,); got {found.shape} and {target.shape}."
+            f"predictions must be (n_members, n_rows) and y (n_rows,); got {predicted.shape} and {target.shape}."
         )
-    share = np.ones(len(found)) if weights is None else as_numbers("weights", weights)
-    if len(share) != len(found) or share.min() < 0 or share.max() == 0:
+    share = np.ones(len(predicted)) if weights is None else as_numbers("weights", weights)
+    if len(share) != len(predicted) or share.min() < 0 or share.max() == 0:
         raise ValueError(
-            f"weights must have a non-negative number for each of the {len(found)} members, and not all 0; got "
+            f"weights must have a non-negative number for each of the {len(predicted)} members, and not all 0; got "
             f"{weights!r}."
         )
     share = share / share.max()
     share /= share.sum()
-    average = share @ found
+    average = share @ predicted
     return {
         "ensemble_error": float(np.mean((average - target) ** 2)),
-        "average_error": float(share @ np.mean((found - target) ** 2, axis=1)),
-        "ambiguity": float(share @ np.mean((found - average) ** 2, axis=1)),
+        "average_error": float(share @ np.mean((predicted - target) ** 2, axis=1)),
+        "ambiguity": float(share @ np.mean((predicted - average) ** 2, axis=1)),
     }
 
 
@@ -200,7 +200,7 @@ def diversity(predictions: Mapping[str, ArrayLike], y: ArrayLike, measure: str =
     """
     one_of(*MEASURES).check("measure", measure)
     labels, truth = _labels_of(predictions, y)
-    seen = list(labels.values()) if measure == "kappa" else [found == truth for found in labels.values()]
+    seen = list(labels.values()) if measure == "kappa" else [predicted == truth for predicted in labels.values()]
     return np.array([[MEASURES[measure](first, second) for second in seen] for first in seen])
 
 
@@ -210,10 +210,10 @@ def _labels_of(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict
     truth = as_labels("y", y)
     if truth.dtype.kind == "f" and (fractions := truth[truth % 1 != 0]).size:
         raise ValueError(f"y must hold labels; got {fractions[0]}. Use ambiguity_decomposition for regression.")
-    labels = {name: as_labels(f"predictions[{name!r}]", found) for name, found in predictions.items()}
-    for name, found in labels.items():
-        check_same_rows(**{"y": truth, f"predictions[{name!r}]": found})
-        check_same_kind(f"predictions[{name!r}]", found, "y", truth)
+    labels = {name: as_labels(f"predictions[{name!r}]", values) for name, values in predictions.items()}
+    for name, values in labels.items():
+        check_same_rows(**{"y": truth, f"predictions[{name!r}]": values})
+        check_same_kind(f"predictions[{name!r}]", values, "y", truth)
     return labels, truth
 
 
@@ -261,7 +261,7 @@ def plot_kappa_error(predictions: Mapping[str, ArrayLike], y: ArrayLike, *, ax: 
     ax = axes(ax, figsize=(6, 4))
     names = list(labels)
     agreement = diversity(predictions, y, "kappa")
-    error = [float(np.mean(found != truth)) for found in labels.values()]
+    error = [float(np.mean(predicted != truth)) for predicted in labels.values()]
     pairs = list(zip(*np.triu_indices(len(names), 1), strict=True))
     middle = np.nanmean([agreement[pair] for pair in pairs])
     for first, second in pairs:
@@ -580,8 +580,8 @@ def plot_errors(
     ['training rows', 'validation rows', 'bound of the training error']
     """
     if (X_val is None) != (y_val is None):
-        given, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
-        raise ValueError(f"X_val and y_val must be passed together; got {given} without {missing}.")
+        passed, missing = ("y_val", "X_val") if X_val is None else ("X_val", "y_val")
+        raise ValueError(f"X_val and y_val must be passed together; got {passed} without {missing}.")
     curves = {"training rows": staged_errors(estimator, X, y)}
     if X_val is not None and y_val is not None:
         curves["validation rows"] = staged_errors(estimator, X_val, y_val)

@@ -78,14 +78,14 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
         raise ValueError(
             "X and y must be passed with kind='permutation', because permutation importances score predictions on them."
         )
-    found = estimator.permutation_importance(X, y, random_state=0)
-    return found.importances_mean, found.importances_std
+    result = estimator.permutation_importance(X, y, random_state=0)
+    return result.importances_mean, result.importances_std
 
 
 def training_curves(estimator: Any) -> dict[str, NDArray[Any]]:
     """Return the curves that a model recorded, by name: of each set of rows, the first metric."""
     sets = getattr(estimator, "evals_result_", {})
-    curves = {f"{name} rows": next(iter(own.values())) for name, own in sets.items() if own}
+    curves = {f"{name} rows": next(iter(metrics.values())) for name, metrics in sets.items() if metrics}
     curves["out of bag"] = getattr(estimator, "oob_error_curve_", ())
     return {name: np.asarray(values) for name, values in curves.items() if np.size(values)}
 
@@ -159,13 +159,13 @@ def plot_dependence(
     from matplotlib.ticker import ScalarFormatter
 
     pictures = [drawn for drawn in display.axes_.ravel() if drawn is not None]
-    for place, (drawn, part) in enumerate(zip(pictures, features, strict=True)):
+    for index, (drawn, part) in enumerate(zip(pictures, features, strict=True)):
         shown = part if isinstance(part, tuple | list) else (part,)
         _tidy(drawn, [column in categorical for column in shown])
         for letter, column in zip("xy", shown, strict=False):
             if (names.index(column) if isinstance(column, str) else column) in dates:
                 date_ticks(drawn, letter)
-        if isinstance(features[place - place % 3], tuple | list) and not isinstance(part, tuple | list):
+        if isinstance(features[index - index % 3], tuple | list) and not isinstance(part, tuple | list):
             # scikit-learn labels only the first plot of each row, which here shows a pair of columns.
             drawn.yaxis.set_major_formatter(ScalarFormatter())
             drawn.set_ylabel("Partial dependence")
@@ -186,8 +186,8 @@ def _display() -> Any:
 def _limits(results: list[Any], target: int) -> dict[int, tuple[float, float]]:
     """Return padded minimum and maximum means, for single columns and for pairs."""
     limits: dict[int, tuple[float, float]] = {}
-    for found in results:
-        means, n_columns = found.average[target], len(found.grid_values)
+    for result in results:
+        means, n_columns = result.average[target], len(result.grid_values)
         low, high = limits.get(n_columns, (np.inf, -np.inf))
         limits[n_columns] = min(low, means.min()), max(high, means.max())
     for n_columns, (low, high) in limits.items():
@@ -237,8 +237,8 @@ class _Scores(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        found = np.asarray(self.estimator.predict(X))
-        return found.reshape(len(found), -1)[:, self.output]
+        predicted = np.asarray(self.estimator.predict(X))
+        return predicted.reshape(len(predicted), -1)[:, self.output]
 
 
 def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
@@ -252,12 +252,12 @@ def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
     classes = getattr(estimator, "classes_", None) if is_classifier(estimator) else None
     if isinstance(classes, list):
         raise ValueError(f"the classifier must have one target for plot_dependence; it has {len(classes)}.")
-    known = [] if classes is None else classes.tolist()
-    if len(known) < 3 and label is not None and label not in known[1:]:
-        words = f"{known[1]!r} or None with two classes" if len(known) == 2 else "None without classes"
+    labels = [] if classes is None else classes.tolist()
+    if len(labels) < 3 and label is not None and label not in labels[1:]:
+        words = f"{labels[1]!r} or None with two classes" if len(labels) == 2 else "None without classes"
         raise ValueError(f"label must be {words}; got {label!r}.")
-    if len(known) > 2 and label not in known:
-        raise ValueError(f"label must be one of {known}; got {label!r}.")
+    if len(labels) > 2 and label not in labels:
+        raise ValueError(f"label must be one of {labels}; got {label!r}.")
 
 
 class _OfPlainFrame(BaseEstimator):
@@ -297,14 +297,14 @@ def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, l
     encoder = getattr(estimator, "_encoder", None)
     if encoder is None or not hasattr(table, "iloc"):
         return estimator, table, features, []
-    found, of_dates = table_from_frame(table), {(encoder.names or [])[column] for column in encoder.dates}
-    names = found.names or []
+    converted, of_dates = table_from_frame(table), {(encoder.names or [])[column] for column in encoder.dates}
+    names = converted.names or []
     dates = [column for column, name in enumerate(names) if name in of_dates]
     if not dates and are_texts(names):
         return estimator, table, features, []
     plain = table.copy(deep=False)
     for column in dates:
-        plain.isetitem(column, found.days(column))
+        plain.isetitem(column, converted.days(column))
     if not are_texts(names):
         columns = Columns(len(names), names)
         pairs = [
@@ -326,18 +326,20 @@ def _as_scikit_learn_reads(X: Any) -> Any:
         return X
     if is_frame(X):
         return nw.from_native(X, eager_only=True).to_pandas()
-    found = np.asarray(dense(X))
-    if found.shape == ():
+    array = np.asarray(dense(X))
+    if array.shape == ():
         raise ValueError(f"X must be a table with rows and columns in memory; got a {type(X).__name__}.")
-    return found
+    return array
 
 
 def _with_points(rows: Any, columns: list[Any]) -> Any:
     """Return the rows with integer columns converted to float, so that the grid can have values in between."""
     if isinstance(rows, np.ndarray):
         return rows.astype(np.float64) if rows.dtype.kind in "iu" else rows
-    places = [rows.columns.get_loc(column) if isinstance(column, str) else column for column in columns]
-    whole = [rows.columns[place] for place in places if getattr(rows.dtypes.iloc[place], "kind", "O") in "iu"]
+    positions = [rows.columns.get_loc(column) if isinstance(column, str) else column for column in columns]
+    whole = [
+        rows.columns[position] for position in positions if getattr(rows.dtypes.iloc[position], "kind", "O") in "iu"
+    ]
     return rows.astype(dict.fromkeys(whole, np.float64))
 
 
@@ -368,9 +370,9 @@ def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
         if values.dtype.kind == "O":
             return np.array([is_missing(value) or value in (np.inf, -np.inf) for value in values.tolist()], dtype=bool)
         return ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
-    found = table[column] if isinstance(column, str) else table.iloc[:, column]
-    is_float = getattr(found.dtype, "kind", "O") == "f"
-    return (found.replace([np.inf, -np.inf], np.nan) if is_float else found).isna().to_numpy()
+    series = table[column] if isinstance(column, str) else table.iloc[:, column]
+    is_float = getattr(series.dtype, "kind", "O") == "f"
+    return (series.replace([np.inf, -np.inf], np.nan) if is_float else series).isna().to_numpy()
 
 
 def _categorical(estimator: Any, table: Any, columns: list[Any]) -> list[Any]:

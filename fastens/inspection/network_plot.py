@@ -33,8 +33,8 @@ def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Laye
         layers[level].append(node)
     above: Neighbours = {node: [] for node in range(len(parents))}
     bends: Bends = {}
-    for child, found in enumerate(parents):
-        for parent in found:
+    for child, child_parents in enumerate(parents):
+        for parent in child_parents:
             before = parent
             for level in range(depth[parent] + 1, depth[child]):
                 bend = len(above)
@@ -50,13 +50,13 @@ def _depths(parents: Parents) -> list[int]:
     """Return the layer of each variable: below all its parents, and close to its children if it has no parents."""
     depth = [0] * len(parents)
     for _ in parents:
-        deeper = [max((depth[parent] + 1 for parent in found), default=0) for found in parents]
+        deeper = [max((depth[parent] + 1 for parent in child_parents), default=0) for child_parents in parents]
         if deeper == depth:
             break
         depth = deeper
     children: list[list[int]] = [[] for _ in parents]
-    for child, found in enumerate(parents):
-        for parent in found:
+    for child, child_parents in enumerate(parents):
+        for parent in child_parents:
             children[parent].append(child)
     for node in sorted(range(len(parents)), key=lambda node: -depth[node]):
         if children[node] and not parents[node]:
@@ -66,8 +66,8 @@ def _depths(parents: Parents) -> list[int]:
 
 def _turned(above: Neighbours) -> Neighbours:
     below: Neighbours = {node: [] for node in above}
-    for node, found in above.items():
-        for parent in found:
+    for node, neighbours in above.items():
+        for parent in neighbours:
             below[parent].append(node)
     return below
 
@@ -82,15 +82,15 @@ def _uncrossed(layers: Layers, above: Neighbours) -> Layers:
         layers = [list(layer) for layer in layers]
         for level in order:
             fixed = layers[level + 1 if sweep % 2 else level - 1]
-            place = {node: index for index, node in enumerate(fixed)}
+            rank = {node: index for index, node in enumerate(fixed)}
             means = {
-                node: float(np.mean([place[other] for other in neighbours[node]])) if neighbours[node] else float(index)
+                node: float(np.mean([rank[other] for other in neighbours[node]])) if neighbours[node] else float(index)
                 for index, node in enumerate(layers[level])
             }
             layers[level] = sorted(layers[level], key=means.__getitem__)
-        found = _crossings(layers, above)
-        if found < fewest:
-            best, fewest = layers, found
+        crossings = _crossings(layers, above)
+        if crossings < fewest:
+            best, fewest = layers, crossings
     return best
 
 
@@ -98,8 +98,8 @@ def _crossings(layers: Layers, above: Neighbours) -> int:
     """Return the number of pairs of edges that cross."""
     total = 0
     for upper, lower in itertools.pairwise(layers):
-        place = {node: index for index, node in enumerate(upper)}
-        ends = [place[other] for node in lower for other in sorted(above[node], key=place.__getitem__)]
+        rank = {node: index for index, node in enumerate(upper)}
+        ends = [rank[other] for node in lower for other in sorted(above[node], key=rank.__getitem__)]
         total += sum(one > other for index, one in enumerate(ends) for other in ends[index + 1 :])
     return total
 
@@ -197,8 +197,8 @@ def draw_layers(
         if tables is not None:
             middle, size = (x, top - titles[node, 1] - below[node, 1] / 2), (widths[node], below[node, 1])
             draw_box(ax, middle, size, tables[node], SMALL, zorder=3, multialignment="left", **MONOSPACE)
-    for child, found in enumerate(parents):
-        for parent, way in zip(found, layout.ways(child, found, has_arrows), strict=True):
+    for child, child_parents in enumerate(parents):
+        for parent, way in zip(child_parents, layout.ways(child, child_parents, has_arrows), strict=True):
             _draw_edge(ax, way, f"{names[parent]} -> {names[child]}", has_arrows)
     return ax
 
@@ -231,18 +231,18 @@ class _Layout:
             return []
         bends: Bends = self._bends
         inner = [bends.get((parent, child), []) for parent in parents]
-        last = [(found or [parent])[-1] for found, parent in zip(inner, parents, strict=True)]
+        last = [(points or [parent])[-1] for points, parent in zip(inner, parents, strict=True)]
         order = np.argsort(np.argsort(self.x[last], kind="stable"), kind="stable")
         reach = SPREAD * self._widths[child] * are_spread
         ends = self.x[child] + (np.linspace(-reach, reach, len(parents))[order] if len(parents) > 1 else np.zeros(1))
-        found = []
+        ways = []
         for parent, between, end in zip(parents, inner, ends, strict=True):
             way = [(self.x[parent], self.top[parent] - self._heights[parent]), (self.x[parent], self._bottom[parent])]
             for bend in between:
                 way += [(self.x[bend], self.top[bend]), (self.x[bend], self._bottom[bend])]
             top = self.top[child]
-            found.append([*way, (float(end), top + HEAD[1]), (float(end), top)])
-        return found
+            ways.append([*way, (float(end), top + HEAD[1]), (float(end), top)])
+        return ways
 
 
 def _draw_edge(ax: Any, way: list[Point], label: str, is_arrow: bool) -> None:
@@ -343,11 +343,11 @@ def _named(member: Any, role: str) -> str:
 
 def _uppers(members: Sequence[Any]) -> list[list[int]]:
     """Return, for each hypothesis, the least general hypotheses above it."""
-    found = []
+    uppers = []
     for member in members:
-        above = [place for place, other in enumerate(members) if other > member]
-        found.append([place for place in above if not any(members[place] > members[other] for other in above)])
-    return found
+        above = [k for k, other in enumerate(members) if other > member]
+        uppers.append([k for k in above if not any(members[k] > members[other] for other in above)])
+    return uppers
 
 
 def _levels(members: Sequence[Any]) -> list[int]:

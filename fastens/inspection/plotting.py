@@ -77,7 +77,7 @@ def name_ticks(ax: Any, letter: str, names: Sequence[str], *, limit: int = 16, r
         size = min(size, max(SMALLEST, step / LINE))
         options = {"fontsize": size} | ({"rotation": 45, "ha": "right"} if letter == "x" else {})
         every = max(1, math.ceil(round(SMALLEST * LINE / step, 6))) if step > 0 else len(texts)
-        texts = [text if place % every == 0 else "" for place, text in enumerate(texts)]
+        texts = [text if index % every == 0 else "" for index, text in enumerate(texts)]
     side = getattr(ax, f"{letter}axis")
     side.set_ticks(range(len(texts)), [plain(text) for text in texts], **options)
 
@@ -90,8 +90,8 @@ def number_ticks(side: Any, low: float, high: float, missing: float, text: str) 
     # In points; labels of the other axis may use a fifth of the width.
     room = 0.8 * side.axes.get_window_extent().width / side.axes.figure.dpi * 72
     for n_steps in range(9, 0, -1):
-        found = MaxNLocator(n_steps, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-        ticks = [tick for tick in found if low <= tick <= high]
+        candidates = MaxNLocator(n_steps, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        ticks = [tick for tick in candidates if low <= tick <= high]
         names = [f"{tick:.12g}" for tick in ticks]
         needed = (max(map(len, names), default=0) + 1) * CHARACTER * 10.0
         step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
@@ -131,32 +131,34 @@ DECIMALS = whole(0, 17)
 
 def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
     """Return finite numbers in a nonempty array of `ndim` axes; raise ValueError that names the argument."""
-    found = numbers_in(values, name)
-    _check_shape(name, found, ndim)
-    if not np.isfinite(found).all():
-        wrong = found[~np.isfinite(found)][0]
+    numbers = numbers_in(values, name)
+    _check_shape(name, numbers, ndim)
+    if not np.isfinite(numbers).all():
+        wrong = numbers[~np.isfinite(numbers)][0]
         raise ValueError(f"{name} must hold finite numbers; it holds {wrong}.")
-    return found
+    return numbers
 
 
 def as_labels(name: str, values: Any) -> NDArray[Any]:
     """Return nonempty labels without missing values; parameters as in `as_numbers`."""
-    found = _as_array(name, values)
-    _check_shape(name, found, 1)
-    missing = [row for row, value in enumerate(found.tolist()) if is_missing(value)]
+    labels = _as_array(name, values)
+    _check_shape(name, labels, 1)
+    missing = [row for row, value in enumerate(labels.tolist()) if is_missing(value)]
     if missing:
-        raise ValueError(f"{name} must hold labels without missing values; row {missing[0]} holds {found[missing[0]]}.")
-    return found
+        raise ValueError(
+            f"{name} must hold labels without missing values; row {missing[0]} holds {labels[missing[0]]}."
+        )
+    return labels
 
 
 def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
     """Return nonempty truth values from booleans or from 0 and 1; parameters as in `as_numbers`."""
-    found = _as_array(name, values)
-    _check_shape(name, found, 1)
-    wrong = [value for value in found.tolist() if isinstance(value, str | bytes) or value not in (0, 1)]
+    truths = _as_array(name, values)
+    _check_shape(name, truths, 1)
+    wrong = [value for value in truths.tolist() if isinstance(value, str | bytes) or value not in (0, 1)]
     if wrong:
         raise ValueError(f"{name} must hold True and False, or 1 and 0; got {wrong[0]!r}.")
-    return found.astype(bool)
+    return truths.astype(bool)
 
 
 def _as_array(name: str, values: Any) -> NDArray[Any]:
@@ -168,9 +170,9 @@ def _as_array(name: str, values: Any) -> NDArray[Any]:
     return unmasked(values, name)
 
 
-def _check_shape(name: str, found: NDArray[Any], ndim: int) -> None:
-    if found.ndim != ndim or found.size == 0:
-        raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'} and a value; got {found.shape}.")
+def _check_shape(name: str, array: NDArray[Any], ndim: int) -> None:
+    if array.ndim != ndim or array.size == 0:
+        raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'} and a value; got {array.shape}.")
 
 
 def check_same_rows(**arrays: NDArray[Any]) -> None:
@@ -185,7 +187,7 @@ def check_same_rows(**arrays: NDArray[Any]) -> None:
 
 def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
     """Raise ValueError if one argument holds strings and the other numbers."""
-    kinds = [{isinstance(value, str | bytes) for value in np.unique(found).tolist()} for found in (values, other)]
+    kinds = [{isinstance(value, str | bytes) for value in np.unique(labels).tolist()} for labels in (values, other)]
     if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
         raise ValueError(
             f"{name} and {other_name} must hold labels of one type; got {values.tolist()[0]!r} and "
@@ -225,12 +227,12 @@ def measured(ax: Any, texts: list[str], fontsize: float, pad: float, **style: An
 
     probe = Text(0, 0, "", fontsize=fontsize, parse_math=False, **style)
     probe.set_figure(ax.figure)
-    known: dict[str, tuple[float, float]] = {}
+    sizes: dict[str, tuple[float, float]] = {}
     for text in set(texts):
         probe.set_text(text)
         extent = probe.get_window_extent()
-        known[text] = extent.width / ax.figure.dpi, extent.height / ax.figure.dpi
-    return np.array([known[text] for text in texts]) + 2 * pad * fontsize / 72
+        sizes[text] = extent.width / ax.figure.dpi, extent.height / ax.figure.dpi
+    return np.array([sizes[text] for text in texts]) + 2 * pad * fontsize / 72
 
 
 def set_inches(ax: Any, width: float, height: float, is_new: bool) -> None:
@@ -320,11 +322,11 @@ class Axis:
     def places_of(self, values: list[Any]) -> Array:
         """Return the positions of values; NaN for values that the axis omits."""
         if self.categories is None:
-            found = [np.nan if is_missing(value) else float(value) for value in values]
+            positions = [np.nan if is_missing(value) else float(value) for value in values]
         else:
-            index = {category: float(place) for place, category in enumerate(self.categories)}
-            found = [np.nan if is_missing(value) else index.get(value, np.inf) for value in values]
-        out = np.array(found)
+            index = {category: float(k) for k, category in enumerate(self.categories)}
+            positions = [np.nan if is_missing(value) else index.get(value, np.inf) for value in values]
+        out = np.array(positions)
         out[np.isnan(out)] = np.nan if self.missing is None else self.missing
         out[np.isinf(out)] = np.nan
         return out
@@ -343,8 +345,10 @@ class Plane:
         self._table = as_table(X)
         self._is_array = isinstance(self._table, np.ndarray)
         n_columns = self._table.shape[1]
-        own = [f"x{column}" for column in range(n_columns)] if self._is_array else [*map(str, self._table.columns)]
-        self.names = names if self._is_array and names is not None and len(names) == n_columns else own
+        column_names = (
+            [f"x{column}" for column in range(n_columns)] if self._is_array else [*map(str, self._table.columns)]
+        )
+        self.names = names if self._is_array and names is not None and len(names) == n_columns else column_names
         self._columns = Columns(n_columns, None if self._is_array else plain_names(self._table.columns))
         # pandas allows names that are not strings, which narwhals does not support.
         self._other_names = None
@@ -358,11 +362,11 @@ class Plane:
         self.axes = self._axis(first), self._axis(second)
         if held is not None and not isinstance(held, Mapping):
             raise ValueError(f"held must be a dict that maps columns to values; got {held!r}.")
-        given = {self._position("held", key): value for key, value in (held or {}).items()}
-        if {first, second} & set(given):
+        fixed = {self._position("held", key): value for key, value in (held or {}).items()}
+        if {first, second} & set(fixed):
             raise ValueError(f"held must name columns other than the two of the axes; got {list(held or {})}.")
         others = [column for column in range(n_columns) if column not in (first, second)]
-        self._held = {column: self._source(column, given) for column in others}
+        self._held = {column: self._source(column, fixed) for column in others}
 
     def __len__(self) -> int:
         return int(self._table.shape[0])
@@ -394,10 +398,10 @@ class Plane:
     def values(self, column: int) -> list[Any]:
         """Return the values of a column as Python objects; None if missing."""
         if self._is_array:
-            found = self._table[:, column].tolist()
+            cells = self._table[:, column].tolist()
         else:
-            found = self._table[self._table.columns[column]].to_list()
-        return [None if is_missing(value) else value for value in found]
+            cells = self._table[self._table.columns[column]].to_list()
+        return [None if is_missing(value) else value for value in cells]
 
     def _holds_numbers(self, column: int, present: list[Any]) -> bool:
         return not self._flags[column] and all(kind in (int, float) for kind in set(map(type, present)))
@@ -441,12 +445,12 @@ class Plane:
         missing = None if missing_row < 0 else float(len(categories))
         return Axis(name, column, -0.5, len(categories) - 0.5, categories, examples, missing, missing_row)
 
-    def _source(self, column: int, given: Mapping[int, Any]) -> tuple[Any, int | float]:
+    def _source(self, column: int, fixed: Mapping[int, Any]) -> tuple[Any, int | float]:
         """Return the value at which a column is held, and its source: a row index (int) or a number (float)."""
         values = self.values(column)
         present = [value for value in values if not is_missing(value)]
-        if column in given:
-            return self._given(column, values, present, given[column])
+        if column in fixed:
+            return self._given(column, values, present, fixed[column])
         if not present:
             return MISSING, 0
         if self._holds_numbers(column, present):
@@ -460,14 +464,14 @@ class Plane:
         if value in present:
             return value, values.index(value)
         if is_missing(value):
-            row = next((row for row, found in enumerate(values) if is_missing(found)), None)
+            row = next((row for row, other in enumerate(values) if is_missing(other)), None)
             return MISSING, float("nan") if row is None else row
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not self._holds_numbers(column, present) or not is_number or not np.isfinite(value):
-            known = sorted(set(present), key=_order)[:MAX_CATEGORIES]
+            allowed = sorted(set(present), key=_order)[:MAX_CATEGORIES]
             raise ValueError(
                 f"held must map column {self.names[column]!r} to one of its possible values; got {value!r}"
-                + (f", and its values are {known}." if not self._holds_numbers(column, present) else ".")
+                + (f", and its values are {allowed}." if not self._holds_numbers(column, present) else ".")
             )
         return value, float(value)
 
@@ -524,14 +528,14 @@ def _order(value: Any) -> tuple[str, Any]:
 def as_table(X: Any) -> Any:
     """Return a nonempty two-dimensional array, or a narwhals frame; raise ValueError for anything else."""
     if is_frame(X):
-        found = nw.from_native(with_rows_to_take(X), eager_only=True)
+        table = nw.from_native(with_rows_to_take(X), eager_only=True)
     else:
         X = dense(X)
-        found = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-        if found.dtype.kind == "O" and all(type(value) in (int, float) for value in found.ravel().tolist()):
-            found = found.astype(np.float64)
-    if found.shape == ():
+        table = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+        if table.dtype.kind == "O" and all(type(value) in (int, float) for value in table.ravel().tolist()):
+            table = table.astype(np.float64)
+    if table.shape == ():
         raise ValueError(f"X must be a table with rows and columns in memory; got a {type(X).__name__}.")
-    if len(found.shape) != 2 or 0 in found.shape:
-        raise ValueError(f"X must be a table with rows and columns; got shape {tuple(found.shape)}.")
-    return found
+    if len(table.shape) != 2 or 0 in table.shape:
+        raise ValueError(f"X must be a table with rows and columns; got shape {tuple(table.shape)}.")
+    return table

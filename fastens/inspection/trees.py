@@ -369,15 +369,15 @@ def _colours(trees: TreeEnsemble, nodes: np.ndarray) -> dict[int, Any]:
     if value.shape[1] == 1:
         low, high = value.min(), value.max()
         share = (value[:, 0] - low) / (high - low if high > low else 1.0)
-        found = colormaps["RdYlBu_r"](0.2 + 0.6 * share)
+        colours = colormaps["RdYlBu_r"](0.2 + 0.6 * share)
     else:
         best = value.argmax(axis=1)
         total = np.abs(value).sum(axis=1)
         strength = np.abs(value[np.arange(len(best)), best]) / np.where(total > 0, total, 1.0)
         hue = colormaps["tab10"](best % 10)
-        found = 1 - (1 - hue) * (0.15 + 0.45 * strength[:, None])
-        found[:, 3] = 1
-    return {int(node): tuple(colour) for node, colour in zip(nodes, found, strict=True)}
+        colours = 1 - (1 - hue) * (0.15 + 0.45 * strength[:, None])
+        colours[:, 3] = 1
+    return {int(node): tuple(colour) for node, colour in zip(nodes, colours, strict=True)}
 
 
 LONGEST = 14  # maximum number of characters of a name or a value
@@ -398,13 +398,13 @@ def table_text(
     stands for the rest.
     """
     header = [*parent_names, *states[:MAX_VALUES]] + [CUT] * (len(states) > MAX_VALUES)
-    lines = [[_cell(found) for found in header]]
+    lines = [[_cell(name) for name in header]]
     shape = table.shape[:-1]
     n_rows = int(np.prod(shape))
     for row in range(min(n_rows, max_rows)):
-        place = np.unravel_index(row, shape) if shape else ()
-        values = [_cell(known[int(at)]) for known, at in zip(parent_states, place, strict=True)]
-        shares = [_share(share) for share in table[place][:MAX_VALUES].tolist()]
+        indices = np.unravel_index(row, shape) if shape else ()
+        values = [_cell(labels[int(at)]) for labels, at in zip(parent_states, indices, strict=True)]
+        shares = [_share(share) for share in table[indices][:MAX_VALUES].tolist()]
         lines.append([*values, *shares] + [CUT] * (len(states) > MAX_VALUES))
     text = _aligned(lines, len(parent_names))
     left_out = n_rows - max_rows
@@ -419,8 +419,8 @@ def _aligned(lines: list[list[str]], n_parents: int) -> list[str]:
     text = []
     for line in lines:
         cells = [
-            cell.ljust(w) if place < n_parents else cell.rjust(w)
-            for place, (cell, w) in enumerate(zip(line, width, strict=True))
+            cell.ljust(w) if index < n_parents else cell.rjust(w)
+            for index, (cell, w) in enumerate(zip(line, width, strict=True))
         ]
         left, right = " ".join(cells[:n_parents]), " ".join(cells[n_parents:])
         text.append(f"{left} | {right}" if n_parents else right)

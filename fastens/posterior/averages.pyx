@@ -14,14 +14,14 @@ cdef struct LogGammas:
     float64_t alpha
 
 
-cdef inline float64_t _log_gamma(const LogGammas* known, float64_t x) noexcept nogil:
+cdef inline float64_t _log_gamma(const LogGammas* gammas, float64_t x) noexcept nogil:
     """Return the log gamma of alpha + x for x >= 0, from the table if x is an integer in its range."""
-    cdef Py_ssize_t place
-    if x < known.n:
-        place = <Py_ssize_t> x
-        if <float64_t> place == x:
-            return known.table[place]
-    return lgamma(known.alpha + x)
+    cdef Py_ssize_t index
+    if x < gammas.n:
+        index = <Py_ssize_t> x
+        if <float64_t> index == x:
+            return gammas.table[index]
+    return lgamma(gammas.alpha + x)
 
 
 def dirichlet_evidence(
@@ -34,18 +34,18 @@ def dirichlet_evidence(
     all alphas + i, for i = 0, 1, ...
     """
     cdef Py_ssize_t k, i, n = counts.shape[1]
-    cdef LogGammas known
+    cdef LogGammas gammas
     log_evidence, totals = np.full(n, table_of_sums[0]), np.zeros(n)
     cdef float64_t[::1] out = log_evidence, total = totals
     with nogil:
         for k in range(counts.shape[0]):
-            known = LogGammas(&table[k, 0], table.shape[1], alpha[k])
+            gammas = LogGammas(&table[k, 0], table.shape[1], alpha[k])
             for i in range(n):
-                out[i] += _log_gamma(&known, counts[k, i]) - known.table[0]
+                out[i] += _log_gamma(&gammas, counts[k, i]) - gammas.table[0]
                 total[i] += counts[k, i]
-        known = LogGammas(&table_of_sums[0], table_of_sums.shape[0], _sum(alpha))
+        gammas = LogGammas(&table_of_sums[0], table_of_sums.shape[0], _sum(alpha))
         for i in range(n):
-            out[i] -= _log_gamma(&known, total[i])
+            out[i] -= _log_gamma(&gammas, total[i])
     return log_evidence
 
 
@@ -125,13 +125,13 @@ def best(
 def reach(const int32_t[::1] left_child, const float64_t[::1] split):
     """Return the posterior probability that all ancestors of each node split."""
     cdef Py_ssize_t i, n = left_child.shape[0]
-    found = np.ones(n)
-    cdef float64_t[::1] above = found
+    reached = np.ones(n)
+    cdef float64_t[::1] above = reached
     with nogil:
         for i in range(n):
             if left_child[i] > 0:
                 above[left_child[i]] = above[left_child[i] + 1] = above[i] * split[i]
-    return found
+    return reached
 
 
 def spread(
@@ -144,8 +144,8 @@ def spread(
     """
     cdef Py_ssize_t k, i, left, n = left_child.shape[0], n_values = values.shape[0]
     cdef float64_t inside
-    found = np.empty((n_values, n))
-    cdef float64_t[:, ::1] out = found
+    means = np.empty((n_values, n))
+    cdef float64_t[:, ::1] out = means
     # Sum over the ancestors of their values times the probability that they are the leaf.
     cdef float64_t[::1] sum_above = np.empty(n)
     with nogil:
@@ -157,7 +157,7 @@ def spread(
                 if left > 0:
                     inside = sum_above[i] + above[i] * (1.0 - split[i]) * values[k, i]
                     sum_above[left] = sum_above[left + 1] = inside
-    return found
+    return means
 
 
 def expected_shape(const int32_t[::1] left_child, const float64_t[::1] split):
@@ -182,28 +182,28 @@ def expected_shape(const int32_t[::1] left_child, const float64_t[::1] split):
 def unused(const int32_t[::1] left_child, const int32_t[::1] feature, const float64_t[::1] split, int32_t wanted):
     """Return the posterior probability that no node splits on a feature."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
-    cdef float64_t[::1] found = np.ones(n)
+    cdef float64_t[::1] probability = np.ones(n)
     with nogil:
         for i in range(n - 1, -1, -1):
             left = left_child[i]
             if left > 0:
-                found[i] = 1.0 - split[i]
+                probability[i] = 1.0 - split[i]
                 if feature[i] != wanted:
-                    found[i] += split[i] * found[left] * found[left + 1]
-    return found[0]
+                    probability[i] += split[i] * probability[left] * probability[left + 1]
+    return probability[0]
 
 
 def leaf_above(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
     """Return for each node the first leaf on the path from the root to it, or the node itself if there is none."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
-    found = np.arange(n, dtype=np.int32)
-    cdef int32_t[::1] leaf = found
+    leaves = np.arange(n, dtype=np.int32)
+    cdef int32_t[::1] leaf = leaves
     with nogil:
         for i in range(n):
             left = left_child[i]
             if left > 0 and (is_leaf[i] or leaf[i] != i):
                 leaf[left] = leaf[left + 1] = leaf[i]
-    return found
+    return leaves
 
 
 def parents(const int32_t[::1] left_child):
@@ -261,23 +261,23 @@ cdef struct LogPrior:
 
 
 cdef inline float64_t _over_prunings(
-    float64_t own, float64_t prior, int32_t few, const int32_t* n_rows, const float64_t* below, int32_t n_below,
+    float64_t as_leaf, float64_t prior, int32_t few, const int32_t* n_rows, const float64_t* below, int32_t n_below,
     LogPrior* last, float64_t* split
 ) noexcept nogil:
     """Return the evidence of a node's rows over all prunings; write the posterior probability that it splits.
 
-    `own` is the evidence of the node as a leaf. `below` and `n_rows` point to its two children, which are adjacent.
+    `as_leaf` is the evidence of the node as a leaf. `below` and `n_rows` point to its two children, which are adjacent.
     """
     cdef float64_t stops, splits
     if n_below <= few:
-        stops = (1.0 - prior) * own
+        stops = (1.0 - prior) * as_leaf
         splits = prior * (below[0] * below[1])
         split[0] = splits / (stops + splits)
         return stops + splits
     if prior != last.prior:
         last.prior, last.stops, last.splits = prior, log1p(-prior), log(prior)
     splits = last.splits + _logarithm(below[0], n_rows[0] <= few) + _logarithm(below[1], n_rows[1] <= few)
-    return weigh(last.stops + own, splits, split)
+    return weigh(last.stops + as_leaf, splits, split)
 
 
 cdef inline void _average_children(
@@ -359,14 +359,14 @@ cdef inline float64_t _evidence_of_targets(
     const dirichlet* priors, Py_ssize_t n_targets, const uint32_t* counts, int32_t* n_rows, float64_t* values
 ) noexcept nogil:
     cdef Py_ssize_t t, n_classes
-    cdef float64_t found = 0.0, part
+    cdef float64_t evidence = 0.0, part
     for t in range(n_targets):
         n_classes = priors[t].n_classes
         part = evidence_of_counts(&priors[t], counts, n_classes, n_rows, values)
-        found = part if t == 0 else (found * part if n_rows[0] <= <int32_t> priors[t].few else found + part)
+        evidence = part if t == 0 else (evidence * part if n_rows[0] <= <int32_t> priors[t].few else evidence + part)
         counts += n_classes
         values += 1 if n_classes == 2 else n_classes
-    return found
+    return evidence
 
 
 def class_posterior(
@@ -404,7 +404,7 @@ def class_posterior(
     cdef Py_ssize_t i, j, k, t, left, n = inner.shape[0] + leaf.shape[0], n_targets = len(n_classes)
     cdef Py_ssize_t n_counts = leaves.shape[0]
     cdef bint is_plain = n_targets == 1 and n_counts == 2
-    cdef float64_t own
+    cdef float64_t as_leaf
     cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
     cdef const float64_t[::1] of_sums
     cdef uint32_t few = <uint32_t> products.shape[0] - 1
@@ -439,11 +439,11 @@ def class_posterior(
             for k in range(n_counts):
                 counts[i, k] = counts[left, k] + counts[left + 1, k]
             if is_plain:
-                own = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+                as_leaf = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
             else:
-                own = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+                as_leaf = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
             evidence[i] = _over_prunings(
-                own, split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
+                as_leaf, split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
             )
         free(priors)
     return split_, values_, evidence_
@@ -470,13 +470,13 @@ cdef extern from "posterior/evidence_loops.h":
 
 cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
     """Return x to the power of n."""
-    cdef float64_t found = 1.0
+    cdef float64_t power = 1.0
     while n > 0:
         if n & 1:
-            found *= x
+            power *= x
         x *= x
         n >>= 1
-    return found
+    return power
 
 
 cdef void _sums_of_branches(
@@ -529,7 +529,7 @@ def number_posterior(
     cdef Py_ssize_t i, b, t, left, block, begin, end, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
     cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, exponent, twice = <uint32_t> (2 * shape)
     cdef bint is_half = 0.5 * twice == shape
-    cdef float64_t found
+    cdef float64_t part
     cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
     split_, values_, evidence_ = np.empty(inner.shape[0]), np.empty((n, n_targets)), np.empty(n)
     cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
@@ -552,20 +552,20 @@ def number_posterior(
                     total, exponent = <uint32_t> n_rows[i], twice + <uint32_t> n_rows[i]
                     if total > few:
                         if total < log_factors.shape[0]:
-                            found = log_factors[total]
+                            part = log_factors[total]
                         else:
-                            found = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
-                        found -= (shape + 0.5 * total) * log(of_block.ratio[b])
-                        evidence[i] = found if t == 0 else evidence[i] + found
+                            part = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
+                        part -= (shape + 0.5 * total) * log(of_block.ratio[b])
+                        evidence[i] = part if t == 0 else evidence[i] + part
                         continue
-                    found = factors[total]
+                    part = factors[total]
                     if not is_half:
-                        found *= exp((-shape - 0.5 * total) * log(of_block.ratio[b]))
+                        part *= exp((-shape - 0.5 * total) * log(of_block.ratio[b]))
                     else:
-                        found *= of_block.power[b]
+                        part *= of_block.power[b]
                         if exponent >> EXPONENT_BITS:
-                            found *= _power(1.0 / of_block.ratio[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
-                    evidence[i] = found if t == 0 else evidence[i] * found
+                            part *= _power(1.0 / of_block.ratio[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
+                    evidence[i] = part if t == 0 else evidence[i] * part
         for b in range(inner.shape[0] - 1, -1, -1):
             i, left = inner[b], left_child[b]
             evidence[i] = _over_prunings(

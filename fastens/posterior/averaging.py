@@ -83,9 +83,9 @@ class Prunings:
 
         At inner nodes, it is the mean as if the tree ended there.
         """
-        found = kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
+        means = kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
         # Clipped so that rounding cannot exceed the range of the values: probabilities stay within [0, 1].
-        return np.clip(found, values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True))
+        return np.clip(means, values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True))
 
     def map_leaves(self) -> NDArray[np.bool_]:
         """Return a mask of the leaves, if reached, of the most probable pruning; ties favour the smaller one."""
@@ -110,10 +110,10 @@ class Prunings:
 
     def use_of_features(self, feature: NDArray[np.int32], n_features: int) -> Array:
         """Return the posterior probability that a pruning splits on each feature, (n_features,)."""
-        found = np.zeros(n_features)
+        probabilities = np.zeros(n_features)
         for wanted in np.unique(feature[feature >= 0]).tolist():
-            found[wanted] = 1.0 - kernel.unused(self.left_child, feature, self.split, wanted)
-        return found
+            probabilities[wanted] = 1.0 - kernel.unused(self.left_child, feature, self.split, wanted)
+        return probabilities
 
     def nodes_of(self, is_leaf: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Return for each node the leaf that its rows fall into in a pruning."""
@@ -127,9 +127,9 @@ class Prunings:
     def draw_nodes(self, leaf: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.integer]:
         """Draw a pruning for each row and return the leaf that the row falls into, given its leaf in the whole tree."""
         # The probability of reaching a node decreases along the path, so one uniform number decides where it ends.
-        place = 1.0 - random.random(len(leaf))
+        uniform = 1.0 - random.random(len(leaf))
         node = np.array(leaf)
-        while len(beyond := np.flatnonzero(place > self.reach[node])):
+        while len(beyond := np.flatnonzero(uniform > self.reach[node])):
             node[beyond] = self.parent[node[beyond]]
         return node
 
@@ -320,11 +320,11 @@ class PruningPrior:
 
     def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
         split = np.broadcast_to(split_probability(self.split, tree, self.cost), tree.n_nodes)
-        found = self.leaves.posterior(nodes, leaves, split)
-        if found is None:
+        posterior = self.leaves.posterior(nodes, leaves, split)
+        if posterior is None:
             return None
         averaged = np.empty(tree.value.shape, tree.value.dtype)
-        average_over_prunings(nodes.inner, nodes.left_child, *found, averaged)
+        average_over_prunings(nodes.inner, nodes.left_child, *posterior, averaged)
         return averaged
 
 
@@ -403,12 +403,12 @@ def _fit_float32(sizes: Array) -> bool:
 
 def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
     """Return the statistics of all nodes, (n_statistics, n_nodes), from the statistics of the leaves."""
-    found = np.zeros((len(of_leaves), tree.n_nodes))
-    found[:, tree.left_child == 0] = of_leaves
+    statistics = np.zeros((len(of_leaves), tree.n_nodes))
+    statistics[:, tree.left_child == 0] = of_leaves
     left_child, offsets = np.ascontiguousarray(tree.left_child), np.array([0, tree.n_nodes], dtype=np.int64)
-    for row in found:
+    for row in statistics:
         sum_up(offsets, left_child, row)
-    return found
+    return statistics
 
 
 class TreeAverager:
@@ -432,11 +432,11 @@ class TreeAverager:
         `left_out` holds the weights of the rows used as evidence if they are different rows.
         """
         nodes = nodes_of(tree)
-        found = self._statistics(tree, nodes.leaf, grown, left_out)
+        statistics = self._statistics(tree, nodes.leaf, grown, left_out)
         if scale != 1:
-            found[0] = found[0] * scale
+            statistics[0] = statistics[0] * scale
         # The statistics are stored so that `reweight` can evaluate another prior later.
-        self._of_trees[number] = kept = [compact(part) for part in found]
+        self._of_trees[number] = kept = [compact(part) for part in statistics]
         plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
         return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})
 

@@ -266,9 +266,9 @@ class NumberPrior:
     def log_evidence(self, statistics: Array) -> Array:
         """Return the log marginal likelihood of each node's targets, a product of Student's t predictive densities."""
         worth, _, shape, rate = self._posterior(statistics)
-        place = np.minimum(statistics[0], _TABLE).astype(np.intp)
-        is_known = (place == statistics[0]).all() and place.max(initial=0) < _TABLE
-        of_shape = _log_gammas(self.shape, 0.5)[place] if is_known else gammaln(shape)
+        n_rows = np.minimum(statistics[0], _TABLE).astype(np.intp)
+        is_known = (n_rows == statistics[0]).all() and n_rows.max(initial=0) < _TABLE
+        of_shape = _log_gammas(self.shape, 0.5)[n_rows] if is_known else gammaln(shape)
         common = of_shape - gammaln(self.shape) + 0.5 * log(self.weight / worth)
         common -= 0.5 * log(2 * np.pi) * statistics[0]
         return np.sum(common + self.shape * log(self._rate)[:, None] - shape * log(rate), axis=0)
@@ -284,15 +284,15 @@ class NumberPrior:
             return None
         rows, rate = np.arange(_MAX_TABLED_ROWS), self._rate
         squares = (leaves[1 + n_targets :] / total).max(axis=1).astype(np.float64)
-        known = _log_factors(self.shape, self.weight)
-        logs = known[:_MAX_TABLED_ROWS]
+        log_factors = _log_factors(self.shape, self.weight)
+        logs = log_factors[:_MAX_TABLED_ROWS]
         most = np.abs(logs) + (self.shape + rows / 2) * log1p(0.5 * rows * (squares / rate)[:, None])
         few = _few(most.sum(axis=0) - log1p(-float(split.max())))
         leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
         factors = exp(logs[: few + 1])
         worth = (self.weight, self.shape)
-        found = number_posterior(nodes, leaves, self.location, rate, worth, factors, known, split)
-        return NodePosterior(*found)
+        arrays = number_posterior(nodes, leaves, self.location, rate, worth, factors, log_factors, split)
+        return NodePosterior(*arrays)
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
         """Draw means from the posterior."""
@@ -379,19 +379,19 @@ class RatePrior:
         if not of_target:
             return gammainc(shape[column], worth * np.maximum(x, 0))
         mean, deviation = self._of_count(shape[column], worth)
-        count, known = np.floor(np.maximum(x, 0)), np.minimum(worth, _MANY)
-        of_few = betaincc(count + 1, np.minimum(mean, _MANY) * known, 1 / (1 + known))
+        count, bounded = np.floor(np.maximum(x, 0)), np.minimum(worth, _MANY)
+        of_few = betaincc(count + 1, np.minimum(mean, _MANY) * bounded, 1 / (1 + bounded))
         return np.where(x < 0, 0.0, np.where(mean < _MANY, of_few, ndtr((x - mean) / deviation)))
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
         """Return the gamma quantile of the rate, or the negative binomial quantile of a new count."""
         shape, worth = self._posterior(statistics)
-        found = gammaincinv(shape[column], level) / worth
+        quantiles = gammaincinv(shape[column], level) / worth
         if not of_target:
-            return found
+            return quantiles
         mean, deviation = self._of_count(shape[column], worth)
         # Find the smallest count whose distribution function reaches the level, by doubling and then bisection.
-        high = np.ceil(np.minimum(found, _MANY)) + 1
+        high = np.ceil(np.minimum(quantiles, _MANY)) + 1
         while (short := (mean < _MANY) & (self.cdf(statistics, high, column, of_target=True) < level)).any():
             high[short] *= 2
         low = np.full_like(high, -1.0)

@@ -47,7 +47,6 @@ GRAIN = 1_000_000  # values, 1 to 2 ms of work; with fewer values, two threads w
 FEW = 16  # if there are this many times more categories than values, values are looked up one by one
 _COPIED = 1 << 20  # values that are copied at a time, which takes a few milliseconds
 _AT_ONCE = 1 << 16  # positions that are converted to an array at a time, in about 5 ms
-
 BLOCK_GRAIN = 500_000  # numbers of a block, about 300 microseconds of work
 
 
@@ -120,9 +119,7 @@ class Table:
 
     def categorical_by_type(self) -> list[bool | None]:
         """Return the result of `is_categorical` for each column."""
-        if self.array is not None:
-            return [False] * len(self)
-        return list(map(self.is_categorical, range(len(self))))
+        return [self.array is None and self.is_categorical(index) for index in range(len(self))]
 
     def categorical_columns(self, comm: Comm = LOCAL) -> list[bool]:
         """Return which columns are categorical: by their type on any rank, or because they are empty on all ranks."""
@@ -174,8 +171,8 @@ class Table:
 
     def lists(self) -> set[int]:
         """Return the columns of lists, such as embeddings, in a table with names."""
-        is_plain = self.names is None or self.array is not None or self.block is not None
-        return set() if is_plain else {index for index, column in enumerate(self.arrays) if holds_lists(column)}
+        has_arrays = self.names is not None and self.array is None and self.block is None
+        return {index for index, column in enumerate(self.arrays) if holds_lists(column)} if has_arrays else set()
 
     def days(self, index: int) -> Floats:
         """Return a column that held dates in `fit` as days since 1970; an array may already hold the days."""
@@ -228,8 +225,7 @@ class Table:
 
     def category_orders(self, index: int) -> list[list[Any]]:
         """Return the different orders that the parts of the table declare for the categories of a column."""
-        found = ordered_values(self.arrays[index])
-        return [] if found is None else [found]
+        return [order for order in [ordered_values(self.arrays[index])] if order is not None]
 
     def joined_categories(self, parts: list[list[list[Any] | None]]) -> list[list[Any] | None]:
         """Return the sorted categories of each column in the whole table, joined from the categories of all parts."""

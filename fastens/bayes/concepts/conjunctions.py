@@ -131,7 +131,7 @@ class Conjunction:
         covered = np.ones(len(rows), dtype=bool)
         for column, value in zip(rows.T, self.values, strict=True):
             if value is not ANY:
-                covered &= np.array([not is_missing(found) and found == value for found in column.tolist()], dtype=bool)
+                covered &= np.array([not is_missing(cell) and cell == value for cell in column.tolist()], dtype=bool)
         return covered
 
     def is_consistent(self, X: ArrayLike, is_positive: ArrayLike) -> bool:
@@ -325,10 +325,10 @@ def _listed(hypotheses: Any) -> list[Any]:
     space = list(hypotheses) if isinstance(hypotheses, Iterable) else None
     if not space:
         raise ValueError(f"hypotheses must be a list of at least one Conjunction; got {hypotheses!r}.")
-    for place, hypothesis in enumerate(space):
+    for index, hypothesis in enumerate(space):
         if not callable(getattr(hypothesis, "covers", None)):
             raise ValueError(
-                f"hypotheses must be Conjunctions or objects with covers(X); got {hypothesis!r} at index {place}."
+                f"hypotheses must be Conjunctions or objects with covers(X); got {hypothesis!r} at index {index}."
             )
     return space
 
@@ -357,13 +357,13 @@ def _plain_rows(X: Any) -> NDArray[np.object_]:
 
 def _truth_values(name: str, values: Any, n_rows: int) -> NDArray[np.bool_]:
     """Convert booleans, or 1 and 0, to a boolean array; raise ValueError for other values or a wrong length."""
-    found = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
-    if found.shape != (n_rows,):
-        raise ValueError(f"{name} must have one boolean for each of the {n_rows} rows; got shape {found.shape}.")
-    for value in () if found.dtype.kind == "b" and not np.ma.is_masked(found) else found.tolist():
+    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.shape != (n_rows,):
+        raise ValueError(f"{name} must have one boolean for each of the {n_rows} rows; got shape {array.shape}.")
+    for value in () if array.dtype.kind == "b" and not np.ma.is_masked(array) else array.tolist():
         if not isinstance(value, bool | int | float) or value not in (0, 1):
             raise ValueError(
                 f"{name} must hold booleans (True and False, or 1 and 0); got {value!r}. Compare labels first, "
                 "as in y == 'yes'."
             )
-    return np.asarray(found, dtype=bool)
+    return np.asarray(array, dtype=bool)

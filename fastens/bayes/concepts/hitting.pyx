@@ -17,16 +17,16 @@ cdef uint64_t PART_OF[64]   # bits of a word for subsets of each mask
 
 
 cdef void _fill_tables() noexcept:
-    cdef uint64_t place, mask
+    cdef uint64_t bit, mask
     cdef int j
-    for place in range(64):
+    for bit in range(64):
         for j in range(IN_WORD):
-            if (place >> j) & 1:
-                WITH[j] |= (<uint64_t> 1) << place
-        OF_SIZE[popcount(place)] |= (<uint64_t> 1) << place
+            if (bit >> j) & 1:
+                WITH[j] |= (<uint64_t> 1) << bit
+        OF_SIZE[popcount(bit)] |= (<uint64_t> 1) << bit
         for mask in range(64):
-            if place & mask == place:
-                PART_OF[mask] |= (<uint64_t> 1) << place
+            if bit & mask == bit:
+                PART_OF[mask] |= (<uint64_t> 1) << bit
 
 
 cdef inline int popcount(uint64_t x) noexcept nogil:
@@ -130,18 +130,18 @@ cdef inline uint64_t set_at(
     uint64_t passing, int64_t w, const double* size_weight, double target, double before
 ) noexcept nogil:
     # Return the set of a word at a position of the cumulative weight, or the last set if the position is beyond it.
-    cdef uint64_t place, found = 0
+    cdef uint64_t bit, last_set = 0
     cdef double weight
     cdef int outer = popcount(<uint64_t> w)
-    for place in range(64):
-        if (passing >> place) & 1:
-            weight = size_weight[outer + popcount(place)]
+    for bit in range(64):
+        if (passing >> bit) & 1:
+            weight = size_weight[outer + popcount(bit)]
             if weight > 0:
-                found = (<uint64_t> w << IN_WORD) | place
+                last_set = (<uint64_t> w << IN_WORD) | bit
                 before += weight
                 if target < before:
                     break
-    return found
+    return last_set
 
 
 def draw_sets(

@@ -160,9 +160,9 @@ class _Table:
         return out
 
     def counts(self) -> list[int]:
-        found = np.zeros(len(self.attributes) + 7, dtype=np.int64)
-        count_by_size(self.failing, found)
-        return found[: len(self.attributes) + 1].tolist()
+        counts = np.zeros(len(self.attributes) + 7, dtype=np.int64)
+        count_by_size(self.failing, counts)
+        return counts[: len(self.attributes) + 1].tolist()
 
     def smallest(self) -> list[int]:
         weight = np.zeros(len(self.attributes) + 7)
@@ -176,10 +176,10 @@ class _Table:
         out[_grid(rows[order], self.attributes)] = self._sets_at(places[order], self._size_weight(q))
 
     def _sets_at(self, places: Floats, size_weight: Floats) -> Bools:
-        found = np.empty(len(places), dtype=np.uint64)
-        draw_sets(self.failing, size_weight, places, found)
+        bits = np.empty(len(places), dtype=np.uint64)
+        draw_sets(self.failing, size_weight, places, bits)
         shifts = np.arange(len(self.attributes), dtype=np.uint64)
-        return (found[:, None] >> shifts & np.uint64(1)).astype(bool)
+        return (bits[:, None] >> shifts & np.uint64(1)).astype(bool)
 
 
 def _grid(rows: NDArray[np.intp], attributes: list[int]) -> tuple[NDArray[Any], ...]:
@@ -191,8 +191,8 @@ def _masks(sets: Bools) -> NDArray[np.uint64]:
     return sets.astype(np.uint64) @ (np.uint64(1) << np.arange(sets.shape[1], dtype=np.uint64))
 
 
-def _at(numbers: Sequence[int], place: int) -> int:
-    return numbers[place] if place < len(numbers) else 0
+def _at(numbers: Sequence[int], index: int) -> int:
+    return numbers[index] if index < len(numbers) else 0
 
 
 def _times(left: list[int], right: list[int]) -> list[int]:
@@ -253,9 +253,9 @@ def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: 
     forced: Bools = np.asarray(clauses[single].any(axis=0))
     parts: list[Any] = []
     for kind, chosen in ((_Forced, forced), (_Free, ~named)):
-        found = [j for j in attributes if chosen[j]]
-        if found:
-            parts.append(kind(found))
+        indices = [j for j in attributes if chosen[j]]
+        if indices:
+            parts.append(kind(indices))
     parts += [_compile_component(component, budget, max_table) for component in _components(clauses[~single])]
     return parts[0] if len(parts) == 1 else _Both(parts) if parts else _Free([])
 
@@ -366,12 +366,12 @@ class SampledFamily:
     def _count_first(self, boxes: Floats, q: float, random: np.random.Generator) -> int:
         """Return the number of sets drawn from a box that are not in an earlier box."""
         box = random.choice(len(boxes), self.n_draws, p=boxes / boxes.sum())
-        found = 0
+        n_first = 0
         for start in range(0, self.n_draws, COMPARED_AT_ONCE):
             chosen = box[start : start + COMPARED_AT_ONCE]
             sets = self._random_sets(len(chosen), q, random) & ~self._clauses[chosen]
-            found += int((self._missed(sets).argmax(axis=1) == chosen).sum())
-        return found
+            n_first += int((self._missed(sets).argmax(axis=1) == chosen).sum())
+        return n_first
 
     def _random_sets(self, n: int, q: float, random: np.random.Generator) -> Bools:
         return random.random((n, self._clauses.shape[1])) < q
@@ -380,14 +380,14 @@ class SampledFamily:
         return sets.astype(np.float32) @ self._clauses.T.astype(np.float32) == 0
 
     def _draw(self, n: int, random: np.random.Generator) -> Bools:
-        found: list[Bools] = []
+        drawn: list[Bools] = []
         missing = n
         for _ in range(100 * n // COMPARED_AT_ONCE):
             sets = self._random_sets(COMPARED_AT_ONCE, self._q, random)
-            found.append(sets[~self._missed(sets).any(axis=1)][:missing])
-            missing -= len(found[-1])
+            drawn.append(sets[~self._missed(sets).any(axis=1)][:missing])
+            missing -= len(drawn[-1])
             if missing == 0:
-                return np.concatenate(found)
+                return np.concatenate(drawn)
         raise ValueError(
             f"the version space over {self._clauses.shape[1]} constrained attributes is too large to count, "
             "and too small a share of all conjunctions to sample from. Use fewer attributes or more positive "
@@ -423,11 +423,11 @@ class SampledFamily:
         return best
 
 
-def _share_bounds(found: int, n: int, confidence: float) -> tuple[float, float]:
+def _share_bounds(n_hits: int, n: int, confidence: float) -> tuple[float, float]:
     """Return the Clopper-Pearson bounds of a probability."""
     tail = (1 - confidence) / 2
-    low = 0.0 if found == 0 else float(betaincinv(found, n - found + 1, tail))
-    high = 1.0 if found == n else float(betaincinv(found + 1, n - found, 1 - tail))
+    low = 0.0 if n_hits == 0 else float(betaincinv(n_hits, n - n_hits + 1, tail))
+    high = 1.0 if n_hits == n else float(betaincinv(n_hits + 1, n - n_hits, 1 - tail))
     return low, high
 
 
@@ -449,16 +449,16 @@ def minimal_hitting_sets(clauses: Sequence[int], rivals: Sequence[int], limit: i
     `rivals` holds, for each item, the mask of items that are incompatible with it. Raises TooManyError if there are
     more than `limit` sets after any clause.
     """
-    found = [0]
+    sets = [0]
     for clause in sorted(set(clauses), key=int.bit_count):
-        hit = [s for s in found if s & clause]
+        hit = [s for s in sets if s & clause]
         items = [item for item in range(clause.bit_length()) if clause >> item & 1]
-        longer = {s | 1 << item for s in found if not s & clause for item in items if not rivals[item] & s}
+        longer = {s | 1 << item for s in sets if not s & clause for item in items if not rivals[item] & s}
         if len(hit) + len(longer) > limit:
             raise TooManyError
-        found = hit + [s for s in longer if not any(h & s == h for h in hit)]
-        found = _without_supersets(found)
-    return found
+        sets = hit + [s for s in longer if not any(h & s == h for h in hit)]
+        sets = _without_supersets(sets)
+    return sets
 
 
 def _without_supersets(sets: list[int]) -> list[int]:

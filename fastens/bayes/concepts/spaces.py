@@ -80,13 +80,13 @@ def all_hitting_sets(clauses: Sequence[int], n_items: int) -> Iterator[int]:
     """
     waiting = [(0, 0)]  # number of decided items, and the chosen items
     while waiting:
-        place, chosen = waiting.pop()
-        if place == n_items:
+        n_decided, chosen = waiting.pop()
+        if n_decided == n_items:
             yield chosen
             continue
-        if all(clause & chosen or clause >> (place + 1) for clause in clauses):
-            waiting.append((place + 1, chosen))
-        waiting.append((place + 1, chosen | 1 << place))
+        if all(clause & chosen or clause >> (n_decided + 1) for clause in clauses):
+            waiting.append((n_decided + 1, chosen))
+        waiting.append((n_decided + 1, chosen | 1 << n_decided))
 
 
 Codes = NDArray[np.int64]
@@ -236,14 +236,14 @@ class ConsistentSpace:
 
     def general(self, limit: int) -> Codes:
         """Return the most general hypotheses: the minimal sets of constraints that satisfy the clauses."""
-        found = minimal_hitting_sets(self._masks(self._clauses), [0] * len(self._places), limit)
-        return self._keep(np.array([self._chosen(s) for s in found]).reshape(len(found), -1))
+        sets = minimal_hitting_sets(self._masks(self._clauses), [0] * len(self._places), limit)
+        return self._keep(np.array([self._chosen(s) for s in sets]).reshape(len(sets), -1))
 
     def all_codes(self) -> Iterator[Codes]:
         """Yield all hypotheses, starting with s."""
         masks = self._masks(minimal_clauses(self._clauses))
-        for found in all_hitting_sets(masks, len(self._places)):
-            yield self._keep(np.array([self._chosen(found)], dtype=bool))[0]
+        for items in all_hitting_sets(masks, len(self._places)):
+            yield self._keep(np.array([self._chosen(items)], dtype=bool))[0]
 
     def _masks(self, clauses: NDArray[np.bool_]) -> list[int]:
         powers = [1 << item for item in range(len(self._places))]
@@ -302,9 +302,9 @@ class WeightedSpace:
             most_errors = least + _ROUNDING * n
         else:
             per_error = log(noise) - log1p(-noise)
-        found = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
+        best = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
         weights[-1] = per_error * n_positive + per_constraint * len(sizes) if n_positive <= most_errors else -math.inf
-        self.least_errors, self._ml_place = found if found[0] <= n_positive else (n_positive, len(self._cube))
+        self.least_errors, self._ml_place = best if best[0] <= n_positive else (n_positive, len(self._cube))
         if noise is None:
             self._ml_place = int(np.isfinite(weights).argmax())
         del self._cube.counts  # as large as all other arrays together
@@ -335,13 +335,13 @@ class WeightedSpace:
 
     def draw(self, n: int, random: np.random.Generator) -> Codes:
         """Draw hypotheses from the posterior."""
-        found, index = np.unique(draw_index(self._posterior, n, random), return_inverse=True)
-        return np.array([self._codes_of(int(place)) for place in found])[index]
+        cells, index = np.unique(draw_index(self._posterior, n, random), return_inverse=True)
+        return np.array([self._codes_of(int(cell)) for cell in cells])[index]
 
-    def _codes_of(self, place: int) -> Codes:
-        if place == len(self._cube):
+    def _codes_of(self, cell: int) -> Codes:
+        if cell == len(self._cube):
             return np.full(len(self._cube.sizes), NEVER)
-        return self._cube.digits_of(place)
+        return self._cube.digits_of(cell)
 
     def all_codes(self) -> Iterator[Codes]:
         """Yield the hypotheses that vote (all of them with noise); the one that covers nothing comes last."""
@@ -382,9 +382,9 @@ def general_without_positives(negatives: Codes, sizes: Sequence[int], limit: int
         everything & ~sum(1 << (first[j] + code) for j, code in enumerate(row) if code != ANYTHING)
         for row in negatives.tolist()
     ]
-    found = minimal_hitting_sets(masks, rivals, limit)
-    out = np.full((max(len(found), 1), len(sizes)), ANYTHING if found else NEVER)
-    for row, items in zip(out, found, strict=False):
+    sets = minimal_hitting_sets(masks, rivals, limit)
+    out = np.full((max(len(sets), 1), len(sizes)), ANYTHING if sets else NEVER)
+    for row, items in zip(out, sets, strict=False):
         for item in range(items.bit_length()):
             if items >> item & 1:
                 row[attribute[item]] = item - first[attribute[item]]

@@ -104,12 +104,12 @@ class DrawsVersionSpace:
 def _between(model: Any, specific: list[Conjunction], general: list[Conjunction]) -> list[Conjunction] | None:
     """Return the members other than S and G, or None if they cannot be listed."""
     if specific[0].values is not None:
-        found = _relaxations(specific[0], general)
+        candidates = _relaxations(specific[0], general)
     elif space_sizes(model._attribute_sizes()).semantic > MAX_TRIED:
         return None
     else:
-        found = (h for h in all_conjunctions(model._encoder.categories) if any(g >= h for g in general))
-    return [hypothesis for hypothesis in found if hypothesis not in specific and hypothesis not in general]
+        candidates = (h for h in all_conjunctions(model._encoder.categories) if any(g >= h for g in general))
+    return [hypothesis for hypothesis in candidates if hypothesis not in specific and hypothesis not in general]
 
 
 def _relaxations(specific: Conjunction, general: list[Conjunction]) -> Iterator[Conjunction]:
@@ -119,8 +119,8 @@ def _relaxations(specific: Conjunction, general: list[Conjunction]) -> Iterator[
         hypothesis = waiting.pop()
         yield hypothesis
         values = hypothesis.values or ()
-        for place, value in enumerate(values):
-            relaxed = Conjunction((*values[:place], ANY, *values[place + 1 :]))
+        for index, value in enumerate(values):
+            relaxed = Conjunction((*values[:index], ANY, *values[index + 1 :]))
             if value is not ANY and relaxed not in seen and any(g >= relaxed for g in general):
                 seen.add(relaxed)
                 waiting.append(relaxed)
@@ -403,16 +403,16 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         self._needs_boundaries()
         try:
             if self._has_positives:
-                found = self._space.general(self.max_boundary)
+                boundary = self._space.general(self.max_boundary)
             else:
                 negatives = self._examples.of_class(NEGATIVE)
-                found = general_without_positives(negatives, self._attribute_sizes(), self.max_boundary)
+                boundary = general_without_positives(negatives, self._attribute_sizes(), self.max_boundary)
         except TooManyError:
             raise SpaceError(
                 f"the general boundary grew to more than max_boundary={self.max_boundary} members. Raise "
                 "max_boundary, or do without the boundary, which predictions do not need."
             ) from None
-        return sorted(map(self._conjunction, found), key=lambda h: [value is ANY for value in h.values or ()])
+        return sorted(map(self._conjunction, boundary), key=lambda h: [value is ANY for value in h.values or ()])
 
     def _needs_boundaries(self) -> None:
         self._check_fitted()
@@ -423,7 +423,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         if NEVER in codes:
             return NOTHING
         values = zip(codes.tolist(), self._encoder.categories, strict=True)
-        return Conjunction(tuple(ANY if code == ANYTHING else known[code] for code, known in values))  # type: ignore[index]
+        return Conjunction(tuple(ANY if code == ANYTHING else categories[code] for code, categories in values))  # type: ignore[index]
 
     def __contains__(self, hypothesis: Conjunction) -> bool:
         """Return True if a conjunction is consistent with all examples that are not set aside."""
@@ -450,7 +450,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             )
         pairs = zip(hypothesis.values, self._encoder.categories, strict=True)
         # A constraint on an unknown value covers no example.
-        codes = [ANYTHING if v is ANY else known.index(v) if v in known else NEVER for v, known in pairs]  # type: ignore
+        codes = [ANYTHING if v is ANY else categories.index(v) if v in categories else NEVER for v, categories in pairs]  # type: ignore
         return np.array(codes)
 
     # Predict --------------------------------------------------
@@ -514,7 +514,7 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             best = int(np.abs(shares - 0.5).argmin())
             codes, share = rows[best], float(shares[best])
         pairs = zip(codes.tolist(), self._encoder.categories, strict=True)
-        return Question(tuple(None if code == ANYTHING else known[code] for code, known in pairs), share)  # type: ignore
+        return Question(tuple(None if code == ANYTHING else categories[code] for code, categories in pairs), share)  # type: ignore
 
     def sample_complexity(self, epsilon: float, delta: float) -> int:
         """Return a sufficient number of examples for this space, ``(ln |H| + ln 1/delta) / epsilon``, rounded up."""

@@ -57,13 +57,13 @@ def learn_limits(
 
 def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
     """Return a table with numbers replaced by bin positions; NaN is kept."""
-    if all(found is None for found in limits):
+    if all(edges is None for edges in limits):
         return X
     out = np.array(X, dtype=np.float64, order="F")
-    for index, found in enumerate(limits):
-        if found is not None:
+    for index, edges in enumerate(limits):
+        if edges is not None:
             column = out[:, index]
-            out[:, index] = np.where(np.isnan(column), np.nan, np.searchsorted(found, column))
+            out[:, index] = np.where(np.isnan(column), np.nan, np.searchsorted(edges, column))
     return out
 
 
@@ -80,9 +80,9 @@ def bin_names(limits: Array) -> list[str]:
 
 def limits_to_arrays(limits: Limits) -> dict[str, NDArray[Any]]:
     """Convert bin edges to arrays for saving."""
-    found = [np.zeros(0) if each is None else each for each in limits]
+    edges = [np.zeros(0) if each is None else each for each in limits]
     return {
-        "limits": np.concatenate([np.zeros(0), *found]),
+        "limits": np.concatenate([np.zeros(0), *edges]),
         "n_limits": np.array([-1 if each is None else len(each) for each in limits], dtype=np.int64),
     }
 
@@ -118,20 +118,20 @@ def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, nam
         values.
     """
     out: list[Values] = [None] * len(names)
-    places: dict[Any, int] = {name: index for index, name in enumerate(names)}
-    places |= {name: index for index, name in enumerate(encoder.names or ())}
+    positions: dict[Any, int] = {name: index for index, name in enumerate(names)}
+    positions |= {name: index for index, name in enumerate(encoder.names or ())}
     for name, values in states.items():
-        if plain_name(name) not in places:
+        if plain_name(name) not in positions:
             raise ValueError(f"states must name columns of X, {list(names)}; got {name!r}.")
-        index = places[plain_name(name)]
-        known = encoder.categories[index]
-        if known is None:
+        index = positions[plain_name(name)]
+        observed = encoder.categories[index]
+        if observed is None:
             raise ValueError(
                 f"states must name categorical columns; {name!r} is numerical, and max_bins sets its bins."
             )
         listed = distinct_values(f"states[{name!r}]", values)
         among = set(listed)
-        unknown = [value for value in known if value not in among]
+        unknown = [value for value in observed if value not in among]
         if unknown:
             raise ValueError(
                 f"Column {name!r} must hold values of states[{name!r}], {listed}; it holds {unknown[0]!r}."
@@ -165,34 +165,34 @@ def with_values(
     changed = [index for index, more in enumerate(declared) if _adds_values(categories[index], more, in_order=in_order)]
     if not changed:
         return encoder, rows
-    known = [categories[index] or [] for index in changed]
-    for index, old in zip(changed, known, strict=True):
+    old_categories = [categories[index] or [] for index in changed]
+    for index, old in zip(changed, old_categories, strict=True):
         more = list(declared[index] or [])
         categories[index] = more if in_order else sorted_categories([*old, *more], str(index))
-    largest = max(len(found or ()) for found in categories)
+    largest = max(len(values or ()) for values in categories)
     rows = np.array(rows, dtype=_wide_enough(rows.dtype, largest), order="F")
-    for index, old in zip(changed, known, strict=True):
+    for index, old in zip(changed, old_categories, strict=True):
         move_positions(rows[:, index], old, categories[index] or [], first)
     return with_categories(encoder, categories), rows
 
 
 def with_categories(encoder: InputEncoder, categories: list[list[Any] | None]) -> InputEncoder:
     """Return a copy of the encoder with other categories."""
-    found = copy.copy(encoder)
-    found.categories = categories
-    return found
+    changed = copy.copy(encoder)
+    changed.categories = categories
+    return changed
 
 
-def _adds_values(known: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
-    if known is None or declared is None:
+def _adds_values(observed: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
+    if observed is None or declared is None:
         return False
-    return known != list(declared) if in_order else not set(declared) <= set(known)
+    return observed != list(declared) if in_order else not set(declared) <= set(observed)
 
 
 def _wide_enough(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
     if dtype.kind != "u":
         return dtype
-    return next(found for found in CODE_DTYPES if found >= dtype and largest + 1 <= np.iinfo(found).max)
+    return next(wider for wider in CODE_DTYPES if wider >= dtype and largest + 1 <= np.iinfo(wider).max)
 
 
 Codes = NDArray[np.int64]
@@ -237,18 +237,18 @@ class CodedInput(CategoricalInput):
         if self._is_whole(X):
             return super()._learn_table(ArrayTable(X))
         is_whole_table = self._comm.size == 1 and self._reads_codes and _holds_numbers(X)
-        found = _ranges_of(X, self._encoder_threads()) if is_whole_table else None
-        if found is None:
+        coded = _ranges_of(X, self._encoder_threads()) if is_whole_table else None
+        if coded is None:
             return super()._learn_table(X)
-        codes, categories = found
+        codes, categories = coded
         self._encoder = InputEncoder(None, categories)
         self._set_columns()
         return codes.T
 
     def _check_table(self, X: Any) -> Any:
         if _holds_numbers(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
-            sizes = [len(found or ()) for found in self._encoder.categories]
-            if all(found == list(range(size)) for found, size in zip(self._encoder.categories, sizes, strict=True)):
+            sizes = [len(values or ()) for values in self._encoder.categories]
+            if all(values == list(range(size)) for values, size in zip(self._encoder.categories, sizes, strict=True)):
                 return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
         return super()._check_table(ArrayTable(X) if self._as_fitted()._is_whole(X) else X)
 
@@ -263,15 +263,15 @@ def _holds_numbers(X: Any) -> bool:
 
 def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:
     """Return codes and the categories 0 to maximum of each column, or None if a column is not a gapless range."""
-    found = encode_all(X, n_threads)
-    if found.faults.any() or found.largest.max() > LARGEST_PLAIN:
+    coded = encode_all(X, n_threads)
+    if coded.faults.any() or coded.largest.max() > LARGEST_PLAIN:
         return None
-    sizes = found.largest + 1
-    counts = family_counts(CodedRows(found.codes, sizes, None, n_threads), [(column,) for column in range(len(sizes))])
+    sizes = coded.largest + 1
+    counts = family_counts(CodedRows(coded.codes, sizes, None, n_threads), [(column,) for column in range(len(sizes))])
     if not all(count.size and count.all() for count in counts):
         return None
     as_value = float if X.dtype.kind == "f" else int
-    return found.codes, [list(map(as_value, range(size))) for size in sizes.tolist()]
+    return coded.codes, [list(map(as_value, range(size))) for size in sizes.tolist()]
 
 
 class DiscreteClassifier(CategoricalInput):
@@ -292,27 +292,27 @@ class DiscreteClassifier(CategoricalInput):
         """Set the values of the attributes to the declared ones, which must include all values of the table."""
         if not isinstance(declared, Sequence) or isinstance(declared, str):
             raise ValueError(f"categories must be None or a list of the values of each column; got {declared!r}.")
-        found = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
+        listed = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
         learned = self._encoder.categories
-        if len(found) != len(learned):
-            raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(found)} lists.")
-        _check_declared(found, learned)
-        for j, (values, seen) in enumerate(zip(found, learned, strict=True)):
-            place = {value: position for position, value in enumerate(values)}
-            position = np.array([place[value] for value in seen or []] + [MISSING])
+        if len(listed) != len(learned):
+            raise ValueError(f"categories must list the values of all {len(learned)} columns; got {len(listed)} lists.")
+        _check_declared(listed, learned)
+        for j, (values, seen) in enumerate(zip(listed, learned, strict=True)):
+            code_of = {value: position for position, value in enumerate(values)}
+            position = np.array([code_of[value] for value in seen or []] + [MISSING])
             codes[:, j] = position[codes[:, j]]
-        self._encoder = with_categories(self._encoder, found)  # type: ignore[arg-type]
+        self._encoder = with_categories(self._encoder, listed)  # type: ignore[arg-type]
         return codes
 
     def _extend_table(self, X: Any) -> Codes:
         """Encode a table like `_check_table`, but add new values as categories, or raise if values are declared."""
         X = dense(X)
         table = self._encoder.matched(X, type(self).__name__)
-        found = extended(self._encoder, table)
+        encoder = extended(self._encoder, table)
         if getattr(self, "categories", None) is not None:
-            _check_declared(self._encoder.categories, found.categories)
+            _check_declared(self._encoder.categories, encoder.categories)
             return self._check_table(X)
-        self._encoder = found
+        self._encoder = encoder
         if declared := table.declared_values():
             self._encoder = self._encoder.with_more_categories(declared)
         return self._check_table(X)
@@ -321,9 +321,9 @@ class DiscreteClassifier(CategoricalInput):
         return tuple(len(values) for values in self._encoder.categories if values is not None)
 
 
-def _check_declared(declared: Sequence[Any], found: Sequence[Any]) -> None:
+def _check_declared(declared: Sequence[Any], learned: Sequence[Any]) -> None:
     """Raise ValueError if a column holds a value that is not declared."""
-    for j, (values, seen) in enumerate(zip(declared, found, strict=True)):
+    for j, (values, seen) in enumerate(zip(declared, learned, strict=True)):
         among = set(values)
         unknown = [value for value in seen or [] if value not in among]
         if unknown:
@@ -340,7 +340,7 @@ def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
     if len(table) != len(encoder.categories):
         return encoder  # the caller raises the error
     categories: list[list[Any] | None] = []
-    for known, found in zip(encoder.categories, table.learn_categories(list(range(len(table)))), strict=True):
-        old = list(known or [])
-        categories.append(old + sorted(without_same(found or [], old), key=lambda v: (str(type(v)), v)))
+    for before, present in zip(encoder.categories, table.learn_categories(list(range(len(table)))), strict=True):
+        old = list(before or [])
+        categories.append(old + sorted(without_same(present or [], old), key=lambda v: (str(type(v)), v)))
     return with_categories(encoder, categories)

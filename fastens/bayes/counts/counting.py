@@ -64,8 +64,8 @@ def class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int
     less than the `n_codes` of their column, which is not checked.
     """
     out = empty_counts(n_codes, n_classes, rows.weights)
-    found: Counts = counted(rows.comm, out, lambda sums: add_class_counts(rows, n_codes, sums))
-    return found
+    counts: Counts = counted(rows.comm, out, lambda sums: add_class_counts(rows, n_codes, sums))
+    return counts
 
 
 def empty_counts(n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
@@ -147,10 +147,10 @@ def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes
 def encode_all(X: Any, n_threads: int = 1) -> Codes:
     """Return the codes of a table of category positions in which every position up to the maximum is a category."""
     narrow = np.iinfo(np.uint8).max - 1
-    found = encode(X, np.full(X.shape[1], narrow, dtype=np.int64), n_threads)
-    if found.largest.max(initial=0) < narrow or found.largest.max() >= MAX_CATEGORIES:
-        return found
-    return encode(X, found.largest + 1, n_threads)
+    coded = encode(X, np.full(X.shape[1], narrow, dtype=np.int64), n_threads)
+    if coded.largest.max(initial=0) < narrow or coded.largest.max() >= MAX_CATEGORIES:
+        return coded
+    return encode(X, coded.largest + 1, n_threads)
 
 
 MAX_NUMBERS = 1 << 27  # a gigabyte of float64
@@ -208,8 +208,8 @@ class CountCube:
         `most_errors` get -inf. Returns the lowest number of errors and the first cell that has it.
         """
         # The kernel supports a limited number of attributes, so attributes without values are dropped.
-        known = np.flatnonzero(self.sizes) if self.sizes.any() else np.zeros(1, np.intp)
-        layout = np.stack([self.sizes[known], self.strides[known]])
+        used = np.flatnonzero(self.sizes) if self.sizes.any() else np.zeros(1, np.intp)
+        layout = np.stack([self.sizes[used], self.strides[used]])
         return log_weights(self.counts, layout, per_error, per_constraint, most_errors, out)
 
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -285,20 +285,20 @@ class FamilyLayout:
     """Columns of families (tuples of variables) and the offsets of their tables in one flat array."""
 
     def __init__(self, families: Sequence[Family], sizes: NDArray[np.int64]) -> None:
-        known = sizes.tolist()
+        n_values = sizes.tolist()
         self.families, self.sizes = families, sizes
-        self.shapes = [tuple([known[column] for column in family]) for family in families]
+        self.shapes = [tuple([n_values[column] for column in family]) for family in families]
         self.starts = _running([len(family) for family in families])
         self.columns = np.array([column for family in families for column in family], dtype=np.int64)
-        strides = [math.prod(shape[place + 1 :]) for shape in self.shapes for place in range(len(shape))]
+        strides = [math.prod(shape[axis + 1 :]) for shape in self.shapes for axis in range(len(shape))]
         self.strides = np.array(strides, dtype=np.int64)
         self.offsets = _running(map(math.prod, self.shapes))
 
     def count(self, rows: CodedRows, is_complete: NDArray[np.uint8]) -> Counts:
         """Return the counts of `family_counts` as one array; `is_complete` is the result of `complete_columns`."""
         out = np.zeros(self.offsets[-1], dtype=np.int64 if rows.weights is None else np.float64)
-        found: Counts = counted(rows.comm, out, lambda sums: self._add_rows(rows, is_complete, sums))
-        return found
+        counts: Counts = counted(rows.comm, out, lambda sums: self._add_rows(rows, is_complete, sums))
+        return counts
 
     def _add_rows(self, rows: CodedRows, is_complete: NDArray[np.uint8], out: Counts) -> None:
         """Add the rows of this process to `out`."""
@@ -310,9 +310,9 @@ class FamilyLayout:
         if is_large and weights is None and is_complete[self.columns].all():
             families, places = _joined_families(self.families, self.sizes.tolist())
             joint = FamilyLayout(families, self.sizes)
-            found = np.zeros(joint.offsets[-1], dtype=np.int64)
-            joint._count_rows(codes, None, is_complete, found, n_threads)
-            self._add_margins(joint, places, found, out)
+            joint_counts = np.zeros(joint.offsets[-1], dtype=np.int64)
+            joint._count_rows(codes, None, is_complete, joint_counts, n_threads)
+            self._add_margins(joint, places, joint_counts, out)
         else:
             self._count_rows(codes, weights, is_complete, out, n_threads)
 
@@ -330,9 +330,9 @@ class FamilyLayout:
 
     def _add_margins(self, joint: FamilyLayout, places: list[int], counts: Counts, out: Counts) -> None:
         """Add the marginal counts of joint families to the families, which are at `places` in them."""
-        axes = [joint.families[place] for place in places]
-        known, strides = self.sizes.tolist(), self.strides.tolist()
-        own = [
+        axes = [joint.families[index] for index in places]
+        n_values, strides = self.sizes.tolist(), self.strides.tolist()
+        stride_of = [
             dict(zip(family, strides[first:last], strict=True))
             for family, (first, last) in zip(self.families, pairwise(self.starts.tolist()), strict=True)
         ]
@@ -340,8 +340,10 @@ class FamilyLayout:
             counts,
             joint.offsets[places],
             _running(map(len, axes)),
-            np.array([known[column] for found in axes for column in found], dtype=np.int64),
-            np.array([own[f].get(column, 0) for f, found in enumerate(axes) for column in found], dtype=np.int64),
+            np.array([n_values[column] for family in axes for column in family], dtype=np.int64),
+            np.array(
+                [stride_of[f].get(column, 0) for f, family in enumerate(axes) for column in family], dtype=np.int64
+            ),
             self.offsets,
             np.zeros(max(map(len, axes)), dtype=np.int64),
             out,
@@ -357,21 +359,21 @@ def _joined_families(families: Sequence[Family], sizes: list[int]) -> tuple[list
     """Join families whose variables have few value combinations; return the joint families and the index of each."""
     joined: list[set[int]] = []
     cells: list[int] = []
-    places: list[int] = []
+    indices: list[int] = []
     for family in families:
         best, fewest = len(joined), math.inf
-        for place in range(max(0, len(joined) - NEAR_FAMILIES), len(joined)):
-            n_more = math.prod([sizes[column] for column in family if column not in joined[place]])
-            if n_more < fewest and n_more * cells[place] <= JOINT_CELLS:
-                best, fewest = place, n_more
+        for k in range(max(0, len(joined) - NEAR_FAMILIES), len(joined)):
+            n_more = math.prod([sizes[column] for column in family if column not in joined[k]])
+            if n_more < fewest and n_more * cells[k] <= JOINT_CELLS:
+                best, fewest = k, n_more
         if best == len(joined):
             joined.append(set(family))
             cells.append(n_cells(family, sizes))
         else:
             joined[best].update(family)
             cells[best] *= int(fewest)
-        places.append(best)
-    return [tuple(sorted(found)) for found in joined], places
+        indices.append(best)
+    return [tuple(sorted(columns)) for columns in joined], indices
 
 
 def _running(numbers: Iterable[int]) -> NDArray[np.int64]:
@@ -416,6 +418,6 @@ def add_family_logs(
     n_threads = threads_for((layout.columns.size + len(families) * out.shape[1]) * len(out), n_threads, GRAIN)
     # An empty array has no address, so pad it.
     columns, strides = (
-        found if found.size else np.zeros(1, dtype=np.int64) for found in (layout.columns, layout.strides)
+        array if array.size else np.zeros(1, dtype=np.int64) for array in (layout.columns, layout.strides)
     )
     add_family_entries(codes, sizes, layout.starts, columns, strides, layout.offsets, joined, out, n_threads)

@@ -122,20 +122,20 @@ cdef inline double log_children(const double* log_q, int64_t cell, int j, const 
 
 cdef inline double log_rising(double base, double n, const double* table, Py_ssize_t n_table) noexcept nogil:
     # Return log(gamma(base + n) / gamma(base)), from the table if n is an integer in its range.
-    cdef Py_ssize_t place = <Py_ssize_t> n if n < n_table else 0
-    return table[place] if place == n else lgamma(base + n) - lgamma(base)
+    cdef Py_ssize_t index = <Py_ssize_t> n if n < n_table else 0
+    return table[index] if index == n else lgamma(base + n) - lgamma(base)
 
 
 cdef inline double log_leaf(
     const double* counts, Py_ssize_t n_classes, double alpha, const double* tables, Py_ssize_t n_table
 ) noexcept nogil:
     # Return the log evidence of class counts under a symmetric Dirichlet prior.
-    cdef double total = 0, found = 0
+    cdef double total = 0, evidence = 0
     cdef Py_ssize_t k
     for k in range(n_classes):
         total += counts[k]
-        found += log_rising(alpha, counts[k], tables, n_table)
-    return found - log_rising(alpha * n_classes, total, tables + n_table, n_table)
+        evidence += log_rising(alpha, counts[k], tables, n_table)
+    return evidence - log_rising(alpha * n_classes, total, tables + n_table, n_table)
 
 
 cdef inline double log_sum(const double* terms, int n, bint greatest) noexcept nogil:

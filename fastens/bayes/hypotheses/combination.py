@@ -111,9 +111,9 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
     log_by_row, weight = log_by_row[:, weight > 0], weight[weight > 0]
     p = exp(log_by_row - log_by_row.max(axis=0))
     n_members = len(p)
-    found = np.full(n_members, 1 / n_members)
+    mixture_weights = np.full(n_members, 1 / n_members)
     for _ in range(max_iter):
-        share = found[:, None] * p
+        share = mixture_weights[:, None] * p
         mixture = share.sum(axis=0)  # 0 if a small concentration dropped all members that explain a row
         parts = np.divide(share, mixture, out=np.zeros_like(share), where=mixture > 0)
         total = np.maximum((parts * weight).sum(axis=1) + concentration - 1, 0)
@@ -121,10 +121,10 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
             # With concentration < 1 and little row weight, the prior dominates and selects a single member.
             return np.eye(n_members)[_weighed(log_by_row, weight).argmax()]
         new = total / total.sum()
-        if np.abs(new - found).max() < tol:
+        if np.abs(new - mixture_weights).max() < tol:
             return new
-        found = new
-    return found
+        mixture_weights = new
+    return mixture_weights
 
 
 def pseudo_bma(
@@ -206,11 +206,11 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
     )
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        known = labels_of_members(self._levels()[0]) if self._is_prefit else []
-        if not known:
+        labels = labels_of_members(self._levels()[0]) if self._is_prefit else []
+        if not labels:
             return super()._learn_target(y)
         # Prefitted members define the classes; the rows passed to fit may lack some of them.
-        self.classes_ = joined_labels(known)
+        self.classes_ = joined_labels(labels)
         return self._encode_target(y)
 
     # Fit --------------------------------------------------
@@ -278,16 +278,16 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         whole(0).check("n", n)
         models = self.estimators_
         random = generator(self.random_state if random_state is None else random_state)
-        return [models[place] for place in draw_index(self.posterior_, n, random).tolist()]
+        return [models[index] for index in draw_index(self.posterior_, n, random).tolist()]
 
-    def _proba_of(self, place: int, X: Any) -> Array:
+    def _proba_of(self, index: int, X: Any) -> Array:
         """Return P(y | x, h) of one member for validated rows, including its noise if it votes."""
-        found = self._members[place].respond(X)
+        proba = self._members[index].respond(X)
         if not len(self.noise_):
-            return found
-        noise = self.noise_[place]
+            return proba
+        noise = self.noise_[index]
         # With models of several folds, votes are fractions.
-        return found * (1 - noise) + (1 - found) * noise / max(found.shape[1] - 1, 1)
+        return proba * (1 - noise) + (1 - proba) * noise / max(proba.shape[1] - 1, 1)
 
     # Saving --------------------------------------------------
 
@@ -401,15 +401,15 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
         rows = self._check_table(X)
         drawn = draw_index(self.posterior_, rows.shape[0], random)
         out = np.empty((rows.shape[0], len(self.classes_)))
-        for place in np.unique(drawn).tolist():
-            out[drawn == place] = self._proba_of(place, rows)[drawn == place]
+        for index in np.unique(drawn).tolist():
+            out[drawn == index] = self._proba_of(index, rows)[drawn == index]
         return out
 
     def _vote_share(self, X: ArrayLike) -> Array:
         rows = self._check_table(X)
         votes = np.zeros((rows.shape[0], len(self.classes_)))
-        for place in np.flatnonzero(self.posterior_).tolist():
-            votes[np.arange(len(votes)), self._proba_of(place, rows).argmax(axis=1)] += self.posterior_[place]
+        for index in np.flatnonzero(self.posterior_).tolist():
+            votes[np.arange(len(votes)), self._proba_of(index, rows).argmax(axis=1)] += self.posterior_[index]
         return votes
 
 

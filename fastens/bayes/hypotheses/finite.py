@@ -163,13 +163,13 @@ class FiniteHypothesisLearner(BaseFastens):
         return self
 
     def _index_of(self, outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.intp]:
-        position = {label: place for place, label in enumerate(self.classes_.tolist())}
+        position = {label: k for k, label in enumerate(self.classes_.tolist())}
         # NumPy would convert a mixed list to a single type, for example 1 to "1".
-        found = _as_object_vector(outcomes) if isinstance(outcomes, list | tuple) else np.ma.asanyarray(outcomes)
-        if found.ndim != 1:
-            raise ValueError(f"{name} must be a list of labels; got shape {found.shape}.")
+        labels = _as_object_vector(outcomes) if isinstance(outcomes, list | tuple) else np.ma.asanyarray(outcomes)
+        if labels.ndim != 1:
+            raise ValueError(f"{name} must be a list of labels; got shape {labels.shape}.")
         index = []
-        for label in found.tolist():  # None for masked values
+        for label in labels.tolist():  # None for masked values
             if not isinstance(label, Hashable) or label not in position:
                 raise ValueError(f"{name} must be among {self.classes_.tolist()}; got {label!r}.")
             index.append(position[label])
@@ -249,8 +249,8 @@ class FiniteHypothesisLearner(BaseFastens):
 
     def predict(self, mode: str = "bayes", random_state: RandomState = None) -> Any:
         """Return the label of the most probable next outcome; ties go to the first."""
-        place = _most(self.predict_proba(mode, random_state))
-        return self.classes_[place]
+        index = _most(self.predict_proba(mode, random_state))
+        return self.classes_[index]
 
     def predictions(self, mode: str = "bayes") -> Array:
         """Return the probabilities of the next outcome before the first and after each observed outcome.
@@ -303,8 +303,8 @@ class FiniteHypothesisLearner(BaseFastens):
         ax = axes(ax, figsize=(6, 3.5))
         for mode, style in (("bayes", "o-"), ("map", "s--"), ("ml", "^:")):
             first = int(mode == "ml")  # all likelihoods are equal before the first outcome
-            found = self.predictions(mode)[first:, index]
-            ax.plot(np.arange(first, first + len(found)), found, style, markersize=4, label=mode)
+            probabilities = self.predictions(mode)[first:, index]
+            ax.plot(np.arange(first, first + len(probabilities)), probabilities, style, markersize=4, label=mode)
         label = plain(f"probability that the next outcome is {shortened(str(self.classes_[index]), 16)}")
         ax.set(xlabel="outcomes observed", ylabel=label, ylim=(-0.03, 1.03))
         whole_ticks(ax)
@@ -326,13 +326,13 @@ class FiniteHypothesisLearner(BaseFastens):
         return {"log_likelihoods": self.log_likelihoods_}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        found = arrays["log_likelihoods"].astype(np.float64)
-        joint = found + self._log_prior
-        if found.ndim != 2 or found.shape[1] != len(self._table) or len(found) == 0 or np.isnan(found).any():
+        logs = arrays["log_likelihoods"].astype(np.float64)
+        joint = logs + self._log_prior
+        if logs.ndim != 2 or logs.shape[1] != len(self._table) or len(logs) == 0 or np.isnan(logs).any():
             raise ValueError("the likelihoods are malformed")
-        if np.isneginf(joint).all(axis=1).any() or found.max() > 0:
+        if np.isneginf(joint).all(axis=1).any() or logs.max() > 0:
             raise ValueError("the likelihoods are malformed")
-        self.log_likelihoods_ = found
+        self.log_likelihoods_ = logs
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint[1:], axis=1)])
 
 
@@ -363,28 +363,28 @@ def _check_likelihoods(likelihoods: Any) -> Array:
     return table
 
 
-def _labels_of(name: str, given: Any, default: list[Any]) -> NDArray[Any]:
+def _labels_of(name: str, listed: Any, default: list[Any]) -> NDArray[Any]:
     """Return distinct labels, one for each item of `default`."""
-    labels = default if given is None else _as_list(given)
+    labels = default if listed is None else _as_list(listed)
     is_one_each = all(isinstance(label, Hashable) and not is_missing(label) for label in labels)
     if len(labels) != len(default) or not is_one_each or len(set(labels)) != len(labels):
-        raise ValueError(f"{name} must be {len(default)} distinct labels; got {given!r}.")
+        raise ValueError(f"{name} must be {len(default)} distinct labels; got {listed!r}.")
     if any(isinstance(label, tuple) for label in labels):  # an array would unpack tuples
         return _as_object_vector(labels)
-    found = np.array(labels)
-    return found if found.tolist() == labels else _as_object_vector(labels)
+    array = np.array(labels)
+    return array if array.tolist() == labels else _as_object_vector(labels)
 
 
-def _as_label(found: Any) -> Any:
+def _as_label(label: Any) -> Any:
     """Return a label read from a file, in which tuples have become lists."""
-    return tuple(map(_as_label, found)) if isinstance(found, list) else found
+    return tuple(map(_as_label, label)) if isinstance(label, list) else label
 
 
-def _as_list(given: Any) -> list[Any]:
+def _as_list(labels: Any) -> list[Any]:
     """Return the labels of a list, array or column, or an empty list for anything else."""
-    if hasattr(given, "to_pylist"):  # an Arrow column, whose items are Arrow scalars
-        return given.to_pylist()
-    return [] if isinstance(given, str) or not np.iterable(given) else list(given)
+    if hasattr(labels, "to_pylist"):  # an Arrow column, whose items are Arrow scalars
+        return labels.to_pylist()
+    return [] if isinstance(labels, str) or not np.iterable(labels) else list(labels)
 
 
 def _as_object_vector(values: Sequence[Any]) -> NDArray[np.object_]:

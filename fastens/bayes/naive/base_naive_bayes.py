@@ -254,8 +254,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def _count(self, data: TrainingData) -> list[Likelihood]:
         likelihoods = self._make_likelihoods()
         n_threads = resolve_n_jobs(self.n_jobs)
-        given = data.X, data.y.astype(np.int32), data.sample_weight
-        batch = Batch(*given, len(self.classes_), n_threads, self._encoder.names, data.comm)
+        rows = data.X, data.y.astype(np.int32), data.sample_weight
+        batch = Batch(*rows, len(self.classes_), n_threads, self._encoder.names, data.comm)
         if isinstance(data.X, RowSource) and data.comm.size == 1:
             read_together(data.X, [partial(_count_rows, likelihood, batch) for likelihood in likelihoods])
         else:
@@ -286,9 +286,9 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self.class_count_ = class_count
 
     def _log_prior(self, class_count: Array) -> Array:
-        fit_prior, given = self._given_prior()
-        if given is not None:
-            prior = np.asarray(given, dtype=np.float64)
+        fit_prior, priors = self._given_prior()
+        if priors is not None:
+            prior = np.asarray(priors, dtype=np.float64)
             if len(prior) != len(class_count):
                 raise ValueError(
                     f"Number of priors must match number of classes, {len(class_count)}; got {len(prior)}."
@@ -404,20 +404,20 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _check_mergeable(self, other: Any) -> None:
         name = type(self).__name__
-        own, theirs = self._encoder, other._encoder
+        encoder, other_encoder = self._encoder, other._encoder
         if other.n_features_in_ != self.n_features_in_:
             raise ValueError(
                 f"other must have the {self.n_features_in_} columns of this {name}; it has {other.n_features_in_}."
             )
-        for column in range(self.n_features_in_ if own.names != theirs.names else 0):
-            ours, named = (None if each.names is None else each.names[column] for each in (own, theirs))
+        for column in range(self.n_features_in_ if encoder.names != other_encoder.names else 0):
+            ours, named = (None if each.names is None else each.names[column] for each in (encoder, other_encoder))
             if ours != named:
                 raise ValueError(f"Column {column} of other must be named {ours!r}, as in this {name}; got {named!r}.")
-        for column in np.flatnonzero(own.is_categorical != theirs.is_categorical).tolist():
-            called = column if own.names is None else repr(own.names[column])
-            kind, found = ("categories", "numbers")[:: 1 if own.is_categorical[column] else -1]
+        for column in np.flatnonzero(encoder.is_categorical != other_encoder.is_categorical).tolist():
+            called = column if encoder.names is None else repr(encoder.names[column])
+            kind, held = ("categories", "numbers")[:: 1 if encoder.is_categorical[column] else -1]
             raise ValueError(
-                f"Column {called} of other must hold {kind}, like the same column of this {name}; it holds {found}."
+                f"Column {called} of other must hold {kind}, like the same column of this {name}; it holds {held}."
             )
         if (self.classes_.dtype.kind == "U") != (other.classes_.dtype.kind == "U"):
             raise ValueError("other must have labels of the same type, either strings or numbers.")
@@ -484,8 +484,8 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
     def n_parameters_(self) -> int:
         """Number of free parameters of the columns and, if they are estimated, of the class priors."""
         self._check_fitted()
-        is_learned, given = self._as_fitted()._given_prior()
-        of_prior = len(self.classes_) - 1 if is_learned and given is None else 0
+        is_learned, priors = self._as_fitted()._given_prior()
+        of_prior = len(self.classes_) - 1 if is_learned and priors is None else 0
         return of_prior + sum(likelihood.n_parameters() for likelihood in self._likelihoods)
 
     def score_samples(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:

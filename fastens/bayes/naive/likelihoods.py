@@ -90,12 +90,12 @@ class Batch(NamedTuple):
         ends = np.cumsum(comm.allgather(len(self.y)))
         first = int(ends[comm.rank]) - len(self.y)
         n_before = min(-first % n_rows, len(self.y))
-        given: list[Any] = [None] * comm.size
+        sent: list[Any] = [None] * comm.size
         if n_before:
             (_, X), *_ = dense_blocks(self.X[:n_before], n_before)
             owner = int(np.searchsorted(ends, first // n_rows * n_rows, side="right"))
-            given[owner] = (X, *self.taken(slice(n_before), X)[1:3])
-        return n_before, [part for part in comm.alltoall(given) if part is not None]
+            sent[owner] = (X, *self.taken(slice(n_before), X)[1:3])
+        return n_before, [part for part in comm.alltoall(sent) if part is not None]
 
 
 def sums_by_class(y: NDArray[Any], weight: Array | None, n_classes: int, comm: Comm) -> Array:
@@ -257,9 +257,9 @@ class CellLikelihood(DirichletLikelihood):
             return
         old, new = offsets_of(self.sizes), offsets_of(sizes)
         sources, targets = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
-        for index, place in enumerate(self._targets(places)):
-            sources.append(old[index] + np.arange(len(place)))
-            targets.append(new[index] + place)
+        for index, positions in enumerate(self._targets(places)):
+            sources.append(old[index] + np.arange(len(positions)))
+            targets.append(new[index] + positions)
         self._move_cells(np.concatenate(sources), np.concatenate(targets), int(new[-1]))
         self.sizes = sizes
 
@@ -277,7 +277,7 @@ class CellLikelihood(DirichletLikelihood):
         sizes, places = self.sizes.copy(), {}
         for index, column in enumerate(columns):
             if old[column] is not None:
-                order = {value: place for place, value in enumerate(new[column])}
+                order = {value: position for position, value in enumerate(new[column])}
                 places[index] = np.array([order[value] for value in old[column]], dtype=np.intp)
                 sizes[index] = max(sizes[index], len(new[column]))
         if places:
@@ -349,11 +349,11 @@ class CategoricalLikelihood(CellLikelihood):
         """
         self.sizes, self.counts, faults = state
         for block in batch.blocks():
-            found = encode_all(self.positions(block.X), batch.n_threads)
-            faults = faults | (found.faults > 0) | (found.largest >= MAX_CATEGORIES)
+            coded = encode_all(self.positions(block.X), batch.n_threads)
+            faults = faults | (coded.faults > 0) | (coded.largest >= MAX_CATEGORIES)
             if not faults.any():
-                self.widen(np.maximum(self.sizes, found.largest + 2))
-                add_class_counts(block.coded(found.codes), self.sizes, self.counts)
+                self.widen(np.maximum(self.sizes, coded.largest + 2))
+                add_class_counts(block.coded(coded.codes), self.sizes, self.counts)
         return self.sizes, self.counts, faults
 
     # Estimates --------------------------------------------------
@@ -564,7 +564,7 @@ class MultinomialLikelihood(DirichletLikelihood):
         if not data.size or (np.nanmin(data, initial=0) >= 0 and not np.isinf(data).any()):
             return
         bad = X if isinstance(X, np.ndarray) else X.toarray()
-        row, column = (int(found[0]) for found in np.nonzero((bad < 0) | np.isinf(bad)))
+        row, column = (int(indices[0]) for indices in np.nonzero((bad < 0) | np.isinf(bad)))
         raise ValueError(
             "Negative values in data passed to columns of counts, or infinite values: column "
             f"{self.column_name(names, column)} must hold finite numbers of at least 0; got {bad[row, column]}."
@@ -590,8 +590,8 @@ def _filled_blocks(X: Any) -> Any:
     """Return blocks of rows as floats with missing values set to 0; a CSR matrix is one block."""
     if isinstance(X, np.ndarray):
         for first, block in dense_blocks(X):
-            known = block.astype(np.float64, copy=False)
-            yield first, known if np.isfinite(known).all() else np.nan_to_num(known, nan=0.0)
+            numbers = block.astype(np.float64, copy=False)
+            yield first, numbers if np.isfinite(numbers).all() else np.nan_to_num(numbers, nan=0.0)
         return
     if np.isnan(X.data).any():
         X = X.copy()

@@ -64,9 +64,9 @@ class CategoryInput(BaseNaiveBayes):
         asked = [likelihood for likelihood in self._likelihoods if likelihood.unseen == "error"]
         for start, part in pieces_of(table) if asked else ():
             for likelihood in asked:
-                found = likelihood.first_unseen(part)
-                if found is not None:
-                    row, column = start + found[0], found[1]
+                cell = likelihood.first_unseen(part)
+                if cell is not None:
+                    row, column = start + cell[0], cell[1]
                     names = self._encoder.names
                     name = repr(names[column]) if names else str(column)
                     value = self._encoder.matched(X, type(self).__name__).value_at(row, column)
@@ -145,35 +145,35 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
         try:
             return self._count(data)
-        except NotPositionsError as found:
-            return self._count(data._replace(X=self._learn_values(data.X, found.columns)))
+        except NotPositionsError as error:
+            return self._count(data._replace(X=self._learn_values(data.X, error.columns)))
 
     def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Any:
         """Learn the distinct values of numeric columns that do not hold positions as their categories."""
         values: dict[int, NDArray[Any]] = {index: np.zeros(0) for index in columns.tolist()}
         for _, part in parts_of(X):
-            for index, known in values.items():
-                values[index] = np.union1d(known, part[~np.isnan(part[:, index]), index])
+            for index, distinct in values.items():
+                values[index] = np.union1d(distinct, part[~np.isnan(part[:, index]), index])
         if self._comm.size > 1:
             of_ranks = self._comm.allgather(values)
-            values = {index: np.unique(np.concatenate([own[index] for own in of_ranks])) for index in values}
+            values = {index: np.unique(np.concatenate([of_rank[index] for of_rank in of_ranks])) for index in values}
         categories = list(self._encoder.categories)
-        for index, known in values.items():
-            if np.isinf(known).any():
+        for index, distinct in values.items():
+            if np.isinf(distinct).any():
                 name = self._encoder.names[index] if self._encoder.names else index
                 raise ValueError(f"Input X contains infinity: column {name!r} must hold finite numbers.")
-            categories[index] = known.tolist()
+            categories[index] = distinct.tolist()
         self._encoder = with_categories(self._encoder, categories)  # rows keep the old encoder
         self._set_columns()
 
         def positions(_: int, part: NDArray[Any]) -> Floats:
             part = np.array(part, dtype=np.float64)
-            for index, known in values.items():
-                part[:, index] = np.where(np.isnan(part[:, index]), np.nan, np.searchsorted(known, part[:, index]))
+            for index, distinct in values.items():
+                part[:, index] = np.where(np.isnan(part[:, index]), np.nan, np.searchsorted(distinct, part[:, index]))
             return part
 
-        found = MappedRows(X, positions, X.shape[1])
-        return found if isinstance(X, RowSource) else as_array(found)
+        rows = MappedRows(X, positions, X.shape[1])
+        return rows if isinstance(X, RowSource) else as_array(rows)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         minimum = np.asarray(0 if self.min_categories is None else self.min_categories)
@@ -219,7 +219,7 @@ def _is_outside(minimum: NDArray[Any]) -> bool:
 
 def n_declared(encoder: InputEncoder) -> NDArray[np.int64]:
     """Return the number of declared categories of each column, 0 if the rows determine them."""
-    return np.array([len(found or ()) for found in encoder.categories], dtype=np.int64)
+    return np.array([len(categories or ()) for categories in encoder.categories], dtype=np.int64)
 
 
 def check_feature_prior(model: Any) -> None:
@@ -298,15 +298,17 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
 
     def _kinds_of(self, table: Table) -> NDArray[np.str_]:
         n_features = len(table)
-        given = self.kinds
-        if not isinstance(given, str | Mapping):
-            if len(given) != n_features:
-                raise ValueError(f"kinds must have one kind for each of the {n_features} columns; got {len(given)}.")
-            given = dict(enumerate(given) if table.names is None else zip(table.names, given, strict=True))
+        declared = self.kinds
+        if not isinstance(declared, str | Mapping):
+            if len(declared) != n_features:
+                raise ValueError(f"kinds must have one kind for each of the {n_features} columns; got {len(declared)}.")
+            declared = dict(enumerate(declared) if table.names is None else zip(table.names, declared, strict=True))
         kinds = ["gaussian"] * n_features
-        if isinstance(given, str) or len(given) < n_features:
-            kinds = ["categorical" if found else "gaussian" for found in table.categorical_columns(self._comm)]
-        for column, kind in {} if isinstance(given, str) else given.items():
+        if isinstance(declared, str) or len(declared) < n_features:
+            kinds = [
+                "categorical" if is_category else "gaussian" for is_category in table.categorical_columns(self._comm)
+            ]
+        for column, kind in {} if isinstance(declared, str) else declared.items():
             one_of(*KINDS).check(f"kinds[{column!r}]", kind)
             kinds[_index_of(table, column)] = kind
         return np.array(kinds)
@@ -350,5 +352,5 @@ def _index_of(table: Table, column: Any) -> int:
     try:
         return column_positions("kinds", [column], table.names, len(table))[0]
     except ValueError:
-        known = f"the columns are {table.names}" if table.names else f"there are {len(table)} columns without names"
-        raise ValueError(f"kinds must name columns of X; got {column!r}, and {known}.") from None
+        available = f"the columns are {table.names}" if table.names else f"there are {len(table)} columns without names"
+        raise ValueError(f"kinds must name columns of X; got {column!r}, and {available}.") from None

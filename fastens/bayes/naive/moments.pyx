@@ -305,12 +305,12 @@ cdef struct Averaged:
 
 
 cdef Py_ssize_t _find_places(
-    const Averaged* given, const any_code_t* codes, const int64_t* model, Py_ssize_t n, int64_t* places
+    const Averaged* work, const any_code_t* codes, const int64_t* model, Py_ssize_t n, int64_t* places
 ) noexcept nogil:
     # Find the table row for the parent values of each row of the block; return the number of rows that have one.
-    cdef const any_code_t* first = codes + model[0] * given.n_rows
-    cdef const any_code_t* second = codes + (model[1] if model[1] >= 0 else model[0]) * given.n_rows
-    cdef const int64_t* place = given.place + model[2]
+    cdef const any_code_t* first = codes + model[0] * work.n_rows
+    cdef const any_code_t* second = codes + (model[1] if model[1] >= 0 else model[0]) * work.n_rows
+    cdef const int64_t* place = work.place + model[2]
     cdef Py_ssize_t i, n_found = 0
     for i in range(n):
         places[i] = place[first[i] * model[3] + (second[i] if model[1] >= 0 else 0)]
@@ -319,21 +319,21 @@ cdef Py_ssize_t _find_places(
 
 
 cdef void _score_model(
-    const Averaged* given, const any_code_t* codes, const int64_t* places, Py_ssize_t n, float64_t* scores
+    const Averaged* work, const any_code_t* codes, const int64_t* places, Py_ssize_t n, float64_t* scores
 ) noexcept nogil:
     # Compute the log probability of each row and class under one model. Rows without parents use table row 0; their
     # scores are ignored later.
-    cdef Py_ssize_t n_classes = given.n_classes
+    cdef Py_ssize_t n_classes = work.n_classes
     cdef Py_ssize_t j, i, c
     cdef const float64_t* part
     cdef const float64_t* entry
     cdef const any_code_t* other
-    cdef Py_ssize_t stride = given.n_cells * n_classes
+    cdef Py_ssize_t stride = work.n_cells * n_classes
     for i in range(n * n_classes):
         scores[i] = 0.0
-    for j in range(given.n_features):
-        other = codes + j * given.n_rows
-        part = given.table + given.offsets[j] * n_classes
+    for j in range(work.n_features):
+        other = codes + j * work.n_rows
+        part = work.table + work.offsets[j] * n_classes
         for i in range(n):
             entry = part + (places[i] if places[i] >= 0 else 0) * stride + other[i] * n_classes
             for c in range(n_classes):
@@ -351,15 +351,15 @@ cdef inline void _add_log(float64_t score, float64_t* largest, float64_t* total)
 
 
 cdef void _average_block(
-    const Averaged* given, const any_code_t* codes, Py_ssize_t n, float64_t* out, float64_t* totals, float64_t* scores,
+    const Averaged* work, const any_code_t* codes, Py_ssize_t n, float64_t* out, float64_t* totals, float64_t* scores,
     int64_t* places, int32_t* n_parents
 ) noexcept nogil:
-    cdef Py_ssize_t n_classes = given.n_classes
+    cdef Py_ssize_t n_classes = work.n_classes
     cdef Py_ssize_t model, i, c
-    for model in range(given.n_models):
-        if _find_places(given, codes, given.models + 4 * model, n, places) == 0:
+    for model in range(work.n_models):
+        if _find_places(work, codes, work.models + 4 * model, n, places) == 0:
             continue
-        _score_model(given, codes, places, n, scores)
+        _score_model(work, codes, places, n, scores)
         for i in range(n):
             if places[i] >= 0:
                 n_parents[i] += 1
@@ -371,21 +371,21 @@ cdef void _average_block(
 
 
 cdef inline void _average_rows(
-    const Averaged* given, const any_code_t* codes, Py_ssize_t first, int32_t thread
+    const Averaged* work, const any_code_t* codes, Py_ssize_t first, int32_t thread
 ) noexcept nogil:
-    cdef Py_ssize_t room = thread * given.block_rows
+    cdef Py_ssize_t room = thread * work.block_rows
     _average_block(
-        given, codes + first, min(given.block_rows, given.n_rows - first), given.out + first * given.n_classes,
-        given.totals + first * given.n_classes, given.scores + room * given.n_classes, given.places + room,
-        given.n_parents + first)
+        work, codes + first, min(work.block_rows, work.n_rows - first), work.out + first * work.n_classes,
+        work.totals + first * work.n_classes, work.scores + room * work.n_classes, work.places + room,
+        work.n_parents + first)
 
 
 cdef void _average_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const Averaged* given = <const Averaged*> job
-    if given.code_size == sizeof(uint8_t):
-        _average_rows(given, <const uint8_t*> given.codes, block * given.block_rows, thread)
+    cdef const Averaged* work = <const Averaged*> job
+    if work.code_size == sizeof(uint8_t):
+        _average_rows(work, <const uint8_t*> work.codes, block * work.block_rows, thread)
     else:
-        _average_rows(given, <const uint16_t*> given.codes, block * given.block_rows, thread)
+        _average_rows(work, <const uint16_t*> work.codes, block * work.block_rows, thread)
 
 
 def average_parents(
@@ -406,13 +406,13 @@ def average_parents(
     rows that are scored at a time, and `scores` a buffer for these rows by class. Blocks are sized so that their part
     of the table stays in the cache.
     """
-    cdef Averaged given
-    given.n_features, given.n_rows = codes.shape[0], codes.shape[1]
-    given.n_cells, given.n_classes, given.n_models = table.shape[1], table.shape[2], models.shape[0]
-    given.offsets, given.models, given.place = &offsets[0], &models[0, 0], &place[0]
-    given.table, given.codes, given.code_size = &table[0, 0, 0], &codes[0, 0], sizeof(any_code_t)
-    given.out, given.totals, given.n_parents = &out[0, 0], &totals[0, 0], &n_parents[0]
-    given.scores, given.places, given.block_rows = &scores[0, 0], &places[0, 0], places.shape[1]
-    cdef Py_ssize_t n_blocks = (given.n_rows + given.block_rows - 1) // given.block_rows
+    cdef Averaged work
+    work.n_features, work.n_rows = codes.shape[0], codes.shape[1]
+    work.n_cells, work.n_classes, work.n_models = table.shape[1], table.shape[2], models.shape[0]
+    work.offsets, work.models, work.place = &offsets[0], &models[0, 0], &place[0]
+    work.table, work.codes, work.code_size = &table[0, 0, 0], &codes[0, 0], sizeof(any_code_t)
+    work.out, work.totals, work.n_parents = &out[0, 0], &totals[0, 0], &n_parents[0]
+    work.scores, work.places, work.block_rows = &scores[0, 0], &places[0, 0], places.shape[1]
+    cdef Py_ssize_t n_blocks = (work.n_rows + work.block_rows - 1) // work.block_rows
     with nogil:
-        parallel_for_until_interrupted(_average_piece, &given, n_blocks, <int32_t> places.shape[0])
+        parallel_for_until_interrupted(_average_piece, &work, n_blocks, <int32_t> places.shape[0])

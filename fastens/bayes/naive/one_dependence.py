@@ -128,8 +128,8 @@ class TreeLikelihood(PairLikelihood):
         table = np.zeros((n_classes, n_parent + 2 * (self.parents[column] >= 0) or 1, size + 2))
         table[:, :, 1:] = self._estimated(self.singles()[:, cells], column, n_classes, mode, rng)[:, None]
         if n_parent:
-            known = self._estimated(self._family_counts(column), column, n_classes * n_parent, mode, rng)
-            table[:, 1:-1, 1:] = known.reshape(n_classes, n_parent, size + 1)
+            estimated = self._estimated(self._family_counts(column), column, n_classes * n_parent, mode, rng)
+            table[:, 1:-1, 1:] = estimated.reshape(n_classes, n_parent, size + 1)
         return table.reshape(n_classes, -1).T
 
     def _estimated(
@@ -137,9 +137,9 @@ class TreeLikelihood(PairLikelihood):
     ) -> Array:
         """Return log probabilities of the categories of a column, and of an unseen one, for each row of counts."""
         groups = self._groups_of(column, n_groups)
-        known = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
+        seen = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
         unseen = groups.unseen(counts, mode) if self.unseen == "smooth" else np.ones((len(counts), 1))
-        return log(np.hstack([known, unseen]))
+        return log(np.hstack([seen, unseen]))
 
     def _groups_of(self, column: int, n_groups: int) -> Groups:
         pseudo = self.smoothing.of_groups(self.sizes, n_groups)[column]
@@ -260,7 +260,7 @@ class TripleLayout:
         out: Any = np.zeros((len(counts), wider.n_cells), dtype=counts.dtype)
         for old, new in zip(self.pairs, wider.pairs, strict=True):
             start = wider.offsets[old.other + 1]
-            later = [found + wider.offsets[j] - start for j, found in enumerate(places) if j > old.other]
+            later = [targets + wider.offsets[j] - start for j, targets in enumerate(places) if j > old.other]
             columns = np.concatenate([np.zeros(0, dtype=np.intp), *later])
             target = np.ix_(np.arange(len(counts)), places[old.one], places[old.other], columns)
             wider.block(out, new)[target] = self.block(counts, old)
@@ -281,8 +281,8 @@ def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int)
             count_triples(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, n_threads)
 
     out = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if rows.weights is None else np.float64)
-    found: Counts = counted(rows.comm, out, add)
-    return found
+    counts: Counts = counted(rows.comm, out, add)
+    return counts
 
 
 def check_triples(sizes: NDArray[np.int64], n_classes: int, names: list[str] | None) -> None:
@@ -320,8 +320,8 @@ class Average(NamedTuple):
         n_parents = np.zeros(len(out), dtype=np.int32)
         scores = np.empty((n_threads, self.n_rows * out.shape[1]))
         places = np.empty((n_threads, self.n_rows), dtype=np.int64)
-        given = self.models, self.place, self.table
-        average_parents(codes, offsets, *given, averaged, totals, n_parents, scores, places)
+        tables = self.models, self.place, self.table
+        average_parents(codes, offsets, *tables, averaged, totals, n_parents, scores, places)
         applies = n_parents > 0
         out[applies] = averaged[applies] - log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
@@ -343,11 +343,11 @@ class OneDependenceLikelihood(PairLikelihood):
         singles, offsets = self.singles(), offsets_of(self.sizes + 2)
         self.by_class = self._logs(self.groups(), singles[:, None])[0]
         chosen = np.flatnonzero(singles.sum(axis=0) >= self.min_count)
-        known = self._known_cells()[chosen]
+        cells = self._known_cells()[chosen]
         table = self._logs(Groups(self.sizes, self._pseudo_of_pairs()[chosen]), self.counts[:, chosen])
-        table[np.arange(len(known)), known] = self._log_joint(singles, self.sizes, self.smoothing.alpha)[chosen]
+        table[np.arange(len(cells)), cells] = self._log_joint(singles, self.sizes, self.smoothing.alpha)[chosen]
         place = np.full(offsets[-1], -1, dtype=np.int64)
-        place[known] = np.arange(len(known))
+        place[cells] = np.arange(len(cells))
         columns = np.arange(len(self.sizes))
         models = np.column_stack([columns, np.full_like(columns, -1), offsets[:-1], np.ones_like(columns)])
         self.by_one = Average(models, place, table, SINGLE_ROWS)
@@ -358,12 +358,12 @@ class OneDependenceLikelihood(PairLikelihood):
 
     def _logs(self, groups: Groups, counts: NDArray[Any]) -> Array:
         """Return log probabilities for the codes of all columns and classes, from counts by class, parents and cell."""
-        offsets, known = offsets_of(self.sizes + 2), self._known_cells()
+        offsets, cells = offsets_of(self.sizes + 2), self._known_cells()
         table = np.zeros((counts.shape[1], offsets[-1], len(counts)))
-        for index, found in enumerate(counts):
-            table[:, known, index] = log(groups.estimate(found, "bayes"))
+        for index, of_class in enumerate(counts):
+            table[:, cells, index] = log(groups.estimate(of_class, "bayes"))
             if self.unseen == "smooth":
-                table[:, offsets[1:] - 1, index] = log(groups.unseen(found, "bayes"))
+                table[:, offsets[1:] - 1, index] = log(groups.unseen(of_class, "bayes"))
         return table
 
     def _log_joint(self, counts: NDArray[Any], sizes: NDArray[np.int64], alpha: Any) -> Array:
@@ -447,14 +447,14 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         starts, firsts = offsets_of(padded.astype(np.int64)), offsets_of(layout.heights)
         place = np.full(starts[-1], -1, dtype=np.int64)
         models = np.zeros((len(layout.pairs), 4), dtype=np.int64)
-        known, n_filled = self._known_cells(), 0
+        known_cells, n_filled = self._known_cells(), 0
         for index, (pair, (one, other)) in enumerate(zip(layout.pairs, cells, strict=True)):
             chosen = np.flatnonzero(is_parent[firsts[index] : firsts[index + 1]])
             groups = Groups(self.sizes, self._pseudo_given(max(int(layout.heights[index]), 1)))
             part = self._logs(groups, layout.expanded(self.triples, pair)[:, chosen])
             rows = np.arange(len(chosen))
-            part[rows, known[one[chosen]]] = joint[firsts[index] + chosen]
-            part[rows, known[other[chosen]]] = 0
+            part[rows, known_cells[one[chosen]]] = joint[firsts[index] + chosen]
+            part[rows, known_cells[other[chosen]]] = 0
             table[n_filled : n_filled + len(chosen)] = part
             width = self.sizes[pair.other] + 2
             models[index] = pair.one, pair.other, starts[index], width
@@ -626,8 +626,8 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
         try:
             return column_positions("root", [self.root], names, self.n_features_in_)[0]
         except ValueError:
-            known = f"are {names}" if names else f"have the indices 0 to {self.n_features_in_ - 1}"
-            raise ValueError(f"root must be a column of X; got {self.root!r}, and the columns {known}.") from None
+            available = f"are {names}" if names else f"have the indices 0 to {self.n_features_in_ - 1}"
+            raise ValueError(f"root must be a column of X; got {self.root!r}, and the columns {available}.") from None
 
     @property
     def parents_(self) -> NDArray[np.int64]:

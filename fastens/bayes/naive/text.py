@@ -81,19 +81,21 @@ class _Terms:
 
     def rows_of(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
         """Count the terms of texts, optionally repeated; return the matrix of texts by terms that naive Bayes sums."""
-        found = [Counter(self._analyze(text)) for text in texts]
-        columns = np.array([self.places.setdefault(term, len(self.places)) for own in found for term in own], np.int64)
-        n_times = np.array([n for own in found for n in own.values()], dtype=np.float64)
+        counters = [Counter(self._analyze(text)) for text in texts]
+        columns = np.array(
+            [self.places.setdefault(term, len(self.places)) for counter in counters for term in counter], np.int64
+        )
+        n_times = np.array([n for counter in counters for n in counter.values()], dtype=np.float64)
         n_times = np.ones_like(n_times) if self._binary else n_times
-        times = np.ones(len(found)) if copies is None else copies
-        of_terms = np.repeat(times, list(map(len, found)))
+        times = np.ones(len(counters)) if copies is None else copies
+        of_terms = np.repeat(times, list(map(len, counters)))
         of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (of_terms, of_terms * n_times)])
         self.counts = widened(self.counts, len(self.places)) + of_batch
         self._n_texts += float(times.sum())
-        ends = np.cumsum([0, *map(len, found)])
+        ends = np.cumsum([0, *map(len, counters)])
         dtype = index_type(max(int(ends[-1]), len(self.places)))
         data = np.ones_like(n_times) if self._is_there else n_times
-        return sparse.csr_matrix((data, columns.astype(dtype), ends.astype(dtype)), (len(found), len(self.places)))
+        return sparse.csr_matrix((data, columns.astype(dtype), ends.astype(dtype)), (len(counters), len(self.places)))
 
     def of_texts(self) -> CountedTerms:
         """Return the counts of all terms."""
@@ -123,20 +125,20 @@ def sum_terms(
     terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well.
     """
     copies = rows._replace(weight=rows.weight if are_copies(rows.weight) else None)
-    found = _Terms(vectorizer, is_there=is_there)
+    collector = _Terms(vectorizer, is_there=is_there)
     sums = np.zeros((rows.n_classes, 0))
     for start, part in parts_of(source):
         texts = texts_of(part)
         for first in range(0, len(texts), TEXTS_AT_ONCE):
             batch = texts[first : first + TEXTS_AT_ONCE]
             of_batch = slice(start + first, start + first + len(batch))
-            counted = found.rows_of(batch, copies.of(of_batch).weight)
+            counted = collector.rows_of(batch, copies.of(of_batch).weight)
             sums = widened(sums, counted.shape[1])
-            own = rows.of(of_batch)
+            labelled = rows.of(of_batch)
             if counted.nnz:
-                add_sparse_sums(counted.data, counted.indices, counted.indptr, own.y, own.weight, sums)
-    terms = _vocabulary([found.of_texts()], vectorizer)
-    places = [found.places[term] for term in terms]
+                add_sparse_sums(counted.data, counted.indices, counted.indptr, labelled.y, labelled.weight, sums)
+    terms = _vocabulary([collector.of_texts()], vectorizer)
+    places = [collector.places[term] for term in terms]
     class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
     return TermSums(terms, sums[:, places], class_counts)
 
@@ -161,26 +163,26 @@ def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, c
 
     Integer weights count as copies.
     """
-    found = _Terms(vectorizer, is_there=False)
+    collector = _Terms(vectorizer, is_there=False)
     copies = weight if all(comm.allgather(are_copies(weight))) else None
     for start, part in parts_of(texts) if isinstance(texts, RowSource) else [(0, texts)]:
-        own = texts_of(part, fewest=0)
-        found.rows_of(own, None if copies is None else copies[start : start + len(own)])
-    return _vocabulary(comm.allgather(found.of_texts()), vectorizer)
+        batch = texts_of(part, fewest=0)
+        collector.rows_of(batch, None if copies is None else copies[start : start + len(batch)])
+    return _vocabulary(comm.allgather(collector.of_texts()), vectorizer)
 
 
 def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
     """Return the sorted terms that the vectorizer keeps."""
     with needing_words():
-        terms = sorted({term for own in of_ranks for term in own.terms})
+        terms = sorted({term for counted in of_ranks for term in counted.terms})
         if not terms:
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
         counts = np.zeros((2, len(terms)))
-        place = {term: position for position, term in enumerate(terms)}
-        for own in of_ranks:
-            counts[:, [place[term] for term in own.terms]] += own.counts
-        kept = _kept(counts, sum(own.n_texts for own in of_ranks), vectorizer)
-        return [terms[place] for place in np.flatnonzero(kept)]
+        position_of = {term: position for position, term in enumerate(terms)}
+        for counted in of_ranks:
+            counts[:, [position_of[term] for term in counted.terms]] += counted.counts
+        kept = _kept(counts, sum(counted.n_texts for counted in of_ranks), vectorizer)
+        return [terms[k] for k in np.flatnonzero(kept)]
 
 
 def _kept(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
@@ -285,8 +287,8 @@ def _stemmer(language: str) -> Any:
     except ImportError as error:
         raise ImportError("stemming needs snowballstemmer: pip install 'fastens[text]'") from error
     if language not in snowballstemmer.algorithms():
-        known = ", ".join(map(repr, sorted(snowballstemmer.algorithms())))
-        raise ValueError(f"stemmer must be None or one of {known}; got {language!r}.")
+        languages = ", ".join(map(repr, sorted(snowballstemmer.algorithms())))
+        raise ValueError(f"stemmer must be None or one of {languages}; got {language!r}.")
     return snowballstemmer.stemmer(language)
 
 
@@ -316,11 +318,11 @@ class Tokenizer:
             return words
         if len(self._known) > MAX_STEMS:
             self._known = {}
-        known, stem = self._known, self._stemmers.stem
+        stems, stem = self._known, self._stemmers.stem
         for word in words:
-            if word not in known:
-                known[word] = stem(word)
-        return [known[word] for word in words]
+            if word not in stems:
+                stems[word] = stem(word)
+        return [stems[word] for word in words]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"stop_words": self.stop_words, "language": self.language}
@@ -474,14 +476,14 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if isinstance(texts, RowSource) and self._comm.size == 1:
             labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
             is_there = isinstance(classifier, BernoulliNB)
-            found = self._limited(
+            term_sums = self._limited(
                 texts,
                 target,
                 lambda rows: sum_terms(rows, self._make_vectorizer(), labelled, is_there=is_there),
                 weighted=weight is not None,
             )
-            self._take_terms(found.terms)
-            self.classifier_ = classifier._fit_sums(found.sums, found.class_counts, self.classes_)
+            self._take_terms(term_sums.terms)
+            self.classifier_ = classifier._fit_sums(term_sums.sums, term_sums.class_counts, self.classes_)
             return self
         counts = self._learn_terms(texts, weight)
         with classifier._over(self._comm):
@@ -522,7 +524,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             max_df=self.max_df or 0.0,
             max_features=self.max_features,
             binary=self.features == "binary",
-            vocabulary=None if terms is None else {term: place for place, term in enumerate(terms)},
+            vocabulary=None if terms is None else {term: index for index, term in enumerate(terms)},
         )
 
     def _make_classifier(self) -> Any:
@@ -584,13 +586,13 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         likelihood = self.classifier_._likelihoods[0]
         groups, counts = likelihood.groups(), likelihood.counts
         with np.errstate(divide="ignore", invalid="ignore"):
-            own = log(groups.estimate(counts, "bayes"))
-            scores = own - log(groups.estimate(counts.sum(axis=0) - counts, "bayes"))
+            class_logs = log(groups.estimate(counts, "bayes"))
+            scores = class_logs - log(groups.estimate(counts.sum(axis=0) - counts, "bayes"))
         if issubclass(MODELS[self.model], BernoulliNB):
             scores = scores[:, 1::2]
         best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         return {
-            label: [(str(self.terms_[place]), float(scores[row, place])) for place in best[row]]
+            label: [(str(self.terms_[k]), float(scores[row, k])) for k in best[row]]
             for row, label in enumerate(self.classes_.tolist())
         }
 
@@ -611,8 +613,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return {f"classifier.{name}": array for name, array in self.classifier_._to_state()[0].items()}
 
     def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        own = {name.removeprefix("classifier."): array for name, array in arrays.items()}
-        self.classifier_ = MODELS[self.model]._from_state(own, self.__dict__.pop("_classifier_state"))
+        state = {name.removeprefix("classifier."): array for name, array in arrays.items()}
+        self.classifier_ = MODELS[self.model]._from_state(state, self.__dict__.pop("_classifier_state"))
         if self.classifier_.n_features_in_ != len(self.terms_):
             raise ValueError("the vocabulary does not match the counts")
         self.classes_ = self.classifier_.classes_

@@ -148,13 +148,13 @@ class BaseBayesTree(BaseDecisionTree):
         """Return the statistics of all nodes, (n_statistics, n_nodes), given targets and weights of all processes."""
         [leaf] = gathered(data.comm, [self._leaves_of(data.X)[:, 0].astype(np.intp)])
         left_child, offsets = self._ensemble.left_child, self._ensemble.node_offsets
-        found = []
+        statistics = []
         total = float(len(y) if weight is None else weight.sum())
         for column in self._leaf_prior.statistics(y):
             of_nodes = leaf_sums(leaf, _in_steps(column, total), weight, len(left_child))
             sum_up(offsets, left_child, of_nodes)
-            found.append(of_nodes)
-        return np.stack(found)
+            statistics.append(of_nodes)
+        return np.stack(statistics)
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
         """Learn the data-dependent constants of the leaf prior from the targets."""
@@ -296,36 +296,36 @@ class BaseBayesTree(BaseDecisionTree):
 
     def _ancestor_weights(self, leaves: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.integer], Array]:
         """Return, for every ancestor that may replace a leaf, the index of the leaf, the node and its probability."""
-        place, node = np.arange(len(leaves)), leaves
-        places, nodes = [place], [node]
-        while len(place):
+        index, node = np.arange(len(leaves)), leaves
+        indices, nodes = [index], [node]
+        while len(index):
             node = self._prunings.parent[node]
-            place, node = place[node >= 0], node[node >= 0]
-            places.append(place)
+            index, node = index[node >= 0], node[node >= 0]
+            indices.append(index)
             nodes.append(node)
-        place, node = np.concatenate(places), np.concatenate(nodes)
+        index, node = np.concatenate(indices), np.concatenate(nodes)
         weight = self._prunings.stop[node]
         matters = weight > 1e-12
-        return place[matters], node[matters], weight[matters]
+        return index[matters], node[matters], weight[matters]
 
     def _quantiles(self, X: Any, levels: Array, column: int, *, of_target: bool = False) -> Array:
         """Return posterior quantiles of a leaf value, or of a new target, for each row, (n_samples, n_levels)."""
         leaves, row = np.unique(self.apply(X), return_inverse=True)
-        place, node, weight = self._ancestor_weights(leaves)
+        index, node, weight = self._ancestor_weights(leaves)
         statistics, prior = self._node_statistics[:, node], self._leaf_prior
-        found = np.empty((len(leaves), len(levels)))
+        quantiles = np.empty((len(leaves), len(levels)))
         for j, level in enumerate(levels.tolist()):
             ends = prior.quantile(statistics, level, column, of_target=of_target)
             low, high = np.full(len(leaves), np.inf), np.full(len(leaves), -np.inf)
-            np.minimum.at(low, place, ends)
-            np.maximum.at(high, place, ends)
+            np.minimum.at(low, index, ends)
+            np.maximum.at(high, index, ends)
             for _ in range(_HALVINGS):
                 middle = low + (high - low) / 2
-                below = prior.cdf(statistics, middle[place], column, of_target=of_target)
-                enough = np.bincount(place, weight * below, len(leaves)) >= level
+                below = prior.cdf(statistics, middle[index], column, of_target=of_target)
+                enough = np.bincount(index, weight * below, len(leaves)) >= level
                 high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-            found[:, j] = high
-        return found[row.ravel()]
+            quantiles[:, j] = high
+        return quantiles[row.ravel()]
 
     # Saving --------------------------------------------------
 
@@ -496,9 +496,9 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     def _vote_share(self, X: ArrayLike) -> Array:
         leaves, row = np.unique(self.apply(X), return_inverse=True)
-        place, node, weight = self._ancestor_weights(leaves)
+        index, node, weight = self._ancestor_weights(leaves)
         votes = np.zeros((len(leaves), len(self.classes_)))
-        np.add.at(votes, (place, self._targets.probabilities(self._leaf_values(node)).argmax(axis=1)), weight)
+        np.add.at(votes, (index, self._targets.probabilities(self._leaf_values(node)).argmax(axis=1)), weight)
         return votes[row.ravel()]
 
     def predict_proba_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:

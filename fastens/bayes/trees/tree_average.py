@@ -42,11 +42,11 @@ class BinaryFeatures(NamedTuple):
 
     def answers(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
         """Return the binary features of each row; a missing value is 0 for thresholds and categories."""
-        found = np.empty((len(X), len(self.column)), dtype=np.int64)
+        answers = np.empty((len(X), len(self.column)), dtype=np.int64)
         for i, (column, kind, value) in enumerate(zip(*self, strict=True)):
             x = X[:, column]
-            found[:, i] = np.isnan(x) if kind == MISSING else x <= value if kind == AT_MOST else x == value
-        return found
+            answers[:, i] = np.isnan(x) if kind == MISSING else x <= value if kind == AT_MOST else x == value
+        return answers
 
     def take(self, places: list[int]) -> BinaryFeatures:
         """Return the selected features."""
@@ -63,7 +63,7 @@ def candidate_features(
 
     X is a row source with the rows of this process. All processes return the features of the whole table.
     """
-    found: list[tuple[int, int, float]] = []
+    candidates: list[tuple[int, int, float]] = []
     columns = _distinct_values(X, comm)
     totals = np.split(_totals(X, columns, weight, comm), np.cumsum([len(values) for values in columns]))
     has_missing = np.zeros(X.shape[1], dtype=np.int64)
@@ -75,24 +75,24 @@ def candidate_features(
             heaviest = (
                 np.argsort(-of_values, kind="stable")[:MAX_QUESTIONS] if len(values) > 2 else range(len(values) - 1)
             )
-            found += [(column, EQUAL, float(values[place])) for place in sorted(heaviest)]
+            candidates += [(column, EQUAL, float(values[k])) for k in sorted(heaviest)]
         else:
-            found += [(column, AT_MOST, value) for value in _thresholds(values, of_values, n_thresholds)]
+            candidates += [(column, AT_MOST, value) for value in _thresholds(values, of_values, n_thresholds)]
         if has_missing[column] and len(values):
-            found.append((column, MISSING, 0.0))
+            candidates.append((column, MISSING, 0.0))
     # If all columns are constant, a single constant feature remains.
-    chosen, kinds, numbers = zip(*(found or [(0, MISSING, 0.0)]), strict=True)
+    chosen, kinds, numbers = zip(*(candidates or [(0, MISSING, 0.0)]), strict=True)
     return BinaryFeatures(np.array(chosen, np.int64), np.array(kinds, np.int64), np.array(numbers, np.float64))
 
 
 def _distinct_values(X: Any, comm: Comm) -> list[NDArray[np.floating]]:
     """Return the sorted values of each column over all processes, without missing values."""
-    own: list[NDArray[np.floating]] = [np.empty(0) for _ in range(X.shape[1])]
+    by_column: list[NDArray[np.floating]] = [np.empty(0) for _ in range(X.shape[1])]
     for _, part in parts_of(X):
         for column, values in enumerate(part.T):
             new = np.unique(values[~np.isnan(values)])
-            own[column] = np.union1d(own[column], new) if len(own[column]) else new
-    return [np.unique(np.concatenate(of_ranks)) for of_ranks in zip(*comm.allgather(own), strict=True)]
+            by_column[column] = np.union1d(by_column[column], new) if len(by_column[column]) else new
+    return [np.unique(np.concatenate(of_ranks)) for of_ranks in zip(*comm.allgather(by_column), strict=True)]
 
 
 def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: Comm) -> Floats:
@@ -197,13 +197,13 @@ class Tree:
 
     def predict_proba(self, answers: ArrayLike) -> Floats:
         """Return class probabilities of rows of binary features, as returned by `answers(X)` of the model."""
-        found = np.asarray(answers)
-        if found.ndim != 2 or found.shape[1] != len(self.names) or not np.isin(found, (0, 1)).all():
+        rows = np.asarray(answers)
+        if rows.ndim != 2 or rows.shape[1] != len(self.names) or not np.isin(rows, (0, 1)).all():
             raise ValueError(
                 "answers must come from the answers(X) of this model, with a 0 or 1 for each of its "
                 f"{len(self.names)} questions; got {answers!r}."
             )
-        answers, node = found.astype(np.int64), np.zeros(len(found), dtype=np.int64)
+        answers, node = rows.astype(np.int64), np.zeros(len(rows), dtype=np.int64)
         for _ in range(len(self.names)):
             tested = self.question[node]
             below = self.children[node, answers[np.arange(len(answers)), np.maximum(tested, 0)]]
@@ -295,11 +295,11 @@ class TreeCube:
         ends = reach * exp(log_stop + self._log_f - self._log_q)
         every_answer = np.indices([2] * len(self.cube.sizes)).reshape(len(self.cube.sizes), -1).T
         cells = self.cube.cells_of(every_answer)
-        found = np.empty((len(cells), self.cube.counts.shape[1]))
-        for first in range(0, found.shape[1], CLASSES_AT_ONCE):
+        averages = np.empty((len(cells), self.cube.counts.shape[1]))
+        for first in range(0, averages.shape[1], CLASSES_AT_ONCE):
             some = slice(first, first + CLASSES_AT_ONCE)
-            found[:, some] = self.cube.spread(ends[:, None] * of_leaves(some))[cells]
-        return found / found.sum(axis=1, keepdims=True)
+            averages[:, some] = self.cube.spread(ends[:, None] * of_leaves(some))[cells]
+        return averages / averages.sum(axis=1, keepdims=True)
 
     # One tree --------------------------------------------------
 
@@ -373,10 +373,10 @@ def n_trees(n_questions: int) -> int:
     >>> [n_trees(p) for p in range(5)]
     [1, 2, 9, 244, 238145]
     """
-    found = 1
+    n = 1
     for p in range(1, n_questions + 1):
-        found = 1 + p * found**2
-    return found
+        n = 1 + p * n**2
+    return n
 
 
 Array = NDArray[np.float64]
@@ -483,12 +483,12 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def _choose_questions(self, data: TrainingData, weight: Array) -> tuple[BinaryFeatures, NDArray[np.uint8]]:
         rows, comm = data.X, data.comm
-        found = candidate_features(rows, self._encoder.is_categorical, weight, self.n_thresholds, comm)
-        answers = map_parts(lambda part: found.answers(part).astype(np.uint8), rows)
+        features = candidate_features(rows, self._encoder.is_categorical, weight, self.n_thresholds, comm)
+        answers = map_parts(lambda part: features.answers(part).astype(np.uint8), rows)
         if answers.shape[1] <= self.max_questions:
-            return found, answers
+            return features, answers
         chosen = sorted(select_features(answers, data.y, weight, self.max_questions, comm))
-        return found.take(chosen), answers[:, chosen]
+        return features.take(chosen), answers[:, chosen]
 
     def _remember(self, answers: NDArray[np.uint8], data: TrainingData, weight: Array) -> None:
         """Store the class weights of each distinct combination of answers, which determine the cube."""

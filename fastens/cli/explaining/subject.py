@@ -160,9 +160,9 @@ def dependence(subject: Subject, column: int) -> Dependence:
     """Return the partial dependence on a column, computed on a sample of rows (Friedman 2001)."""
     values = subject.X.column(column)
     if is_ordered(values):
-        known, typical = _spread_values(values)
+        distinct, typical = _spread_values(values)
     else:
-        known, typical = _frequent_values(values)
+        distinct, typical = _frequent_values(values)
     absent = np.flatnonzero(_is_missing(values))
     rows = subject.sample(N_DEPENDENCE_ROWS)
     donors = np.append(typical, absent[:1])
@@ -170,7 +170,7 @@ def dependence(subject: Subject, column: int) -> Dependence:
     means = as_outputs(predicted).reshape(len(donors), len(rows), -1).mean(axis=1)
     n = len(typical)
     missing = means[n] if len(absent) else None
-    return Dependence(known, means[:n], _counts(values, known), missing, len(absent), len(values))
+    return Dependence(distinct, means[:n], _counts(values, distinct), missing, len(absent), len(values))
 
 
 def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
@@ -183,29 +183,29 @@ def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
     distinct = np.unique(numbers[present])
     shares = np.linspace(0.01, 0.99, N_VALUES) if len(distinct) > N_VALUES else np.linspace(0, 1, len(present))
     at = ordered[np.round(shares * (len(ordered) - 1)).astype(np.intp)]
-    known, first = np.unique(numbers[at], return_index=True)
-    return known, at[first]
+    points, first = np.unique(numbers[at], return_index=True)
+    return points, at[first]
 
 
 def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]]:
     """Return the most frequent categories, in numeric order if they are numbers, and a row with each."""
     texts = as_texts(column)
     present = np.flatnonzero(~_is_missing(column))
-    known, first, counts = np.unique(texts[present], return_index=True, return_counts=True)
+    categories, first, counts = np.unique(texts[present], return_index=True, return_counts=True)
     top = np.argsort(-counts, kind="stable")[:N_CATEGORIES]
     with contextlib.suppress(ValueError):  # categories that are not numbers stay ordered by frequency
-        top = top[np.argsort(known[top].astype(np.float64), kind="stable")]
-    return known[top], present[first[top]]
+        top = top[np.argsort(categories[top].astype(np.float64), kind="stable")]
+    return categories[top], present[first[top]]
 
 
-def _counts(column: pa.ChunkedArray, known: NDArray) -> NDArray[np.intp]:
+def _counts(column: pa.ChunkedArray, distinct: NDArray) -> NDArray[np.intp]:
     """Return the number of rows that have, or are nearest to, each value."""
-    if known.dtype.kind != "f":
+    if distinct.dtype.kind != "f":
         texts = as_texts(column)
-        return np.array([np.count_nonzero(texts == value) for value in known], dtype=np.intp)
+        return np.array([np.count_nonzero(texts == value) for value in distinct], dtype=np.intp)
     numbers = as_numbers(column)
-    nearest = np.searchsorted((known[1:] + known[:-1]) / 2, numbers[np.isfinite(numbers)])
-    return np.bincount(nearest, minlength=len(known))
+    nearest = np.searchsorted((distinct[1:] + distinct[:-1]) / 2, numbers[np.isfinite(numbers)])
+    return np.bincount(nearest, minlength=len(distinct))
 
 
 def is_ordered(column: pa.ChunkedArray) -> bool:
@@ -260,20 +260,20 @@ class Reasons:
 
 def chosen_rows(subject: Subject) -> dict[int, str]:
     """Return the positions of rows to show, with the reason for each choice."""
-    predicted, found = subject.predicted, {}
+    predicted, choices = subject.predicted, {}
     if subject.truth is not None:
         losses = row_losses(predicted, subject.truth)
-        found[int(losses.argmax())] = "largest error"
+        choices[int(losses.argmax())] = "largest error"
     if subject.classes is None:
-        places = {int(predicted.argmax()): "highest prediction", int(predicted.argmin()): "lowest prediction"}
+        candidates = {int(predicted.argmax()): "highest prediction", int(predicted.argmin()): "lowest prediction"}
     else:
         surest = predicted.max(axis=1)
-        places = {int(surest.argmin()): "least certain", int(surest.argmax()): "most certain"}
-    for row, choice in places.items():
-        found.setdefault(row, choice)
+        candidates = {int(surest.argmin()): "least certain", int(surest.argmax()): "most certain"}
+    for row, choice in candidates.items():
+        choices.setdefault(row, choice)
     typical = np.argsort(subject.outputs[:, 0], kind="stable")[len(predicted) // 2]
-    found.setdefault(int(typical), "median prediction")
-    return found
+    choices.setdefault(int(typical), "median prediction")
+    return choices
 
 
 def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Reasons:
@@ -388,12 +388,12 @@ def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
     parts = contributions(model, X)
     n_outputs = parts.shape[1]
     ends = [""] if n_outputs == 1 else [f" for {_named(label)}" for label in output_labels(model, n_outputs)]
-    found = {}
+    columns = {}
     for output, end in enumerate(ends):
-        found[f"expected prediction{end}"] = parts[:, output, -1]
-        for place, name in enumerate(X.column_names):
-            found[f"contribution of {name}{end}"] = parts[:, output, place]
-    return found
+        columns[f"expected prediction{end}"] = parts[:, output, -1]
+        for index, name in enumerate(X.column_names):
+            columns[f"contribution of {name}{end}"] = parts[:, output, index]
+    return columns
 
 
 def _named(label: Any) -> str:
@@ -417,7 +417,7 @@ def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | 
         columns[_unlike("class", names)] = pa.array(classes.tolist() * n_rows)
     flat = parts.reshape(n_rows * n_outputs, -1)
     columns[_unlike("expected prediction", names)] = flat[:, -1]
-    return pa.table({**columns, **{name: flat[:, place] for place, name in enumerate(names)}})
+    return pa.table({**columns, **{name: flat[:, k] for k, name in enumerate(names)}})
 
 
 def _unlike(name: str, names: list[str]) -> str:

@@ -100,8 +100,8 @@ class Scorer:
 
     def table(self, X: pa.Table) -> float:
         """Return the best score of the features that were made from one column."""
-        found = [self._column(X.column(place)) for place in range(X.num_columns)]
-        return float(np.nanmax(found)) if found and np.isfinite(found).any() else float("nan")
+        scores = [self._column(X.column(index)) for index in range(X.num_columns)]
+        return float(np.nanmax(scores)) if scores and np.isfinite(scores).any() else float("nan")
 
     def _column(self, column: pa.ChunkedArray) -> float:
         if kind_of(column.type) not in (NUMBER, BOOLEAN) or pa.types.is_dictionary(column.type):
@@ -116,8 +116,8 @@ class Scorer:
     def codes(self, codes: Codes) -> float:
         """Return the score of bin codes."""
         by_fold = [self._score(codes, train, test) for train, test in self._folds]
-        known = [value for value in by_fold if np.isfinite(value)]
-        return float(np.mean(known)) if known else float("nan")
+        finite = [value for value in by_fold if np.isfinite(value)]
+        return float(np.mean(finite)) if finite else float("nan")
 
     def _score(self, codes: Codes, train: Codes, test: Codes) -> float:
         n_bins, y = int(codes.max(initial=0)) + 1, self.y
@@ -234,8 +234,8 @@ def formulas(
         wanted = y.astype(np.float64)
     linear = _linear(numbers, best[:MAX_LINEAR], wanted)
     if task != CLASSIFICATION:
-        found = _as_formula(linear, by_power=False) or _powers(numbers, best[:MAX_LINEAR], wanted)
-        return found or _pairs(numbers, best[:MAX_PAIRED], y, task)
+        simple = _as_formula(linear, by_power=False) or _powers(numbers, best[:MAX_LINEAR], wanted)
+        return simple or _pairs(numbers, best[:MAX_PAIRED], y, task)
     heaviest = [] if linear is None else linear[1]
     tried = list(dict.fromkeys([*heaviest[: MAX_PAIRED // 2], *best]))[:MAX_PAIRED]
     return _pairs(numbers, tried, y, task)
@@ -251,8 +251,8 @@ def _leak_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
         if kind_of(type_) != NUMBER:
             return None
         values = np.asarray(column.cast(type_).cast(pa.float64(), safe=False).to_numpy())
-    known = values[np.isfinite(values)]
-    return values if len(known) >= PRESENT * len(values) and len(known) and np.ptp(known) > 0 else None
+    finite = values[np.isfinite(values)]
+    return values if len(finite) >= PRESENT * len(values) and len(finite) and np.ptp(finite) > 0 else None
 
 
 def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear | None:
@@ -280,7 +280,7 @@ def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear 
             break
         keep, factors, score = fewer, *of_fewer
     order = np.argsort(-np.abs(factors), kind="stable")
-    return (factors / spread[keep])[order], [names[place] for place in keep[order]], score
+    return (factors / spread[keep])[order], [names[k] for k in keep[order]], score
 
 
 def _powers(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Formula]:
@@ -293,15 +293,15 @@ def _powers(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Fo
     }
     if len(logs) < 2 or (y > 0).sum() < PRESENT * len(y):
         return []
-    found = _linear(logs, list(logs), np.where(y > 0, np.log(np.maximum(y, 1e-300)), np.nan))
-    return _as_formula(found, by_power=True)
+    linear = _linear(logs, list(logs), np.where(y > 0, np.log(np.maximum(y, 1e-300)), np.nan))
+    return _as_formula(linear, by_power=True)
 
 
-def _as_formula(found: Linear | None, by_power: bool) -> list[Formula]:
+def _as_formula(linear: Linear | None, by_power: bool) -> list[Formula]:
     """Return a linear combination of numbers or logarithms as a formula if few columns determine the target."""
-    if found is None or found[2] < FORMULA_GIVES_AWAY or not 2 <= len(found[1]) <= MAX_TERMS:
+    if linear is None or linear[2] < FORMULA_GIVES_AWAY or not 2 <= len(linear[1]) <= MAX_TERMS:
         return []
-    factors, names, score = found
+    factors, names, score = linear
     return [Formula(_written(factors, names, by_power), names, score)]
 
 
@@ -335,11 +335,11 @@ def _written(factors: Array, names: list[str], by_power: bool) -> str:
         return ("A product of powers of " if by_power else "A sum of multiples of ") + ", ".join(map(repr, names))
     order = np.argsort(factors < 0, kind="stable")  # subtracted terms and divisors come last
     text = ""
-    for place in order:
-        power = round(float(sizes[place] / unit))
-        term = repr(names[place]) + (f"^{power}" if by_power and power != 1 else "")
-        sign = ((" * ", " / ") if by_power else (" + ", " - "))[int(factors[place] < 0)]
-        text += sign + term if text else ("1" + sign if by_power and factors[place] < 0 else sign.strip(" +*")) + term
+    for k in order:
+        power = round(float(sizes[k] / unit))
+        term = repr(names[k]) + (f"^{power}" if by_power and power != 1 else "")
+        sign = ((" * ", " / ") if by_power else (" + ", " - "))[int(factors[k] < 0)]
+        text += sign + term if text else ("1" + sign if by_power and factors[k] < 0 else sign.strip(" +*")) + term
     return text
 
 
@@ -427,11 +427,11 @@ def leak_findings(
         f"leakage. If the column is not known at prediction time, use --drop {shlex.quote(name)}"
         for name, value in sorted(near.items(), key=lambda pair: -pair[1])
     ]
-    for found in formulas(some, kinds, y, target.task, alone):
+    for formula in formulas(some, kinds, y, target.task, alone):
         score = "R²" if target.task != CLASSIFICATION else "AUC"
-        option = "--drop " + shlex.quote(",".join(found.names))
+        option = "--drop " + shlex.quote(",".join(formula.names))
         texts.append(
-            f"{found.text} predicts the target: {score} {_rounded(found.score)}. This may be target leakage. "
+            f"{formula.text} predicts the target: {score} {_rounded(formula.score)}. This may be target leakage. "
             f"If these columns are not known at prediction time, use {option}"
         )
     return alone, [Finding(LEAK, text, is_warning=True) for text in texts]
@@ -542,20 +542,20 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def score_warnings(scores: Scores, shares: Sequence[tuple[str, float]] = (), what: str = "The") -> list[str]:
     """Return warnings if a score is nearly perfect or if one column has nearly all of the gain."""
-    found = []
+    warnings = []
     total = sum(share for _, share in shares)
     largest = max(shares, key=lambda pair: pair[1], default=("", 0.0))
     one = len(shares) > 1 and total > 0 and largest[1] >= ALL_GAIN * total
     if (name := perfect(scores)) is not None:
         first = f" Check the column {largest[0]!r} first." if one else ""
-        found.append(
+        warnings.append(
             f"{what} {name} of {shown(name, scores[name])} is rarely realistic. Check with fastens inspect for "
             f"columns that are derived from the target or known only after it, and for duplicate rows.{first}"
         )
     if one:
         share = share_text(largest[1], total)
-        found.append(
+        warnings.append(
             f"{largest[0]!r} has {share} of the total gain: the model depends almost only on this column. If "
             f"it is not known at prediction time, use --drop {shlex.quote(largest[0])}"
         )
-    return found
+    return warnings

@@ -110,8 +110,8 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
         method: Any = "nearest" if np.isinf(values).any() else "linear"
         quartiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1], method=method)
     elif kind in (DATE, TIMESTAMP) and len(present):
-        found = pc.min_max(present)
-        limits = str(python_value(found["min"])), str(python_value(found["max"]))
+        extremes = pc.min_max(present)
+        limits = str(python_value(extremes["min"])), str(python_value(extremes["max"]))
         if all(text.endswith(MIDNIGHT) for text in limits):
             limits = limits[0].removesuffix(MIDNIGHT), limits[1].removesuffix(MIDNIGHT)
         days = elapsed_days(times_of(present, repr(name)))
@@ -138,7 +138,7 @@ def _frequent(present: pa.ChunkedArray) -> list[tuple[str, int]]:
     counts = np.asarray(counted.field("counts").to_numpy())
     top = np.argsort(-counts, kind="stable")[:N_FREQUENT]
     names = python_values(counted.field("values").take(pa.array(top)))
-    return [(str(name), int(counts[place])) for name, place in zip(names, top.tolist(), strict=True)]
+    return [(str(name), int(counts[k])) for name, k in zip(names, top.tolist(), strict=True)]
 
 
 def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
@@ -159,15 +159,15 @@ def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
 
 def _odd_numbers(values: Array) -> list[Remark]:
     """Return remarks on infinite values, missing-value codes and outliers."""
-    found = []
+    remarks = []
     if not np.isfinite(values).all():
         cells = f"{np.count_nonzero(~np.isfinite(values)):,} cells"
-        found.append(Remark(f"is infinite in {cells}", "are infinite in some cells", cells))
+        remarks.append(Remark(f"is infinite in {cells}", "are infinite in some cells", cells))
         values = values[np.isfinite(values)]
     for code in missing_codes(values):
-        found.append(code_remark(code, int(np.count_nonzero(values == code))))
+        remarks.append(code_remark(code, int(np.count_nonzero(values == code))))
         values = values[values != code]
-    return [*found, *_outliers(values)]
+    return [*remarks, *_outliers(values)]
 
 
 def code_remark(code: float, n_cells: int) -> Remark:
@@ -196,12 +196,12 @@ def _outliers(values: Array) -> list[Remark]:
 def missing_codes(values: Array) -> list[float]:
     """Return missing-value codes: repeated numbers at either end of the range, far from all others."""
     distinct, counts = np.unique(values, return_counts=True)
-    found: list[float] = []
+    codes: list[float] = []
     while n := _n_codes(distinct, counts) or -_n_codes(distinct[::-1], counts[::-1]):
         outer = slice(None, n) if n > 0 else slice(n, None)
-        found += distinct[outer].tolist()
+        codes += distinct[outer].tolist()
         distinct, counts = np.delete(distinct, outer), np.delete(counts, outer)
-    return found
+    return codes
 
 
 def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
@@ -282,12 +282,12 @@ def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
 def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return group numbers, which are equal for rows that are equal in all columns."""
     groups, n_groups = codes[0], int(codes[0].max(initial=0)) + 1
-    for own in codes[1:]:
-        n_values = int(own.max(initial=0)) + 1
+    for column in codes[1:]:
+        n_values = int(column.max(initial=0)) + 1
         if n_groups > MAX_GROUPS // n_values:
             groups = np.unique(groups, return_inverse=True)[1]
             n_groups = int(groups.max(initial=0)) + 1
-        groups, n_groups = groups * n_values + own, n_groups * n_values
+        groups, n_groups = groups * n_values + column, n_groups * n_values
     return np.unique(groups, return_inverse=True)[1]
 
 
@@ -326,23 +326,23 @@ def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple
     such columns must also have the same or the reverse order.
     """
     rows = np.unique(row_groups(codes), return_index=True)[1]
-    found: dict[bytes, str] = {}
+    name_by_digest: dict[bytes, str] = {}
     pairs = []
     for name, every in zip(table.column_names, codes, strict=True):
-        own = every[rows]
-        values, first, numbers = np.unique(own, return_index=True, return_inverse=True)
+        distinct_codes = every[rows]
+        values, first, numbers = np.unique(distinct_codes, return_index=True, return_inverse=True)
         if len(values) < 2:
             continue
         rank = np.empty(len(values), dtype=np.int32)
         rank[np.argsort(first)] = np.arange(len(values))
         key = rank[numbers]
-        if 2 * np.count_nonzero(values) > np.count_nonzero(own):
-            order = _order(table[name].take(rows), own == 0)
+        if 2 * np.count_nonzero(values) > np.count_nonzero(distinct_codes):
+            order = _order(table[name].take(rows), distinct_codes == 0)
             if order is None:
                 continue
             key = np.append(key, order)
         digest = hashlib.blake2b(key.tobytes()).digest()
-        if (earlier := found.setdefault(digest, name)) != name:
+        if (earlier := name_by_digest.setdefault(digest, name)) != name:
             pairs.append((earlier, name))
     return pairs
 

@@ -98,21 +98,21 @@ def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> lis
         return []
     groups = row_groups(codes)
     of_target = np.zeros(len(table), dtype=np.int64) if target is None else column_codes(table[target.name])
-    found = []
+    texts = []
     if n := n_repeated(row_groups([groups, of_target])):
         rows = f"{counted_rows(n)} ({share_text(n, len(table))}) {'is a duplicate' if n == 1 else 'are duplicates'}"
-        found.append(f"{rows} of earlier rows, so that the same row may be both held out and trained on.")
+        texts.append(f"{rows} of earlier rows, so that the same row may be both held out and trained on.")
     if target is not None and (n := n_contradicting(groups, of_target)):
-        found.append(f"{n:,} rows are equal in all columns but the target {target.name!r}.")
+        texts.append(f"{n:,} rows are equal in all columns but the target {target.name!r}.")
     pairs = equal_columns(others, codes)
     if len(pairs) > MAX_PAIRS:
         shown = ", ".join(f"{name!r} ({earlier!r})" for earlier, name in pairs[:MAX_PAIRS])
-        found.append(
+        texts.append(
             f"{len(pairs)} columns hold the same information as another: {shown} and {len(pairs) - MAX_PAIRS} more."
         )
     else:
-        found += [f"{name!r} holds the same information as {earlier!r}." for earlier, name in pairs]
-    return [Finding(DUPLICATES, text) for text in found]
+        texts += [f"{name!r} holds the same information as {earlier!r}." for earlier, name in pairs]
+    return [Finding(DUPLICATES, text) for text in texts]
 
 
 def _balance(target: Target | None) -> list[Finding]:
@@ -142,16 +142,21 @@ WIDE = 62  # minimum terminal width for a column with the contents
 KINDS = {**DESCRIPTIONS, TEXT: "categories"}
 
 
-def print_inspection(report: Report, found: Inspection, title: str) -> None:
+def print_inspection(report: Report, inspection: Inspection, title: str) -> None:
     """Print the inspection."""
-    report.facts(table_facts(found, title))
+    report.facts(table_facts(inspection, title))
     report.title("Columns")
-    headers = ["holds", "missing", "different", *([f"{score_name(found.target)} alone"] if found.alone else [])]
-    columns = found.columns[:MAX_COLUMNS]
-    rows = [_cells(found, facts) for facts in columns]
+    headers = [
+        "holds",
+        "missing",
+        "different",
+        *([f"{score_name(inspection.target)} alone"] if inspection.alone else []),
+    ]
+    columns = inspection.columns[:MAX_COLUMNS]
+    rows = [_cells(inspection, facts) for facts in columns]
     of_names = min(NARROW_NAME, 2 + max((len(facts.name) for facts in columns), default=0))
     n_shown = n_columns_shown(headers, rows, report.out.width - of_names)
-    is_wide = report.out.width >= WIDE + (len(score_name(found.target)) + 8 if found.alone else 0)
+    is_wide = report.out.width >= WIDE + (len(score_name(inspection.target)) + 8 if inspection.alone else 0)
     table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
     table.add_column("", max_width=24)
     for i, name in enumerate(headers[:n_shown]):
@@ -163,35 +168,37 @@ def print_inspection(report: Report, found: Inspection, title: str) -> None:
     report.out.print(table)
     if left_out := [*headers[n_shown:], *([] if is_wide else [CONTENTS])]:
         report.out.print(f" a wider terminal also shows: {'; '.join(left_out)}", style="dim")
-    if len(found.columns) > MAX_COLUMNS:
-        report.out.print(f" and {len(found.columns) - MAX_COLUMNS:,} more columns; use -o page.html to see all of them")
-    report.title("What to check" if found.findings else "Nothing stands out")
+    if len(inspection.columns) > MAX_COLUMNS:
+        report.out.print(
+            f" and {len(inspection.columns) - MAX_COLUMNS:,} more columns; use -o page.html to see all of them"
+        )
+    report.title("What to check" if inspection.findings else "Nothing stands out")
     grid = Table.grid(padding=(0, 2))
-    for finding in sorted(found.findings, key=lambda finding: not finding.is_warning):
+    for finding in sorted(inspection.findings, key=lambda finding: not finding.is_warning):
         grid.add_row(finding.kind, finding.text, style="bold red" if finding.is_warning else "")
     report.out.print(grid)
 
 
-def _cells(found: Inspection, facts: ColumnFacts) -> list[str]:
+def _cells(inspection: Inspection, facts: ColumnFacts) -> list[str]:
     """Return the cells for a column: kind, missing share, number of values and individual score."""
-    alone = [_alone(found, facts.name)] if found.alone else []
+    alone = [_alone(inspection, facts.name)] if inspection.alone else []
     return [KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}", *alone]
 
 
-def table_facts(found: Inspection, title: str) -> list[tuple[str, str]]:
+def table_facts(inspection: Inspection, title: str) -> list[tuple[str, str]]:
     """Return facts about the size of the table and its target as pairs of name and text."""
-    kinds = [KINDS.get(facts.kind, facts.kind) for facts in found.columns]
+    kinds = [KINDS.get(facts.kind, facts.kind) for facts in inspection.columns]
     counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
     facts = [
         ("table", title),
-        ("rows", f"{found.n_rows:,}"),
+        ("rows", f"{inspection.n_rows:,}"),
         ("columns", f"{len(kinds)} ({counts})"),
-        ("missing", missing_cells([facts.n_missing for facts in found.columns])),
+        ("missing", missing_cells([facts.n_missing for facts in inspection.columns])),
     ]
-    if found.target is not None:
-        n = len(np.unique(found.target.y))
-        what = f"{n:,} classes" if found.target.task == CLASSIFICATION else f"{n:,} distinct numbers"
-        facts.append(("target", f"{found.target.name}: {found.target.task}, {what}"))
+    if inspection.target is not None:
+        n = len(np.unique(inspection.target.y))
+        what = f"{n:,} classes" if inspection.target.task == CLASSIFICATION else f"{n:,} distinct numbers"
+        facts.append(("target", f"{inspection.target.name}: {inspection.target.task}, {what}"))
     return facts
 
 
@@ -220,5 +227,5 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _alone(found: Inspection, name: str) -> str:
-    return shown(score_name(found.target), found.alone[name]) if name in found.alone else NO_VALUE
+def _alone(inspection: Inspection, name: str) -> str:
+    return shown(score_name(inspection.target), inspection.alone[name]) if name in inspection.alone else NO_VALUE

@@ -131,7 +131,7 @@ def predicted_values(model: Any, X: pa.Table) -> NDArray:
 
 def values_of_one_output(model: Any, X: pa.Table) -> NDArray:
     """Return the predicted values; raise CommandError if the model has several quantiles or targets."""
-    found = predicted_values(model, X)
-    if isinstance(found, list) or (not is_classifier(model) and found.ndim > 1):
+    values = predicted_values(model, X)
+    if isinstance(values, list) or (not is_classifier(model) and values.ndim > 1):
         raise CommandError(f"{type(model).__name__} has several outputs, which only fastens predict supports")
-    return found
+    return values

@@ -179,10 +179,10 @@ def stop_words(text: str) -> str | list[str]:
 
 def directions(text: str) -> dict[str, int]:
     """Parse columns and directions, as in "area:+1,age:-1"; names may contain commas and colons."""
-    found = _DIRECTION.findall(text)
-    if not found or _DIRECTION.sub("", text).strip():
+    pairs = _DIRECTION.findall(text)
+    if not pairs or _DIRECTION.sub("", text).strip():
         raise argparse.ArgumentTypeError(f"must be COLUMN:+1 or COLUMN:-1, separated by commas; got {text!r}")
-    return {name.strip(): int(direction) for name, direction in found}
+    return {name.strip(): int(direction) for name, direction in pairs}
 
 
 def word_range(text: str) -> tuple[int, int]:
@@ -207,25 +207,25 @@ def declarations(estimator: Callable[..., Any]) -> dict[str, Declared]:
     """Return the parameters of an estimator by name, with the fields of its option records as "categories.encoding"."""
     kind: Any = estimator.func if isinstance(estimator, partial) else estimator
     rules, texts = getattr(kind, "_parameter_rules", {}), _first_sentences(kind)
-    found = {
+    parameters = {
         name: Declared(each.default, rules.get(name, ANYTHING), texts.get(name, ""))
         for name, each in inspect.signature(estimator).parameters.items()
     }
-    for name, (_, rule, _) in list(found.items()):
+    for name, (_, rule, _) in list(parameters.items()):
         for record in filter(rule.holds, SHORT_FORMS.get(name, {}).values()):
             of_options, texts = declared(record, "rule"), _first_sentences(type(record))
             for option, default in record.get_params().items():
-                found[f"{name}.{option}"] = Declared(default, of_options[option], texts.get(option, ""))
-    return found
+                parameters[f"{name}.{option}"] = Declared(default, of_options[option], texts.get(option, ""))
+    return parameters
 
 
 def _first_sentences(kind: type) -> dict[str, str]:
     """Return the first sentences of the entries of a docstring."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for listed, (_, text) in entries(inspect.cleandoc(kind.__doc__ or "")).items():
         sentence = _SENTENCE_END.split(" ".join(text.split()))[0].rstrip(".")
-        found |= dict.fromkeys(listed.split(", "), sentence)
-    return found
+        sentences |= dict.fromkeys(listed.split(", "), sentence)
+    return sentences
 
 
 class Parameter:
@@ -246,7 +246,7 @@ class Parameter:
     def declared(self) -> list[Declared]:
         """The declarations of the parameter, by the classes of all families."""
         kinds = [each for family in FAMILIES.values() for each in (family.classifier, family.regressor) if each]
-        return [known[self.name] for known in map(declarations, kinds) if self.name in known]
+        return [listed[self.name] for listed in map(declarations, kinds) if self.name in listed]
 
     def parse(self, text: str) -> Any:
         """Return the first reading of a text, as a number, a word of Python or itself, that is valid for a family."""
@@ -363,23 +363,23 @@ def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()
     """Return the estimator for the task with the parameters from the command line, and with columns of texts."""
     name = chosen_model(options)
     estimator = estimator_class(name, task)
-    known = declarations(estimator)
+    parameters = declarations(estimator)
     groups = parameter_groups().values()
-    given = [parameter for group in groups for parameter in group if _PLACE + parameter.name in vars(options)]
-    for parameter in given:
-        if parameter.name not in known:
+    chosen = [parameter for group in groups for parameter in group if _PLACE + parameter.name in vars(options)]
+    for parameter in chosen:
+        if parameter.name not in parameters:
             raise CommandError(f"{parameter.option} does not apply to {name} for {task}")
-    values = {parameter.name: vars(options)[_PLACE + parameter.name] for parameter in given}
+    values = {parameter.name: vars(options)[_PLACE + parameter.name] for parameter in chosen}
     of_records = {name.replace(".", "__"): values.pop(name) for name in list(values) if "." in name}
     if "estimators" in values:
         values["estimators"] = _members(values["estimators"], task)
-    if "random_state" in known:
+    if "random_state" in parameters:
         values["random_state"] = options.random_state
-    values |= {} if name == TEXT else _texts_of(texts, f"{name} for {task}", known)
+    values |= {} if name == TEXT else _texts_of(texts, f"{name} for {task}", parameters)
     if options.weight_type != AUTO:
         if options.weight is None:
             raise CommandError("--weight-type requires --weight COL")
-        if "weight_type" not in known:
+        if "weight_type" not in parameters:
             raise CommandError(f"--weight-type does not apply to {name} for {task}")
         values["weight_type"] = options.weight_type
     try:
@@ -420,26 +420,26 @@ def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
     """Return the members of a composed model, each with the defaults of its family."""
-    known = families(task)
+    by_name = families(task)
     for name in wanted:
-        if name not in known:
-            raise CommandError(f"--members must be among {', '.join(known)} for {task}; got {name!r}")
-    return [(name, known[name]()) for name in wanted]
+        if name not in by_name:
+            raise CommandError(f"--members must be among {', '.join(by_name)} for {task}; got {name!r}")
+    return [(name, by_name[name]()) for name in wanted]
 
 
 def _shown_defaults(name: str) -> str:
     """Describe the default of a parameter, by family if families differ."""
-    found: dict[str, list[str]] = {}
+    models_by_default: dict[str, list[str]] = {}
     for family, kind in FAMILIES.items():
-        known: list[str] = []
+        own_defaults: list[str] = []
         for estimator, task in ((kind.classifier, "classification"), (kind.regressor, "regression")):
             listed = {} if estimator is None else declarations(estimator)
-            if name in listed and (default := _shown(listed[name].default)) not in known:
-                known.append(default)
-                found.setdefault(default, []).append(f"{family} for {task}" if known[1:] else family)
-    if len(found) == 1:
-        return next(iter(found))
-    return ", ".join(f"{' and '.join(models)} {default}" for default, models in found.items())
+            if name in listed and (default := _shown(listed[name].default)) not in own_defaults:
+                own_defaults.append(default)
+                models_by_default.setdefault(default, []).append(f"{family} for {task}" if own_defaults[1:] else family)
+    if len(models_by_default) == 1:
+        return next(iter(models_by_default))
+    return ", ".join(f"{' and '.join(models)} {default}" for default, models in models_by_default.items())
 
 
 def _shown(default: Any) -> str:

@@ -27,12 +27,12 @@ class Html(str):
 
 def element(name: str, *content: str | Iterable[str], **attributes: object) -> Html:
     """Return an element; trailing underscores of attributes are dropped, and others become hyphens."""
-    given = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Html(f"<{name}{given}>{joined(*content)}</{name}>")
+    return Html(f"<{name}{written}>{joined(*content)}</{name}>")
 
 
 def joined(*content: str | Iterable[str]) -> Html:
@@ -115,8 +115,8 @@ def steps_text(values: ArrayLike) -> list[str]:
 
 def _unit(value: float, first: float) -> tuple[float, str]:
     """Return the unit of a number and its letter; thousands are used from `first` on."""
-    found = ((power, letter) for power, letter in ((1e9, "G"), (1e6, "M")) if abs(value) >= power)
-    return next(found, (1e3, "k") if abs(value) >= first else (1.0, ""))
+    units = ((power, letter) for power, letter in ((1e9, "G"), (1e6, "M")) if abs(value) >= power)
+    return next(units, (1e3, "k") if abs(value) >= first else (1.0, ""))
 
 
 class Chart:
@@ -145,12 +145,12 @@ class Chart:
             x_ticks = [(tick, short(tick)) for tick in x.ticks(max(2, int((self.right - self.left) / 50)))]
         self._parts: list[Html] = []
         self._title = " against ".join(text for text in reversed(labels) if text)
-        for place, text in y_ticks:
-            self._line(self.left, self._down(place), self.right, self._down(place), "grid")
-            self._text(self.left - 7, self._down(place) + 4, text, "tick end")
-        for place, text in x_ticks:
-            self._line(self._across(place), self.bottom, self._across(place), self.bottom + 4, "axis")
-            self._text(self._across(place), self.bottom + 17, text, "tick middle")
+        for position, text in y_ticks:
+            self._line(self.left, self._down(position), self.right, self._down(position), "grid")
+            self._text(self.left - 7, self._down(position) + 4, text, "tick end")
+        for position, text in x_ticks:
+            self._line(self._across(position), self.bottom, self._across(position), self.bottom + 4, "axis")
+            self._text(self._across(position), self.bottom + 17, text, "tick middle")
         self._line(self.left, self.bottom, self.right, self.bottom, "axis")
         # The label is below the axis, shifted if it is long so that it stays inside the drawing.
         half = min(CHARACTER * len(labels[0]) / 2, self.width / 2)
@@ -333,67 +333,69 @@ def _date_ticks(x: Range) -> list[tuple[float, str]]:
     """Return ticks of an axis of dates, with hours if few days are shown."""
     width, is_long = x.high - x.low, _is_long(x)
     inner = Range(x.low + 0.12 * width, x.high - 0.12 * width).ticks(N_DATES if is_long else N_DATES - 1)
-    places = sorted({float(round(tick)) for tick in inner}) if is_long else inner
-    return [(place, moment(place, not is_long)) for place in places]
+    days = sorted({float(round(tick)) for tick in inner}) if is_long else inner
+    return [(day, moment(day, not is_long)) for day in days]
 
 
 def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
     """Return a bar chart of the frequent values."""
-    ticks = [
-        (-float(place), f"{shortened(name, 18)} · {_share(n, n_rows)}") for place, (name, n) in enumerate(frequent)
-    ]
+    ticks = [(-float(row), f"{shortened(name, 18)} · {_share(n, n_rows)}") for row, (name, n) in enumerate(frequent)]
     x = Range(0, 1.05 * max(n for _, n in frequent))
     size = (NARROW, 40 + 22 * len(frequent))
     chart = Chart(x, Range(-len(frequent) + 0.4, 0.6), size, ("rows", ""), y_ticks=ticks)
-    for place, (name, n) in enumerate(frequent):
-        chart.bar((0, n), (-place - 0.34, -place + 0.34), "c0", f"{name}: {n:,} rows")
+    for row, (name, n) in enumerate(frequent):
+        chart.bar((0, n), (-row - 0.34, -row + 0.34), "c0", f"{name}: {n:,} rows")
     return chart.html()
 
 
-def dependence_chart(found: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
+def dependence_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
     """Return a chart of the mean prediction for each value of a column, above a histogram of the column."""
-    return _of_numbers(found, y, label) if found.is_numeric else _of_categories(found, y, label, names)
+    return _of_numbers(dependence, y, label) if dependence.is_numeric else _of_categories(dependence, y, label, names)
 
 
-def _of_numbers(found: Dependence, y: Range, label: str) -> Html:
-    values, padding = found.values, 0.22 * (y.high - y.low)
+def _of_numbers(dependence: Dependence, y: Range, label: str) -> Html:
+    values, padding = dependence.values, 0.22 * (y.high - y.low)
     x = Range.of(values)
-    ticks = _date_ticks(x) if found.is_day else None
+    ticks = _date_ticks(x) if dependence.is_day else None
     size = (NARROW, DEPENDENCE_HEIGHT)
     chart = Chart(x, Range(y.low - padding, y.high), size, ("", label), x_ticks=ticks)
-    name = partial(moment, has_time=not _is_long(x)) if found.is_day else short
+    name = partial(moment, has_time=not _is_long(x)) if dependence.is_day else short
     borders = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     widths = np.maximum(np.diff(borders), 1e-3 * (chart.x.high - chart.x.low))
-    density = found.counts / widths
+    density = dependence.counts / widths
     tops = y.low - padding + 0.8 * padding * density / density.max(initial=0)
-    for left, width, top, count in zip(borders[:-1], widths, tops, found.counts, strict=True):
+    for left, width, top, count in zip(borders[:-1], widths, tops, dependence.counts, strict=True):
         chart.bar((left, left + width), (y.low - padding, top), "quiet", f"{count:,} rows")
-    for output in range(found.means.shape[1]):
-        chart.line(values, found.means[:, output], f"c{output}")
-        for value, mean in zip(values, found.means[:, output], strict=True):
+    for output in range(dependence.means.shape[1]):
+        chart.line(values, dependence.means[:, output], f"c{output}")
+        for value, mean in zip(values, dependence.means[:, output], strict=True):
             chart.dot(value, mean, f"c{output}", f"{name(float(value))}: {short(mean)}", 2.2)
-        if found.missing is not None:
-            chart.line([chart.x.low, chart.x.high], [found.missing[output]] * 2, f"c{output} dashed")
-    if found.missing is not None:
-        text = f"- - missing ({_share(found.n_missing, found.n_rows)}) "
+        if dependence.missing is not None:
+            chart.line([chart.x.low, chart.x.high], [dependence.missing[output]] * 2, f"c{output} dashed")
+    if dependence.missing is not None:
+        text = f"- - missing ({_share(dependence.n_missing, dependence.n_rows)}) "
         chart.text(chart.x.high, y.high - 0.05 * (y.high - y.low), text, "note end halo")
     return chart.html()
 
 
-def _of_categories(found: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    means, counts, texts = found.means, found.counts, [shortened(str(value), 18) for value in found.values]
-    if found.missing is not None:
-        means, counts = np.vstack([means, found.missing]), np.append(counts, found.n_missing)
+def _of_categories(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
+    means, counts, texts = (
+        dependence.means,
+        dependence.counts,
+        [shortened(str(value), 18) for value in dependence.values],
+    )
+    if dependence.missing is not None:
+        means, counts = np.vstack([means, dependence.missing]), np.append(counts, dependence.n_missing)
         texts.append("(missing)")
     places = [
-        (-float(i), f"{text} · {_share(n, found.n_rows)}")
+        (-float(i), f"{text} · {_share(n, dependence.n_rows)}")
         for i, (text, n) in enumerate(zip(texts, counts, strict=True))
     ]
     chart = Chart(y, Range(-len(texts) + 0.4, 0.6), (NARROW, DEPENDENCE_HEIGHT), (label, ""), y_ticks=places)
-    for place, (text, n) in enumerate(zip(texts, counts, strict=True)):
+    for position, (text, n) in enumerate(zip(texts, counts, strict=True)):
         for output, name in enumerate(names):
-            mean = means[place, output]
-            chart.dot(mean, -place, f"c{output}", f"{text} ({n:,} rows), {name}: {short(mean)}", 5.0)
+            mean = means[position, output]
+            chart.dot(mean, -position, f"c{output}", f"{text} ({n:,} rows), {name}: {short(mean)}", 5.0)
     return chart.html()
 
 
@@ -401,8 +403,8 @@ def training(curves: Mapping[str, Array], best: int | None, width: float) -> Htm
     """Return a chart of the loss after each round; styles follow the order of the curves."""
     longest = max(len(curve) for curve in curves.values())
     chart = Chart(Range.of([1, longest], margin=0.01), Range.of(*curves.values()), (width, 260), ("round", "loss"))
-    for place, values in enumerate(curves.values()):
-        chart.line(np.arange(1, len(values) + 1), values, f"c{place}")
+    for k, values in enumerate(curves.values()):
+        chart.line(np.arange(1, len(values) + 1), values, f"c{k}")
     if best is not None:
         chart.line([best, best], [chart.y.low, chart.y.high], "reference")
         style = "note halo end" if best > longest / 2 else "note halo"
@@ -412,33 +414,33 @@ def training(curves: Mapping[str, Array], best: int | None, width: float) -> Htm
 
 def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: str, width: float) -> Html:
     """Return a chart with a dot for the contribution of each row and column, shaded by the rank of the value."""
-    ticks = [(-float(place), shortened(name, _name_length(width))) for place, name in enumerate(names)]
+    ticks = [(-float(column), shortened(name, _name_length(width))) for column, name in enumerate(names)]
     y = Range(-len(names) + 0.4, 0.6)
     chart = Chart(Range.of(parts, [0]), y, (width, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)
     chart.line([0, 0], [y.low, y.high], "reference")
-    for place, numbers in enumerate(values):
-        heights = swarm_heights(parts[:, place]) - place
-        known = np.isfinite(numbers)
+    for column, numbers in enumerate(values):
+        heights = swarm_heights(parts[:, column]) - column
+        is_finite = np.isfinite(numbers)
         shades = np.full(len(numbers), -1)
-        shades[known] = np.round(rank_shares(numbers[known]) * (N_SHADES - 1))
+        shades[is_finite] = np.round(rank_shares(numbers[is_finite]) * (N_SHADES - 1))
         for shade in np.unique(shades):
             rows = shades == shade
-            chart.dots(parts[rows, place], heights[rows], f"v{shade}" if shade >= 0 else "unknown")
+            chart.dots(parts[rows, column], heights[rows], f"v{shade}" if shade >= 0 else "unknown")
     return chart.html()
 
 
 def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], width: float) -> Html:
     """Return stacked bars of the mean absolute contributions, which have shape (n_classes, n_columns)."""
-    ticks = [(-float(place), shortened(name, _name_length(width))) for place, name in enumerate(names)]
+    ticks = [(-float(column), shortened(name, _name_length(width))) for column, name in enumerate(names)]
     x = Range(0, 1.04 * float(sizes.sum(axis=0).max(initial=0)) or 1.0)
     label = "mean absolute contribution, summed over the classes"
     chart = Chart(x, Range(-len(names) + 0.4, 0.6), (width, 60 + 26 * len(names)), (label, ""), y_ticks=ticks)
-    for place, name in enumerate(names):
-        ends = np.concatenate([[0], np.cumsum(sizes[:, place])])
+    for column, name in enumerate(names):
+        ends = np.concatenate([[0], np.cumsum(sizes[:, column])])
         for k, of_class in enumerate(classes):
             colour = f"c{k}" if k < N_COLOURS else "quiet"
-            title = f"{name}, {of_class}: {short(float(sizes[k, place]))}"
-            chart.bar((ends[k], ends[k + 1]), (-place - 0.32, -place + 0.32), colour, title)
+            title = f"{name}, {of_class}: {short(float(sizes[k, column]))}"
+            chart.bar((ends[k], ends[k + 1]), (-column - 0.32, -column + 0.32), colour, title)
     return chart.html()
 
 
@@ -456,7 +458,7 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
     starts = ends - steps
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     bottom, top = (-len(names) - 0.4, 1.2) if start is not None else (-len(names) + 0.4, 0.6)
-    ticks = [(-float(place), _short_step(name)) for place, name in enumerate(names)]
+    ticks = [(-float(row), _short_step(name)) for row, name in enumerate(names)]
     # The padding leaves space for the numbers next to the outermost bars.
     inner = NARROW - 24 - CHARACTER * max(len(name) for _, name in ticks)
     padding = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
@@ -464,18 +466,18 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
     chart = Chart(Range(low - padding, high + padding), Range(bottom, top), size, (label, ""), y_ticks=ticks)
     if start is not None:
         marks = ((start, "expected", 0.75), (ends[-1], "this row", -len(names) - 0.1))
-        for place, _, _ in marks:
-            chart.line([place, place], [bottom, top], "reference")
-        for place, text, height in marks:
-            style = "note halo end" if place > (low + high) / 2 else "note halo"
-            chart.text(place, height, f" {text}: {short(float(place), 3)} ", style)
+        for x, _, _ in marks:
+            chart.line([x, x], [bottom, top], "reference")
+        for x, text, height in marks:
+            style = "note halo end" if x > (low + high) / 2 else "note halo"
+            chart.text(x, height, f" {text}: {short(float(x), 3)} ", style)
     shift = CHARACTER / (chart.right - chart.left) * (chart.x.high - chart.x.low)
     texts = steps_text(steps)
-    for place, (first, last, step) in enumerate(zip(starts, ends, steps, strict=True)):
+    for row, (first, last, step) in enumerate(zip(starts, ends, steps, strict=True)):
         style = "up" if step > 0 else "down"
-        chart.bar((first, last), (-place - 0.34, -place + 0.34), style, f"{names[place]}: {short(step)}")
+        chart.bar((first, last), (-row - 0.34, -row + 0.34), style, f"{names[row]}: {short(step)}")
         side, anchor = (1, "note halo") if step > 0 else (-1, "note halo end")
-        chart.text(last + side * shift, -place - 0.15, texts[place], anchor)
+        chart.text(last + side * shift, -row - 0.15, texts[row], anchor)
     return chart.html()
 
 
@@ -531,5 +533,5 @@ def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Htm
 
 def _contents(sections: Sequence[Html]) -> Html:
     """Return links to the sections, with their headings."""
-    found = [re.match(r'<section id="(\w+)"><h2>(.*?)</h2>', part) for part in sections]
-    return element("nav", (element("a", Html(match[2]), href=f"#{match[1]}") for match in found if match))
+    headings = [re.match(r'<section id="(\w+)"><h2>(.*?)</h2>', part) for part in sections]
+    return element("nav", (element("a", Html(match[2]), href=f"#{match[1]}") for match in headings if match))

@@ -82,24 +82,24 @@ def _quality(subject: Subject, rows: str) -> list[Html]:
 def _columns(subject: Subject) -> list[Html]:
     """Return the sections on importance, contributions and dependence of columns, or on the words of a text."""
     model, X = subject.model, subject.X
-    found = []
+    page_sections = []
     if hasattr(model, "most_informative_terms"):
-        found.append(sections.informative_terms(model.most_informative_terms()))
+        page_sections.append(sections.informative_terms(model.most_informative_terms()))
     chosen = chosen_rows(subject)
     parts = _contributions(subject, list(chosen))
     if X.num_columns > 1:
         importance = shuffled_importance(subject)
         order = np.argsort(-importance.mean, kind="stable").tolist()
-        found += [sections.importances(X.column_names, _shares(model), importance)]
+        page_sections += [sections.importances(X.column_names, _shares(model), importance)]
         if parts is not None:
-            found.append(_swarm(subject, parts))
+            page_sections.append(_swarm(subject, parts))
         tried = [column for column in order if subject.card.kinds.get(X.column_names[column]) != WORDS][:N_DEPENDENCES]
-        found.append(_dependences(subject, tried))
+        page_sections.append(_dependences(subject, tried))
     rows = [
-        reasons(subject, row, choice, None if parts is None else parts.of[place])
-        for place, (row, choice) in enumerate(chosen.items())
+        reasons(subject, row, choice, None if parts is None else parts.of[k])
+        for k, (row, choice) in enumerate(chosen.items())
     ]
-    return [*found, sections.single_rows(subject, rows)]
+    return [*page_sections, sections.single_rows(subject, rows)]
 
 
 def _shares(model: Any) -> dict[str, Array]:
@@ -149,7 +149,7 @@ def _heights(column: pa.ChunkedArray) -> Array:
 def _dependences(subject: Subject, columns: list[int]) -> Html:
     """Return the section on dependence on the top columns, for the most frequent classes if there are many."""
     features = [subject.X.column_names[column] for column in columns]
-    found = [
+    named = [
         (name, replace(dependence(subject, column), is_day=subject.is_day(name)))
         for name, column in zip(features, columns, strict=True)
     ]
@@ -157,12 +157,12 @@ def _dependences(subject: Subject, columns: list[int]) -> Html:
     if len(names) > N_COLOURS:
         frequent = np.sort(np.argsort(-subject.predicted.mean(axis=0), kind="stable")[:N_COLOURS])
         names = [names[k] for k in frequent]
-        found = [(name, one.of_outputs(frequent)) for name, one in found]
+        named = [(name, one.of_outputs(frequent)) for name, one in named]
     if not is_classifier(subject.model):
         label = "prediction"
     else:
         label = f"probability of {names[0]}" if len(names) == 1 else "probability"
-    return sections.dependences(found, names, label)
+    return sections.dependences(named, names, label)
 
 
 def _training(model: Any) -> list[Html]:
@@ -177,12 +177,12 @@ def _about(subject: Subject) -> Html:
     """Return the section on the model and its non-default parameters."""
     model = subject.model
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
-    given = []
+    changed = []
     for name, value in model.get_params(deep=False).items():
         text = repr(tuple(value) if isinstance(value, list) else value)
         if name in defaults and text != repr(defaults[name]):
-            given.append((name, text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"))
-    facts = [("model", type(model).__name__), ("columns", f"{subject.X.num_columns:,}"), *given]
+            changed.append((name, text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"))
+    facts = [("model", type(model).__name__), ("columns", f"{subject.X.num_columns:,}"), *changed]
     n_rounds = getattr(model, "n_estimators_", None)
     if n_rounds is not None:
         facts.append(("n_estimators_", f"{n_rounds:,}"))
@@ -194,33 +194,33 @@ def _about(subject: Subject) -> Html:
 MAX_PICTURES = 200
 
 
-def table_page(found: Inspection, table_file: str) -> str:
+def table_page(inspection: Inspection, table_file: str) -> str:
     """Return the report on a table."""
     name = os.path.basename(table_file)
-    lead = f"{found.n_rows:,} rows and {len(found.columns):,} columns of {name}"
+    lead = f"{inspection.n_rows:,} rows and {len(inspection.columns):,} columns of {name}"
     parts = [
-        section("table", "The table", "The table as it was read.", about(table_facts(found, name))),
-        _findings(found),
-        *([_alone(found)] if found.alone else []),
-        _column_sections(found),
+        section("table", "The table", "The table as it was read.", about(table_facts(inspection, name))),
+        _findings(inspection),
+        *([_alone(inspection)] if inspection.alone else []),
+        _column_sections(inspection),
     ]
     return document("What the table holds", lead, [], parts, kicker="fastens · table report")
 
 
-def _findings(found: Inspection) -> Html:
+def _findings(inspection: Inspection) -> Html:
     hint = "Problems that would harm a model or make its scores too optimistic."
-    if not found.findings:
+    if not inspection.findings:
         return section("findings", "What to check", "Nothing stands out.")
-    rows = (element("tr", element("th", one.kind, scope="row"), element("td", one.text)) for one in found.findings)
+    rows = (element("tr", element("th", one.kind, scope="row"), element("td", one.text)) for one in inspection.findings)
     return section("findings", "What to check", hint, card(element("table", element("tbody", rows), class_="prose")))
 
 
-def _alone(found: Inspection) -> Html:
+def _alone(inspection: Inspection) -> Html:
     """Return the section with a bar for the individual score of each column."""
-    measure = score_name(found.target)
+    measure = score_name(inspection.target)
     nothing = 0.5 if measure == "AUC" else 0.0
     lines = []
-    for name, value in sorted(found.alone.items(), key=lambda pair: -np.nan_to_num(pair[1], nan=-np.inf)):
+    for name, value in sorted(inspection.alone.items(), key=lambda pair: -np.nan_to_num(pair[1], nan=-np.inf)):
         share = max(0.0, (value - nothing) / (1 - nothing)) if np.isfinite(value) else 0.0
         meter = element("td", element("i", style=f"--share:{share:.3f}"), class_="meter")
         lines.append(element("tr", element("th", name, scope="row"), meter, element("td", shown(measure, value))))
@@ -232,9 +232,9 @@ def _alone(found: Inspection) -> Html:
     return section("alone", "How informative is each column alone?", hint, card(wide_table(head, lines)))
 
 
-def _column_sections(found: Inspection) -> Html:
-    cards = [_picture(facts) for facts in found.columns[:MAX_PICTURES]]
-    n_more = len(found.columns) - MAX_PICTURES
+def _column_sections(inspection: Inspection) -> Html:
+    cards = [_picture(facts) for facts in inspection.columns[:MAX_PICTURES]]
+    n_more = len(inspection.columns) - MAX_PICTURES
     more = [element("p", f"and {n_more:,} more columns", class_="caption")] if n_more > 0 else []
     return section("columns", "The columns", "The distribution of each column.", grid(cards), *more)
 

@@ -47,10 +47,10 @@ def legend(names: Sequence[str]) -> Html:
     return element("ul", (element("li", name, class_=f"c{k}") for k, name in enumerate(names)), class_="legend")
 
 
-def scores(found: Scores, constant: Scores | None, rows: str) -> Html:
+def scores(values: Scores, constant: Scores | None, rows: str) -> Html:
     """Return each score in large figures, next to the score of a constant prediction."""
     tiles = []
-    for name, value in found.items():
+    for name, value in values.items():
         other = (constant or {}).get(name)
         beside = "" if other is None else f"constant prediction {shown(name, other)}"
         lines = (("name", name), ("value", shown(name, value)), ("beside", beside))
@@ -93,7 +93,7 @@ def _mistakes(subject: Subject) -> Html:
     if len(names) > MAX_CLASSES:
         np.fill_diagonal(counts, 0)
         top = np.argsort(-counts, axis=None, kind="stable")[:N_MISTAKES]
-        pairs = [np.unravel_index(place, counts.shape) for place in top if counts.flat[place]]
+        pairs = [np.unravel_index(cell, counts.shape) for cell in top if counts.flat[cell]]
         rows = [[names[i], names[j], f"{counts[i, j]:,}"] for i, j in pairs]
         return card(table(["truth", "predicted", "rows"], rows), title="Most frequent confusions")
     lines = []
@@ -183,16 +183,16 @@ def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[st
     return section("contributions", "How do their values affect predictions?", hint, card(legend(shown_classes), drawn))
 
 
-def dependences(found: Sequence[tuple[str, Dependence]], outputs: Sequence[str], label: str) -> Html:
+def dependences(named: Sequence[tuple[str, Dependence]], outputs: Sequence[str], label: str) -> Html:
     """Return the section on partial dependence, with all charts on one scale."""
-    absent = [one.missing for _, one in found if one.missing is not None]
-    y = Range.of(*(one.means for _, one in found), *absent, margin=0.08)
+    absent = [one.missing for _, one in named if one.missing is not None]
+    y = Range.of(*(one.means for _, one in named), *absent, margin=0.08)
     hint = (
         f"Partial dependence: the mean {label} if a column has this value in all rows and the other columns "
         "are unchanged. Grey bars show how many rows have such values. The mean includes combinations of "
         "values that may not occur in reality."
     )
-    cards = [card(charts.dependence_chart(one, y, label, outputs), title=name) for name, one in found]
+    cards = [card(charts.dependence_chart(one, y, label, outputs), title=name) for name, one in named]
     names = legend(outputs) if len(outputs) > 1 else Html()
     return section("dependence", "How do predictions depend on them?", hint, names, grid(cards))
 
@@ -223,10 +223,10 @@ def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
     return section("words", "Which words matter?", hint, grid(cards))
 
 
-def single_rows(subject: Subject, found: Sequence[Reasons]) -> Html:
+def single_rows(subject: Subject, explained: Sequence[Reasons]) -> Html:
     """Return the section on individual rows with their predictions and explanations."""
     cards = []
-    for one in found:
+    for one in explained:
         names = [f"{name} = {value}" if value else name for name, value, _ in one.steps]
         steps = [step for _, _, step in one.steps]
         if one.rest is not None:
@@ -235,7 +235,7 @@ def single_rows(subject: Subject, found: Sequence[Reasons]) -> Html:
         drawn = charts.waterfall(one.start, np.array(steps), names, one.label)
         quote = () if one.text is None else (element("blockquote", one.text),)
         cards.append(element("div", element("h3", title), *quote, _outcome(subject, one.row), drawn, class_="card"))
-    hint = f"Rows are counted from 1, below the header. {found[0].way}"
+    hint = f"Rows are counted from 1, below the header. {explained[0].way}"
     return section("rows", "Why this prediction?", hint, grid(cards))
 
 

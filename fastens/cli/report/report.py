@@ -459,10 +459,10 @@ def _one_fold(entry: Entry, model: Any, rows: Rows, held_out: Rows, task: Task) 
     entry.scores.append(score(predicted, Truth(held_out.y, held_out.weight, classes, None)))
 
 
-def _all_classes(probabilities: NDArray, known: NDArray, classes: NDArray) -> NDArray:
+def _all_classes(probabilities: NDArray, fold_classes: NDArray, classes: NDArray) -> NDArray:
     """Return probabilities with columns for all classes, including classes that a training fold lacks."""
     out = np.zeros((len(probabilities), len(classes)))
-    out[:, np.searchsorted(classes, known)] = probabilities
+    out[:, np.searchsorted(classes, fold_classes)] = probabilities
     return out
 
 
@@ -494,16 +494,16 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
     left.remove()
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     limit = _limit(done, score_name)
-    for place, entry in enumerate(done):
+    for row, entry in enumerate(done):
         colour = "0.6" if entry.name == CONSTANT else "C0"
         mean = entry.mean(score_name)
         if mean > limit:
-            left.annotate(f"{mean:.3g} →", (limit, place), ha="right", va="center", color=colour, fontsize=8)
+            left.annotate(f"{mean:.3g} →", (limit, row), ha="right", va="center", color=colour, fontsize=8)
         else:
-            left.errorbar(mean, place, xerr=entry.error(score_name), fmt="o", color=colour, capsize=3)
+            left.errorbar(mean, row, xerr=entry.error(score_name), fmt="o", color=colour, capsize=3)
         if entry.fit_seconds:
-            right.barh(place, entry.fit_time, color=colour, height=0.5)
-            right.annotate(f" {entry.fit_time:.2g} s", (entry.fit_time, place), va="center", fontsize=8)
+            right.barh(row, entry.fit_time, color=colour, height=0.5)
+            right.annotate(f" {entry.fit_time:.2g} s", (entry.fit_time, row), va="center", fontsize=8)
     left.set_yticks(range(len(done)), [entry.name for entry in done])
     left.invert_yaxis()
     for part in (left, right):

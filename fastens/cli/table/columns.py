@@ -33,7 +33,7 @@ def visible(text: str, but: str = "") -> str:
 
     Characters that change the text direction and other line separators are escaped, too.
     """
-    return _CONTROL.sub(lambda found: found[0] if found[0] in but else repr(found[0])[1:-1], str(text))
+    return _CONTROL.sub(lambda match: match[0] if match[0] in but else repr(match[0])[1:-1], str(text))
 
 
 def listed(names: list[str], limit: int = 8) -> str:
@@ -109,9 +109,9 @@ def items_kind(column: pa.ChunkedArray) -> str | None:
         if len(distinct) > 1 << 16:
             return None
         parts = pc.split_pattern(_joined_items(distinct, sign), sign).to_pylist()
-        items = sorted({item for own in parts for item in own if item})
+        items = sorted({item for cell_items in parts for item in cell_items if item})
         n_items = pc.sum(pc.count_substring(cells, sign)).as_py() + len(cells)
-        is_set = all(len(set(own)) == len(own) for own in parts)
+        is_set = all(len(set(cell_items)) == len(cell_items) for cell_items in parts)
         # Pairs such as "Rome, Italy" have too many distinct parts for the number of cells, and so do sentences.
         if (
             2 < len(items) <= _MAX_ITEMS
@@ -158,8 +158,8 @@ def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
 
 def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
     """Convert a column to its kind; the error names the column, its kind and its content."""
-    found = kind_of(column.type)
-    if not pa.types.is_null(column.type) and found not in CONVERTIBLE.get(kind, (kind,)):
+    present_kind = kind_of(column.type)
+    if not pa.types.is_null(column.type) and present_kind not in CONVERTIBLE.get(kind, (kind,)):
         example = example_of(column)
         raise CommandError(f"column {name!r} must hold {DESCRIPTIONS[kind]}, as in training; got {example!r}")
     try:

@@ -93,8 +93,8 @@ def _bytes_in_batches(paths: Sequence[str]) -> int:
 
 def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
     """Return the columns of targets, weights, times and groups, with the row numbers."""
-    given = {name: getattr(options, name) for name in ("target", "weight", "time_column", "group")}
-    needed = {name: column for name, column in given.items() if column is not None}
+    by_option = {name: getattr(options, name) for name in ("target", "weight", "time_column", "group")}
+    needed = {name: column for name, column in by_option.items() if column is not None}
     for option, name in needed.items():
         required(parts.empty, name, "--" + option.replace("_", "-"))
     table = pa.concat_tables(parts.read(list(dict.fromkeys(needed.values()))))
@@ -127,13 +127,13 @@ def cluster_at(address: str) -> Iterator[Any]:
         with client:
             yield client
         return
-    given = address.removeprefix(_LOCAL)
-    if not given.isdecimal() or int(given) == 0:
+    n_processes = address.removeprefix(_LOCAL)
+    if not n_processes.isdecimal() or int(n_processes) == 0:
         raise CommandError(f"--dask local:N must have at least one process; got {address!r}")
-    threads = max(1, resolve_n_jobs(None) // int(given))
+    threads = max(1, resolve_n_jobs(None) // int(n_processes))
     options = {"dashboard_address": ":0", "silence_logs": logging.ERROR}  # any free port
     with (
-        LocalCluster(n_workers=int(given), threads_per_worker=threads, **options) as cluster,
+        LocalCluster(n_workers=int(n_processes), threads_per_worker=threads, **options) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -149,8 +149,8 @@ def partitions(files: FileRows, chosen: NDArray[np.bool_], *columns: NDArray[Any
     firsts = [0, *ends[:-1].tolist()]
     read = delayed(_read, pure=False)
     tables = [
-        read(os.path.abspath(path), files, own - first)
-        for path, own, first in zip(paths, np.split(numbers, bounds), firsts, strict=True)
+        read(os.path.abspath(path), files, of_file - first)
+        for path, of_file, first in zip(paths, np.split(numbers, bounds), firsts, strict=True)
     ]
     parts = [None if values is None else list(map(delayed, np.split(values, bounds))) for values in columns]
     return [tables, *parts]

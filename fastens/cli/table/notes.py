@@ -157,48 +157,48 @@ def range_text(low: float, high: float, name: str, middle: float) -> str:
 
 def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
     """Return notes on columns that were left out or converted."""
-    found = []
+    notes = []
     left_out = [name for name, kind in all_kinds.items() if kind == UNUSABLE]
     if left_out:
-        found.append(f"Ignored, because they are empty or hold nested values: {listed(left_out)}.")
+        notes.append(f"Ignored, because they are empty or hold nested values: {listed(left_out)}.")
     dates = [name for name, kind in all_kinds.items() if kind in (DATE, TIMESTAMP)]
     if dates:
-        found.append(f"Dates, split into day, month, day of month, weekday and hour: {listed(dates)}.")
+        notes.append(f"Dates, split into day, month, day of month, weekday and hour: {listed(dates)}.")
     lists = [name for name, kind in all_kinds.items() if kind.startswith(ITEMS)]
     if lists:
         option = "--column " + shlex.quote(f"{lists[0]}:category")
-        found.append(
+        notes.append(
             f"Lists of items, split into one column for each item: {listed(lists)}. To use them as "
             f"categories, use {option}"
         )
-    return found + text_notes(table, all_kinds)
+    return notes + text_notes(table, all_kinds)
 
 
 def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
     """Return a hint at `--text` for each column of free text."""
-    found = []
+    notes = []
     for name, kind in kinds.items():
         n_words = words_per_cell(table[name]) if kind == TEXT else 0.0
         if n_words:
             option = f"--text {shlex.quote(name)}"
             if any(other != name for other in kinds):
                 option += " --model boosting, which keeps the other columns"
-            found.append(
+            notes.append(
                 f"{name!r} is free text with {n_words:.0f} words per cell. To learn from its words, use {option}"
             )
-    return found
+    return notes
 
 
 def identifier_notes(left_out: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
     """Return notes on identifiers by reason, both on those left out and on those kept."""
-    found = []
+    notes = []
     for reason in dict.fromkeys(left_out.values()):
-        names = [name for name, own in left_out.items() if own == reason]
+        names = [name for name, each in left_out.items() if each == reason]
         option = "--column " + shlex.quote(f"{names[0]}:{'category' if reason == NAMES else 'number'}")
-        found.append(f"Ignored as identifiers, {reason}: {listed(names)}. To train on one anyway, use {option}")
+        notes.append(f"Ignored as identifiers, {reason}: {listed(names)}. To train on one anyway, use {option}")
     for reason in dict.fromkeys(others.values()):
-        names = [name for name, own in others.items() if own == reason]
+        names = [name for name, each in others.items() if each == reason]
         what = "because they are row numbers" if reason == COUNTER else reason
         option = "--drop " + shlex.quote(",".join(names))
-        found.append(f"These look like identifiers, {what}: {listed(names)}. To ignore them, use {option}")
-    return found
+        notes.append(f"These look like identifiers, {what}: {listed(names)}. To ignore them, use {option}")
+    return notes

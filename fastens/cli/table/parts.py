@@ -132,16 +132,16 @@ def open_parts(
         return _slices(read_table(path, as_stored, sheet=sheet).table.select(list(names)))
 
     if is_lenient:
-        known = replace(schema, columns=dict.fromkeys(schema.columns, Column(OTHER)))
-        found = read_table(path, known, sheet=sheet)
-        columns = columns_in_file(schema.columns, found.table, False, found.notes)
-        found = replace(found, schema=replace(schema, columns=columns))
+        as_text = replace(schema, columns=dict.fromkeys(schema.columns, Column(OTHER)))
+        loaded = read_table(path, as_text, sheet=sheet)
+        columns = columns_in_file(schema.columns, loaded.table, False, loaded.notes)
+        loaded = replace(loaded, schema=replace(schema, columns=columns))
     else:
-        found = read_table(path, schema, sheet=sheet)
-    table = found.table
-    empty = _typed_empty(table.slice(0, 0), found.schema) if is_lenient else table.slice(0, 0)
+        loaded = read_table(path, schema, sheet=sheet)
+    table = loaded.table
+    empty = _typed_empty(table.slice(0, 0), loaded.schema) if is_lenient else table.slice(0, 0)
     return TableParts(
-        empty, table.num_rows, found.schema, found.notes, lambda names: _slices(table.select(list(names))),
+        empty, table.num_rows, loaded.schema, loaded.notes, lambda names: _slices(table.select(list(names))),
         read_written, is_lenient,
     )  # fmt: skip
 
@@ -175,24 +175,24 @@ def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tu
 
 def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
     """Return the numbers of the rows that do not fit, from 1, with reasons; raise CommandError if no cell fits."""
-    found: dict[int, str] = {}
+    reason_of_row: dict[int, str] = {}
     n_fitting: Counter[str] = Counter()
     first = 1
     for part in parts:
         reasons = part[UNFIT]
-        for place in np.flatnonzero(np.asarray(reasons.is_valid().to_numpy())).tolist():
-            found[first + place] = reasons[place].as_py()
+        for index in np.flatnonzero(np.asarray(reasons.is_valid().to_numpy())).tolist():
+            reason_of_row[first + index] = reasons[index].as_py()
         first += part.num_rows
         n_fitting.update({name: part.num_rows - part[name].null_count for name in part.column_names if name != UNFIT})
     for name in (name for name, n in n_fitting.items() if n == 0):
         start = f"column {name!r}"
-        own = [(row, reason) for row, reason in found.items() if reason.startswith(f"{start}:")]
-        if len(own) > 1 or len(found) == first - 1:
+        of_column = [(row, reason) for row, reason in reason_of_row.items() if reason.startswith(f"{start}:")]
+        if len(of_column) > 1 or len(reason_of_row) == first - 1:
             raise CommandError(
-                f"{start}, row {own[0][0]}{own[0][1].removeprefix(start)}; the cells of all "
+                f"{start}, row {of_column[0][0]}{of_column[0][1].removeprefix(start)}; the cells of all "
                 "other rows do not match either"
             )
-    return found
+    return reason_of_row
 
 
 def unfit_text(unfit: Mapping[int, str], most: int = 5) -> str:
@@ -203,16 +203,18 @@ def unfit_text(unfit: Mapping[int, str], most: int = 5) -> str:
 
 def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column], is_lenient: bool) -> TableParts:
     """Return the parts of CSV files; if `is_lenient` is True, all cells are read as text first."""
-    known = replace(schema, columns={}) if is_lenient else schema
-    stream = CsvStream(files, known, given=given, as_text=is_lenient)
-    empty, found = stream.arrow_schema.empty_table(), stream.schema
+    reading_schema = replace(schema, columns={}) if is_lenient else schema
+    stream = CsvStream(files, reading_schema, given=given, as_text=is_lenient)
+    empty, stored_schema = stream.arrow_schema.empty_table(), stream.schema
     if is_lenient:
         head = next(_tables(stream, empty.column_names))
-        found = replace(schema, columns=columns_in_file(schema.columns, head, stream.prefers_comma, stream.notes))
-        empty = _typed_empty(empty, found)
+        stored_schema = replace(
+            schema, columns=columns_in_file(schema.columns, head, stream.prefers_comma, stream.notes)
+        )
+        empty = _typed_empty(empty, stored_schema)
     written = stream.as_written()
     return TableParts(
-        empty, stream.n_rows, found, stream.notes, lambda names: _tables(stream, names),
+        empty, stream.n_rows, stored_schema, stream.notes, lambda names: _tables(stream, names),
         lambda names: map(_without_blanks, _tables(written, names)), is_lenient,
     )  # fmt: skip
 
@@ -248,8 +250,8 @@ def _fitting(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Arr
         mask = pc.is_in(values, odd)
         rule = f"{RULES.get(column.type, 'a time')}{_example(column)}"
         texts = [f"column {name!r}: {value!r} is not {rule}" for value in odd.to_pylist()]
-        own = pa.array(texts, pa.string()).take(pc.index_in(values, odd).combine_chunks())
-        reasons = pc.coalesce(reasons, own)
+        odd_reasons = pa.array(texts, pa.string()).take(pc.index_in(values, odd).combine_chunks())
+        reasons = pc.coalesce(reasons, odd_reasons)
         values = pc.if_else(mask, None, values)
     made = _times(values) if column.type == OTHER else _as_known(name, values, column, 0)
     return made, reasons
@@ -282,17 +284,20 @@ def _example(column: Column) -> str:
 def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column] | None) -> TableParts:
     """Return the parts of Parquet files, with unique column names and the types of the schema."""
     names, notes = unique_names(batches.columns)
-    places = dict(zip(names, batches.columns, strict=True))
+    stored_names = dict(zip(names, batches.columns, strict=True))
     empty = _plain(batches.typed(), names)
     if given is not None:
         head = _plain(next(batches.parts()), names)
         typing = Typing(schema.columns, given, False, True, notes, schema.missing)
         schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
-    known = {name: schema.columns.get(name) for name in empty.column_names}
-    typed = {name: empty[name] if own is None else _as_known(name, empty[name], own, 0) for name, own in known.items()}
+    declared = {name: schema.columns.get(name) for name in empty.column_names}
+    typed = {
+        name: empty[name] if declaration is None else _as_known(name, empty[name], declaration, 0)
+        for name, declaration in declared.items()
+    }
 
     def read(columns: Sequence[str], codes: Sequence[str] = schema.missing) -> Iterator[pa.Table]:
-        for part in batches.select([places[name] for name in columns]).parts():
+        for part in batches.select([stored_names[name] for name in columns]).parts():
             plain = _plain(part, columns)
             if codes:
                 made = [without_codes(column, codes) for column in plain.columns]
@@ -327,5 +332,5 @@ def _slices(table: pa.Table) -> Iterator[pa.Table]:
 
 def _as_known(name: str, values: pa.ChunkedArray, column: Column, first: int) -> pa.ChunkedArray:
     """Convert values to the schema; numbers that were texts become floats in every part."""
-    found = as_known(name, values, column, first)
-    return found.cast(pa.float64()) if column.type == NUMBER and found.type != values.type else found
+    converted = as_known(name, values, column, first)
+    return converted.cast(pa.float64()) if column.type == NUMBER and converted.type != values.type else converted

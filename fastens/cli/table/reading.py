@@ -39,9 +39,9 @@ def add_reading_options(parser: argparse.ArgumentParser, default: str = "default
 def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
     """Return the schema for reading a later table: the training schema, changed by the options."""
     _check_formats(_of_formats(options), paths)
-    given = _known_schema(options)
-    changed = {name: value for name in READING_OPTIONS if (value := getattr(given, name)) not in (None, ())}
-    columns = {**saved.columns, **given.columns}
+    of_options = _known_schema(options)
+    changed = {name: value for name in READING_OPTIONS if (value := getattr(of_options, name)) not in (None, ())}
+    columns = {**saved.columns, **of_options.columns}
     for name, type_ in _column_option(options).items():
         # Cells that do not fit become missing values, as in training with this option.
         is_alike = name in columns and columns[name].type == type_
@@ -52,10 +52,10 @@ def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | S
 def read_with_options(options: argparse.Namespace) -> ReadTable:
     """Read the training table."""
     _check_formats(_of_formats(options), options.table)
-    found = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
-    check_given_columns(options, found.table.column_names)
-    check_target_column(options, found.table.column_names, found.notes)
-    return found
+    source = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
+    check_given_columns(options, source.table.column_names)
+    check_target_column(options, source.table.column_names, source.notes)
+    return source
 
 
 def check_target_column(options: argparse.Namespace, names: list[str], notes: Sequence[str]) -> None:
@@ -91,13 +91,13 @@ def _of_formats(options: argparse.Namespace) -> dict[str, Any]:
     return {"--" + name.replace("_", "-"): getattr(options, name) for name in names}
 
 
-def _check_formats(given: Mapping[str, Any], paths: str | Sequence[str]) -> None:
+def _check_formats(options: Mapping[str, Any], paths: str | Sequence[str]) -> None:
     """Raise CommandError if an option does not apply to the formats of the files."""
     try:
         formats = {format_of(file) for file in files_of(paths)}
     except TableFileError as error:
         raise CommandError(first_line(error)) from error
-    for option, value in given.items():
+    for option, value in options.items():
         read_by, kinds = {CSV}, "CSV files"
         if option == "--sheet":
             read_by, kinds = {EXCEL, SQLITE}, "workbooks and databases"
@@ -113,12 +113,12 @@ def _known_schema(options: argparse.Namespace) -> TableSchema:
         if value is not None and value < 0:
             raise CommandError(f"--{name.replace('_', '-')} must be at least 0; got {value}")
     separator = "\t" if options.separator == r"\t" else options.separator
-    given = {"separator": separator, "encoding": options.encoding, "sheet": options.sheet, **lines}
+    of_options = {"separator": separator, "encoding": options.encoding, "sheet": options.sheet, **lines}
     try:
         schema = TableSchema() if options.schema is None else TableSchema.load(options.schema)
-        known = {**schema.to_dict(), **{name: value for name, value in given.items() if value is not None}}
-        known["missing"] = [*schema.missing, *options.missing]
-        return TableSchema.from_dict(known)
+        entries = {**schema.to_dict(), **{name: value for name, value in of_options.items() if value is not None}}
+        entries["missing"] = [*schema.missing, *options.missing]
+        return TableSchema.from_dict(entries)
     except TableFileError as error:
         raise CommandError(first_line(error)) from error
 
@@ -132,10 +132,10 @@ def given_types(options: argparse.Namespace) -> Mapping[str, str]:
 
 
 def _column_option(options: argparse.Namespace) -> dict[str, str]:
-    found = {}
+    types = {}
     for value in options.column:
         name, _, type_ = value.rpartition(":")
         if not name or type_ not in COLUMN_TYPES:
             raise CommandError(f"--column must be COL:TYPE with a type of {', '.join(COLUMN_TYPES)}; got {value!r}")
-        found[name] = COLUMN_TYPES[type_]
-    return found
+        types[name] = COLUMN_TYPES[type_]
+    return types

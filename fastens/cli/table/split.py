@@ -57,8 +57,8 @@ class Order:
             raise CommandError(f"--time-column must name a date or numeric column; {name!r} holds {_shown(column)}")
         present = pc.fill_null(pc.invert(pc.is_null(column, nan_is_null=True)), False)
         ranks = np.zeros(len(column), dtype=np.int64)
-        known = np.asarray(present.to_numpy())
-        ranks[known] = np.asarray(pc.rank(column.filter(present), tiebreaker="dense").to_numpy())
+        is_present = np.asarray(present.to_numpy())
+        ranks[is_present] = np.asarray(pc.rank(column.filter(present), tiebreaker="dense").to_numpy())
         return cls._checked(name, True, ranks, column)
 
     @classmethod
@@ -118,18 +118,18 @@ class Order:
 
     def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
         """Return named parts of the rows: at most this number of consecutive periods or largest groups."""
-        values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
+        values, codes, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         if self.is_time:
             part = _consecutive(counts, min(most, len(values)))
         else:
             part = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
-        found = []
+        named = []
         for k in range(min(most, int(part.max()) + 1)):
-            rows = np.flatnonzero(part[places] == k)
+            rows = np.flatnonzero(part[codes] == k)
             ends = pc.min_max(self.column.take(rows)) if self.is_time else {"min": self.column[int(rows[0])]}
             texts = list(dict.fromkeys("missing" if v.as_py() is None else str(python_value(v)) for v in ends.values()))
-            found.append((" to ".join(texts), rows))
-        return found
+            named.append((" to ".join(texts), rows))
+        return named
 
     def text(self, held_out: NDArray[np.bool_]) -> str:
         """Describe which rows are held out."""

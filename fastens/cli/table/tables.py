@@ -110,20 +110,20 @@ def _check_place(path: str) -> None:
 
 def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> None:
     """Raise CommandError if an input or a file of another kind would be replaced."""
-    for given in inputs:
-        if given is not None and os.path.exists(given) and os.path.samefile(path, given):
+    for source in inputs:
+        if source is not None and os.path.exists(source) and os.path.samefile(path, source):
             raise CommandError(
                 f"will not overwrite {path}, which is an input. Choose another file, or add --overwrite."
             )
-    found = _kind_of_file(path)
-    if kind == TEXT and found == TEXT and os.path.splitext(path)[1].lower() in TABLE_SUFFIXES:
+    present_kind = _kind_of_file(path)
+    if kind == TEXT and present_kind == TEXT and os.path.splitext(path)[1].lower() in TABLE_SUFFIXES:
         raise CommandError(
             f"will not overwrite {path}, which has the file name of a table. Choose another file, or add --overwrite."
         )
     expected = kind or BY_SUFFIX.get(os.path.splitext(path)[1].lower(), TEXT)
-    if found not in (None, expected):
+    if present_kind not in (None, expected):
         raise CommandError(
-            f"will not overwrite {path}, which holds {_named(found)}, with {_named(expected)}. Choose another "
+            f"will not overwrite {path}, which holds {_named(present_kind)}, with {_named(expected)}. Choose another "
             "file, or add --overwrite."
         )
 

@@ -158,8 +158,8 @@ class Task:
         if isinstance(self.rows.X, Batches):
             return []  # counting would need another pass over the data
         X = self.rows.X
-        own = [_first_feature(name, kind) for name, kind in self.card.kinds.items()]
-        counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in own]
+        names = [_first_feature(name, kind) for name, kind in self.card.kinds.items()]
+        counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in names]
         return [("missing", missing_cells(counts))]
 
     def _target_facts(self) -> str:
@@ -223,13 +223,13 @@ def add_test_fraction(parser: argparse.ArgumentParser) -> None:
 def read_task(options: argparse.Namespace) -> Task:
     """Read the table and determine its features, target and weights."""
     check_task_options(options)
-    found, target, title = _read(options)
-    targets = targets_of(found.table, target, options)
+    source, target, title = _read(options)
+    targets = targets_of(source.table, target, options)
     kinds, notes = usable_kinds(targets.table, targets, options)
     X = features(targets.table, kinds)
-    targets = replace(targets, notes=[*targets.notes, *found.notes, *notes])
+    targets = replace(targets, notes=[*targets.notes, *source.notes, *notes])
     columns = targets.table.select([*kinds, target])
-    return task_of(targets, Features(title, X, kinds, columns, found.schema), options)
+    return task_of(targets, Features(title, X, kinds, columns, source.schema), options)
 
 
 def check_task_options(options: argparse.Namespace) -> None:
@@ -275,8 +275,8 @@ def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Ta
     """Return the task for features, with the held-out rows and the model card."""
     split = Split.of(targets.y, options.test_fraction, options.random_state, targets.order)
     kind = kind_of(targets.table[targets.name].type)
-    known = _schema_of(made.schema, [*made.kinds, targets.name])
-    card = ModelCard(targets.name, kind, targets.task, made.kinds, None, split, known)
+    schema = _schema_of(made.schema, [*made.kinds, targets.name])
+    card = ModelCard(targets.name, kind, targets.task, made.kinds, None, split, schema)
     held_out = _held_out(targets, split)
     rows = Rows(made.X, targets.y, targets.weight)
     return Task(made.title, rows, held_out, card, targets.notes, made.columns, targets.order)
@@ -293,17 +293,17 @@ def add_text(parser: argparse.ArgumentParser) -> None:
 
 
 def _without_identifiers(
-    table: pa.Table, all_kinds: dict[str, str], y: NDArray, task: str, given: Collection[str]
+    table: pa.Table, all_kinds: dict[str, str], y: NDArray, task: str, typed: Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the kinds of columns without identifiers, and notes; columns with a given type are always kept."""
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
-    found = {name: identifier(table[name], kind, name) for name, kind in kinds.items() if name not in given}
+    reasons = {name: identifier(table[name], kind, name) for name, kind in kinds.items() if name not in typed}
     left_out = {
         name: reason
-        for name, reason in found.items()
+        for name, reason in reasons.items()
         if reason in (NAMES, INDEX) or (reason == DRAWN and is_unrelated(table[name], y, task))
     }
-    others = {name: reason for name, reason in found.items() if reason in (COUNTER, NAMED)}
+    others = {name: reason for name, reason in reasons.items() if reason in (COUNTER, NAMED)}
     return {name: kind for name, kind in kinds.items() if name not in left_out}, identifier_notes(left_out, others)
 
 
@@ -331,11 +331,11 @@ def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
     if options.table is None:
         bundled = bundled_table(options.task)
         return ReadTable(bundled.table, TableSchema(), []), options.target or bundled.target, bundled.title
-    found = read_with_options(options)
+    source = read_with_options(options)
     if options.target is None:
-        raise CommandError(f"--target must name the column to predict: {listed(found.table.column_names)}")
+        raise CommandError(f"--target must name the column to predict: {listed(source.table.column_names)}")
     title = options.table if isinstance(options.table, str) else ", ".join(options.table)
-    return found, options.target, title
+    return source, options.target, title
 
 
 def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
@@ -357,8 +357,8 @@ def word_notes(column: pa.ChunkedArray, target: str, options: argparse.Namespace
     """Return a note on words of a target of classes that are read as missing, such as None, as they may be classes."""
     if not column.null_count or kind_of(column.type) != TEXT or options.table is None:
         return []
-    schema, given = given_schema(options)
-    schema = replace(schema, columns={**schema.columns, **given, target: Column.given(TEXT)})
+    schema, types = given_schema(options)
+    schema = replace(schema, columns={**schema.columns, **types, target: Column.given(TEXT)})
     paths = [options.table] if isinstance(options.table, str) else options.table
     written = pa.concat_tables(open_parts(paths, schema, sheet=options.sheet).read([target]))[target]
     words = written.filter(pc.is_null(column).combine_chunks()).drop_null().value_counts().to_pylist()
