@@ -393,8 +393,7 @@ def with_quality(cls: Any, quality: str, time_limit: float | None = None, **para
     Raises
     ------
     ValueError
-        If the quality is unknown, or if time_limit is not positive, is combined with another quality than "best", or is
-        combined with `early_stopping`.
+        If the quality is unknown, or if time_limit is not positive, without "best" or with `early_stopping`.
 
     References
     ----------
@@ -457,8 +456,7 @@ SPLITS = (
 
 DOCS = TREE_DOCS | entries("""\
 class_weight : dict, "balanced" or None
-    Weights of the classes, multiplied by `sample_weight`. Class weights do not apply to X_val, whose rows are weighted
-    only by `sample_weight_val`. If None, all classes have weight 1.
+    Weights of the classes, multiplied by `sample_weight`, but not for X_val. If None, all classes have weight 1.
 n_estimators : int
     Maximum number of boosting rounds. Early stopping may keep fewer.
 learning_rate : float, list of float or callable
