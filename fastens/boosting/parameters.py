@@ -463,8 +463,7 @@ learning_rate : float, list of float or callable
     Factor that shrinks every leaf value, also called shrinkage, eta, nu or lambda. Smaller values need more rounds. A
     list has a factor for each round; a callable takes the index of a round, from 0, and returns its factor.
 max_leaf_nodes : int or None
-    Maximum number of leaves of a tree, which grows best-first. If None, trees grow level by level, and the number of
-    leaves is not limited.
+    Maximum number of leaves of a tree, which grows best-first. If None, trees grow level by level, without a limit.
 max_depth : int or None
     Maximum number of splits between the root and a leaf. If None, the depth is not limited.
 min_samples_leaf : int or None
@@ -501,16 +500,14 @@ linear_leaves : bool or LinearLeaves
     If True, leaves are linear models of the numeric features on their paths (see `LinearLeaves`). They require a loss
     with a hessian.
 growth : Growth or None
-    Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, the defaults of `Growth`
-    are used.
+    Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, `Growth()` is used.
 monotonic_cst : array of shape (n_features,), dict by name, or None
     Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and 0
     for no constraint. Categorical features must be ordered, such as ordered pandas categoricals. For three or more
     classes, pass an array of shape (n_classes, n_features) or a dict of constraints by class; they apply to the scores
     of `decision_function`, and to probabilities with loss="one_vs_rest".
 categories : Categories or None
-    Handling of categorical columns, such as `Categories(encoding="partition")`. If None, the defaults of `Categories`
-    are used.
+    Handling of categorical columns, such as `Categories(encoding="partition")`. If None, `Categories()` is used.
 early_stopping : bool, "auto" or EarlyStopping
     If True, stop when the validation loss no longer decreases and keep the rounds up to its minimum. "auto" stops early
     only if `fit` gets X_val. If False, all rounds are kept, and X_val is only recorded. `EarlyStopping` chooses the

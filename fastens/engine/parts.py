@@ -150,7 +150,8 @@ class MappedRows(RowSource):
         """Yield the transformed parts."""
         for start, part in parts_of(self._source):
             found = self._function(start, part)
-            yield from (found,) if isinstance(found, np.ndarray) else (own for _, own in parts_of(found))
+            is_read = isinstance(found, RowSource) or scipy.sparse.issparse(found)
+            yield from (own for _, own in parts_of(found)) if is_read else (found,)
 
     def release(self, n_passes: int) -> None:
         """Release the rows of the source."""

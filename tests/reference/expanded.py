@@ -25,12 +25,12 @@ def terms_of(text, analyzer, least, most):
 
 def vocabulary(texts, max_terms, analyzer="word", least=1, most=1):
     """The terms of most distinct texts, by their share and then by their order."""
-    of_texts = [set(terms_of(text, analyzer, least, most)) for text in set(texts) - {None}]
+    of_texts = [set(terms_of(text, analyzer, least, most)) for text in set(texts) if isinstance(text, str)]
     shares = {term: sum(term in own for own in of_texts) for own in of_texts for term in own}
     return sorted(sorted(shares, key=lambda term: (-shares[term], term))[:max_terms])
 
 
 def counts(texts, terms, analyzer="word", least=1, most=1):
     """The number of times that each term occurs in each text; 0 in missing ones."""
-    found = [[] if text is None else terms_of(text, analyzer, least, most) for text in texts]
+    found = [terms_of(text, analyzer, least, most) if isinstance(text, str) else [] for text in texts]
     return np.array([[own.count(term) for term in terms] for own in found], dtype=float).reshape(len(texts), len(terms))
