@@ -168,7 +168,7 @@ class Scale(NamedTuple):
 
 
 def standardised(rows: CodedRows) -> tuple[CodedRows, Scale, float]:
-    """Return rows with standardised continuous variables, the scale, and the log density to add to that of the rows."""
+    """Return rows with standardised continuous variables, the scale, and the term to add to the log density."""
     rows = rows.of_all_ranks()
     scale = Scale(np.zeros(len(rows.codes)), np.ones(len(rows.codes)))
     values, log_density = np.zeros((len(rows.codes), rows.codes.shape[1])), 0.0

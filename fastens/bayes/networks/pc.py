@@ -269,7 +269,7 @@ class PartlyDirected:
         return third or any(self.parents[middle] & free - self.adjacent[child] - {child} for middle in around & after)
 
     def orient_all(self) -> None:
-        """Direct all edges, the implied edges first and then those of the first node."""
+        """Direct all edges, the implied edges first and then the edges of the first node."""
         self.close()
         while edges := self.undirected():
             any(self.orient(*edge) for edge in (edges[0], edges[0][::-1]))

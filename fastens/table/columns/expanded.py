@@ -144,7 +144,7 @@ def expanded_from(state: Any) -> Expanded:
 def learn_expanded(
     table: Any, texts: Mapping[int, Texts], lists: Collection[int], comm: Comm = LOCAL
 ) -> dict[int, Expanded]:
-    """Learn the columns of texts and of lists of a table, in one pass over its rows and those of all ranks.
+    """Learn the columns of texts and of lists of a table, in one pass over the rows of all ranks.
 
     Parameters
     ----------
