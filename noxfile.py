@@ -10,15 +10,13 @@ import nox
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["tests-3.13"]
 PYTEST = ["python", "-m", "pytest", "-n", "auto", "--dist", "worksteal"]
-# Clusters and slow tests run once, in `.ci/run`.
-QUICK = [*PYTEST, "-m", "not slow and not cluster"]
 
 
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def tests(session: nox.Session) -> None:
-    """Run the quick tests; arguments go to pytest."""
+    """Run the tests without the slow ones, which run once, in `.ci/run slow`; arguments go to pytest."""
     session.install(".[test]")
-    session.run(*QUICK, *session.posargs)
+    session.run(*PYTEST, *session.posargs)
 
 
 @nox.session(name="tests-3.14t", python="3.14t")
@@ -32,18 +30,18 @@ def free_threaded(session: nox.Session) -> None:
         "tests/robustness/test_many_threads.py",
         "tests/modelfile/test_storage.py",
     ]
-    session.run(*QUICK, *folders, *session.posargs, env={"PYTHON_GIL": "0"})
+    session.run(*PYTEST, *folders, *session.posargs, env={"PYTHON_GIL": "0"})
 
 
 @nox.session(python="3.11", venv_backend="uv")
 def oldest(session: nox.Session) -> None:
-    """Run the quick tests with the oldest dependencies that pyproject.toml allows."""
+    """Run the tests with the oldest dependencies that pyproject.toml allows."""
     session.install("--resolution", "lowest-direct", ".[test]")
-    session.run(*QUICK, *session.posargs)
+    session.run(*PYTEST, *session.posargs)
 
 
 @nox.session(python="3.13")
 def newest(session: nox.Session) -> None:
-    """Run the quick tests with the newest dependencies, pre-releases included."""
+    """Run the tests with the newest dependencies, pre-releases included."""
     session.install("--pre", ".[test]")
-    session.run(*QUICK, *session.posargs)
+    session.run(*PYTEST, *session.posargs)

@@ -55,13 +55,18 @@ SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run slow tests too, with every value of every parameter")
     parser.addoption("--exhaustive", action="store_true", help="run slow tests with all combinations of parameters")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run slow tests with every value of every parameter, but not with every combination of these values."""
+    """Leave slow tests out, or run them with every value of every parameter, but not with every combination.
+
+    A test that the command names, with `::`, always runs, and a choice by `-m` is the user's.
+    """
     if config.option.exhaustive or any("::" in argument for argument in config.args):
         return
+    is_left_out = not (config.option.slow or config.option.markexpr)
     slow: dict[str, list[pytest.Item]] = {}
     for item in items:
         if {"slow", "cluster"} & {marker.name for marker in item.iter_markers()}:
@@ -69,7 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = set()
     for cases in slow.values():
         values = [item.callspec.params if hasattr(item, "callspec") else {"": None} for item in cases]
-        left_out |= {item for item, is_chosen in zip(cases, covering(values), strict=True) if not is_chosen}
+        chosen = [False] * len(cases) if is_left_out else covering(values)
+        left_out |= {item for item, is_chosen in zip(cases, chosen, strict=True) if not is_chosen}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 

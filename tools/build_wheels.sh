@@ -74,7 +74,7 @@ mine, theirs = (min(part) for part in zip(*seconds))
 print(f"  installed {size / 2**20:.1f} MiB; import {mine:.2f} s; scikit-learn, SciPy and joblib, later: {theirs:.2f} s")
 CODE
     bin/python -m pip install --quiet --only-binary=:all: pytest hypothesis pandas pyarrow
-    bin/python -m pytest -q -c "$CHECKOUT/pyproject.toml" -p no:cacheprovider -m "not slow" \
+    bin/python -m pytest -q -c "$CHECKOUT/pyproject.toml" -p no:cacheprovider \
         "$CHECKOUT"/tests/{engine/grow,engine/predict,project/test_package.py,modelfile/test_storage.py} | tail -n 1
     cd "$CHECKOUT"
     rm -rf "$work/bare"

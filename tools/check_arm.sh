@@ -67,7 +67,7 @@ for processor in Haswell Nehalem; do
         2> >(grep -v "TCG doesn't support" >&2)) | compare
 done
 say "the kernels' tests on ARM"
-if [ $# -eq 0 ]; then set -- -m "not slow" tests/engine tests/bayes/counts tests/posterior; fi
+if [ $# -eq 0 ]; then set -- tests/engine tests/bayes/counts tests/posterior; fi
 on_arm -m pytest -q -p no:cacheprovider "$@" || failed=1
 say "done"
 exit $failed

@@ -3,4 +3,4 @@
 # In a function that cannot raise, Python reports the failed check as unraisable: here that fails the test.
 export FASTENS_DEBUG=1
 source "$(dirname "$0")/copy_and_build.sh"
-"$PYTHON" -m pytest -W error::pytest.PytestUnraisableExceptionWarning tests/engine tests/bayes/counts tests/bayes/concepts tests/table/columns "$@"
+"$PYTHON" -m pytest --slow -W error::pytest.PytestUnraisableExceptionWarning tests/engine tests/bayes/counts tests/bayes/concepts tests/table/columns "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), all but those of the prose, and of
-# programs and clusters the quick ones; each shard has a process of its own, and its time is told. Or the tests that are
-# named: arguments go to pytest.
+# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), slow ones too, except the tests of the
+# project's files and the slow tests of the command line and of clusters. Each folder has a process of its own, and its
+# time is printed. Arguments go to pytest, for example the tests to run instead.
 # With --threads: the tests of threads, and many at once, under the thread sanitizer. It must know how the interpreter
 # hands memory from thread to thread: $PYTHON is one that was itself built for it, and without the GIL.
 kind=1
@@ -38,17 +38,14 @@ else
     if [ $# -gt 0 ]; then
         shard "$@"
     else
-        for folder in tests/*/ ; do
-            case $folder in tests/reference/ | tests/properties/ | tests/cli/ | tests/clusters/) ;; *) shard "$folder" ;; esac
-        done
-        shard -m "not slow and not cluster" tests/cli/ tests/clusters/
-        files=()
-        for file in tests/test_*.py; do
-            case $file in */test_docs.py | */test_architecture.py | */test_memory_faults.py | */test_busy_machine.py) ;;
-                *) files+=("$file") ;;
+        left_out=(--ignore=tests/robustness/test_memory_faults.py --ignore=tests/robustness/test_busy_machine.py)
+        for folder in tests/*/; do
+            case $folder in
+                tests/reference/ | tests/properties/ | tests/project/) ;;
+                tests/cli/ | tests/clusters/) shard "$folder" ;;
+                *) shard --slow "${left_out[@]}" "$folder" ;;
             esac
         done
-        shard "${files[@]}"
     fi
 fi
 echo "$SECONDS s in all"

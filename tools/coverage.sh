@@ -10,7 +10,7 @@ from xdist.workermanage import NodeManager
 NodeManager.EXIT_TIMEOUT = 600
 END
 # The two ignored read the checkout, not the package.
-"$PYTHON" -m pytest -q -p patient_workers --cov --cov-report= --ignore=tests/project/test_docs.py \
+"$PYTHON" -m pytest -q -p patient_workers --slow --cov --cov-report= --ignore=tests/project/test_docs.py \
     --ignore=tests/project/test_architecture.py "$@" ||
     echo "some tests failed"
 "$PYTHON" "$CHECKOUT/tools/coverage_table.py"
