@@ -50,6 +50,10 @@ from fastens.table.training_data import (
 _ON_CLUSTERS = frozenset({*ANSWERS, "fit", "score", "fit_transform", "fit_predict"})
 
 
+class SparseTargetError(TypeError, ValueError):
+    """Error for a sparse target: a TypeError as in scikit-learn's trees, and a ValueError as in its forests."""
+
+
 @dataclass(frozen=True)
 class Capabilities:
     """The kinds of tables that an estimator supports; other kinds raise an error or are converted.
@@ -200,7 +204,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Return `y` as a vector, or as a 2-D array if the estimator supports several targets."""
         self._check_target_given(y)
         if issparse(y):
-            raise TypeError(f"y must be a dense array; got a {type(y).__name__}. Pass y.toarray().")
+            raise SparseTargetError(f"y must be a dense array; got a {type(y).__name__}. Pass y.toarray().")
         y = unmasked(y, "y")
         if y.ndim == 1 and y.dtype.kind != "c":  # same result as `column_or_1d`, but faster
             y = np.ascontiguousarray(y)

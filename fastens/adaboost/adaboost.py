@@ -21,6 +21,7 @@ from fastens.adaboost.weak_learners import (
     check_weak,
     class_indices,
     drawn_seed,
+    in_format,
     models_from_arrays,
     models_to_arrays,
     tree_values,
@@ -277,6 +278,7 @@ class AdaBoostClassifier(AdditiveVotes):
         if before is not None:
             check_same_rules(self)
         data = self._learn_data(X, y, sample_weight, given.n_rows)
+        data = data if self.estimator is None else in_format(data, X)
         n_earlier = self._n_rounds_to_keep(before)
         validation = given.read(self)
         if validation is None and holds_out(self):

@@ -23,6 +23,7 @@ from fastens.adaboost.weak_learners import (
     drawn_seed,
     draws_rows,
     fitted_copy,
+    in_format,
     kept_counts,
     knowing_categories,
     models_from_arrays,
@@ -193,6 +194,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self
         """
         data = self._learn_statistics(self._start_fit(X, y, sample_weight), 0)
+        data = data if self.estimator is None else in_format(data, X)
         for name in ("_ensemble", "_models"):
             self.__dict__.pop(name, None)
         learner = self._learner(data)

@@ -43,6 +43,7 @@ from fastens.tree_model.tree_model import monotone_columns, path_rules
 # bins; and the attributes of the model that the growth parameters depend on.
 _NOT_OF_GROWTH = (
     "class_weight",
+    "averaging",
     "ccp_alpha",
     "categorical_features",
     "text_features",

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from fastens.adaboost.reweight import advance, class_sums, make_whole
-from fastens.base import BaseFastens
+from fastens.base import BaseFastens, TrainingData
 from fastens.boosting.rounds import OnRound
 from fastens.combining.responses import check_kind, label_places, seeded, tags_of, with_weight_type
 from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
@@ -588,6 +588,11 @@ class Estimators:
         validation = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
         predicted = class_indices(model, self._labels, self._X)
         return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
+
+
+def in_format(data: TrainingData, X: Any) -> TrainingData:
+    """Return the data with the rows as CSC if X was passed as CSC, which some estimators read faster than CSR."""
+    return data._replace(X=data.X.tocsc()) if getattr(X, "format", None) == "csc" else data
 
 
 def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np.int64], int], index: int) -> Any:

@@ -243,7 +243,7 @@ class BaseBagging(BaseOneEstimator):
         known = forest.get_params(deep=False)
         given = {name: value for name, value in template.get_params(deep=False).items() if name in known}
         own = {name: getattr(self, name) for name in OF_BAGS if name in known and hasattr(self, name)}
-        return forest.set_params(**{**given, **own, "max_features_per_tree": self.max_features, "averaging": None})
+        return forest.set_params(**{"averaging": None, **given, **own, "max_features_per_tree": self.max_features})
 
     def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         self._check_target_given(y)

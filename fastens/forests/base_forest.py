@@ -43,7 +43,7 @@ from fastens.forests.parameters import (
     check_same_drawing,
     forest_parameters,
 )
-from fastens.forests.posterior_averaging import AUTO, AVERAGING, OUT_OF_BAG, Averaging
+from fastens.forests.posterior_averaging import AUTO, AVERAGING, OUT_OF_BAG, POSTERIOR, Averaging
 from fastens.forests.tree import Members, template
 from fastens.inspection.plotting import COUNT, check_position
 from fastens.params.estimator import with_parameters
@@ -102,7 +102,7 @@ class BaseForest(TreeParameters, TreeModel):
         """
         self._check_parameters()
         check_drawing(self.bootstrap, self.max_samples, self.oob_score)
-        if self.averaging is not None:
+        if self._is_averaged:
             self._averaging_kind.check(self)
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
@@ -224,6 +224,16 @@ class BaseForest(TreeParameters, TreeModel):
         is_auto = isinstance(self.averaging, str) and self.averaging == AUTO
         return self.averaging is not None and not (is_auto and self.monotonic_cst is not None)
 
+    @property
+    def _compares_weights(self) -> bool:  # type: ignore[override]
+        return self._is_averaged and not self.bootstrap  # rows that are drawn count as rows, whatever their weights
+
+    def _of_members(self) -> dict[str, Any]:
+        # A single tree has no out-of-bag rows.
+        is_same = self._is_averaged and self._options("averaging").evidence != OUT_OF_BAG
+        averaging = POSTERIOR if isinstance(self.averaging, str) else self.averaging
+        return super()._of_members() | {"averaging": averaging if is_same else None}
+
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
         if continues:
             self._averaging_kind.check_same(self, self._averaging)
@@ -289,8 +299,9 @@ class BaseForest(TreeParameters, TreeModel):
         """The fitted trees, each of which is created as a decision tree estimator when it is accessed.
 
         The `random_state` of a tree is the seed that it was grown with, so a clone fitted on the same bag grows the
-        same tree. If the forest averages over prunings, the leaves of the tree hold these averages, but the leaves of
-        the clone do not.
+        same tree. If the forest averages over prunings, the leaves of the tree hold these averages. The clone of a
+        classification tree then has them too, unless the evidence is out of bag or the split prior depends on the
+        table; the clone of a regression tree does not.
         """
         self._check_fitted()
         return Members(self)

@@ -233,8 +233,11 @@ monotonic_cst : array of -1, 0, 1 or dict by name
     Monotonic constraint of each feature: the probability of the second class must not decrease (1) or not increase (-1)
     with the feature; 0 means no constraint. Only for binary targets.
 """)
-# Single trees do not draw rows, so their class weights have no variant for bags.
+# Single trees do not draw rows, so their class weights have no variant for bags, and no rows are left out.
 TREE_CLASS_DOCS = entries("""\
+averaging : "posterior", PosteriorAverage or None
+    If "posterior", average the tree over all its prunings, as random forests do by default. `PosteriorAverage` sets the
+    prior; its evidence must be "train". If None, leaves predict the class frequencies of their rows.
 class_weight : dict, list of dicts, "balanced" or None
     Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their frequency.
     For several targets, pass a list with one dict per target. If None, all classes have weight 1.

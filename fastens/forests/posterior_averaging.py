@@ -37,8 +37,8 @@ OUT_OF_BAG = "oob"
 _PREFIX = "averaging."
 POISSON = "poisson"
 
-AVERAGING = one_of(None, "posterior") | record(PosteriorAverage)
-AUTO = "auto"
+AUTO, POSTERIOR = "auto", "posterior"
+AVERAGING = one_of(None, POSTERIOR) | record(PosteriorAverage)
 CLASS_AVERAGING = one_of(AUTO) | AVERAGING
 _DEFAULTS = PosteriorAverage()
 
@@ -71,8 +71,6 @@ class Averaging:
     @classmethod
     def check(cls, forest: Any) -> None:
         """Raise ValueError for options that are invalid or incompatible with the forest's other parameters."""
-        if not forest._is_averaged:
-            return
         options = forest._options("averaging")
         cls.check_read(options)
         if getattr(forest, "monotonic_cst", None) is not None:
@@ -85,8 +83,9 @@ class Averaging:
                 "averaging must be None with criterion='absolute_error', because it has no likelihood; got "
                 f"{forest.averaging!r}."
             )
-        if options.evidence == OUT_OF_BAG and (forest.oob_score or not forest.bootstrap):
-            wrong = "with oob_score, because both use the out-of-bag rows" if forest.oob_score else "without bootstrap"
+        uses_rest = getattr(forest, "oob_score", False)
+        if options.evidence == OUT_OF_BAG and (uses_rest or not getattr(forest, "bootstrap", False)):
+            wrong = "with oob_score, because both use the out-of-bag rows" if uses_rest else "without bootstrap"
             raise ValueError(f"averaging.evidence must be 'train' {wrong}; got 'oob'.")
 
     @classmethod
@@ -260,8 +259,9 @@ class ClassAveraging(Averaging):
                 "sample_weight times class_weight must sum to at most 3.4e38 with averaging; got "
                 f"{tree.weight[0]}. Scale the weights down, or pass averaging=None."
             )
-        reweighted = forest._bootstrap is not None and forest.class_weight is not None and forest._weighs_bags()
-        return float(forest._bootstrap.draws[-1] / tree.weight[0]) if reweighted else 1.0
+        bootstrap = getattr(forest, "_bootstrap", None)  # single trees do not draw rows
+        reweighted = bootstrap is not None and forest.class_weight is not None and forest._weighs_bags()
+        return float(bootstrap.draws[-1] / tree.weight[0]) if reweighted else 1.0
 
 
 class RandomSplitClassAveraging(ClassAveraging):

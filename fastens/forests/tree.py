@@ -35,9 +35,10 @@ from fastens.forests.parameters import (
     node_impurities,
     takes_equals_at_random,
 )
+from fastens.forests.posterior_averaging import AVERAGING, ClassAveraging, RandomSplitClassAveraging
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Categories
+from fastens.params.options import Categories, PosteriorAverage
 from fastens.params.rules import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.params.types import ClassWeight, PerColumn, RandomState
 from fastens.table.training_data import AllRows, columns_of_labels
@@ -595,12 +596,30 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
 
     criterion: str = parameter(CLASS_CRITERION, default="gini", kw_only=False)
     class_weight: ClassWeight = parameter(ANYTHING, default=None)
+    averaging: str | PosteriorAverage | None = parameter(AVERAGING, default=None)
     ccp_alpha: float = parameter(real(0), default=0.0)
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
     max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=65_535)
 
     _docs: ClassVar[Docs] = CLASS_DOCS | TREE_CLASS_DOCS
+
+    @property
+    def _compares_weights(self) -> bool:  # type: ignore[override]
+        return self.averaging is not None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.averaging is not None:
+            ClassAveraging.check(self)
+
+    def _keep_tree(self, tree: Tree, binning: Binning, matrix: AnyMatrix, data: TrainingData) -> None:
+        if self.averaging is not None:
+            kind = RandomSplitClassAveraging if self._has_random_thresholds else ClassAveraging
+            averaging = kind(self, data, matrix)
+            scale = averaging.rows_per_weight(self, tree)
+            tree = averaging.averager(self, data, matrix).average(0, tree, scale, None)
+        super()._keep_tree(tree, binning, matrix, data)
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
         found = []

@@ -122,7 +122,6 @@ _ABSENT = {
     ),
     "plot plot_file train_dir allow_writing_files": "fit does not plot or write files.",
     "use_label_encoder": "Labels may be strings, integers or booleans, without encoding.",
-    "force_alpha": "alpha is always used unchanged.",
     (
         "duration_col event_col durations event events event_observed event_indicator label_lower_bound "
         "label_upper_bound y_lower_bound y_upper_bound"

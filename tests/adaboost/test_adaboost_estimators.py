@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
@@ -309,3 +310,33 @@ def test_models_without_samples(kind, tumours, tmp_path):
     with pytest.raises(AttributeError, match="and saved files"):
         _ = fastens.load(tmp_path / "model").estimators_samples_
     assert not hasattr(AdaBoostClassifier(algorithm="gentle", n_estimators=2).fit(X, y), "estimators_samples_")
+
+
+class _FormatOfRows:
+    def fit(self, X, y, sample_weight=None):
+        self.format = X.format
+        return super().fit(X, y, sample_weight)
+
+
+class _Classifier(_FormatOfRows, LogisticRegression):
+    pass
+
+
+class _Regressor(_FormatOfRows, Ridge):
+    pass
+
+
+@pytest.mark.parametrize("kind", [AdaBoostClassifier, AdaBoostRegressor])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columnwise_matrices_stay_columnwise(kind, weighted, rng):
+    X = sparse.random_array((100, 5), density=0.4, format="csc", rng=rng)
+    y, weight = (X.sum(axis=1) > 1).astype(int), rng.integers(0, 3, 100) if weighted else None
+    for given, wanted in ((X, "csc"), (sparse.csc_matrix(X), "csc"), (X.tocsr(), "csr"), (X.tocoo(), "csr")):
+        member = _Classifier() if kind is AdaBoostClassifier else _Regressor()
+        model = kind(member, n_estimators=2).fit(given, y, weight)
+        assert {each.format for each in model.estimators_} == {wanted}
+    own = DecisionTreeClassifier if kind is AdaBoostClassifier else DecisionTreeRegressor
+    for estimator in (None, own(max_depth=2)):
+        models = (kind(estimator, n_estimators=5, random_state=0) for _ in range(2))
+        by_column, by_row = (model.fit(given, y, weight) for model, given in zip(models, (X, X.tocsr()), strict=True))
+        np.testing.assert_array_equal(by_column.predict(X), by_row.predict(X))

@@ -11,11 +11,14 @@ from sklearn.datasets import load_diabetes, make_classification
 
 import fastens
 from fastens import (
+    AdaBoostClassifier,
+    BaggingClassifier,
     DecisionTreeClassifier,
     DecisionTreeRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     IsolationForest,
+    PosteriorAverage,
     RandomForestClassifier,
     RandomForestRegressor,
     RandomTreesEmbedding,
@@ -57,6 +60,58 @@ def test_a_tree_grows_again_on_its_bag(kind, bootstrap, max_features):
         again = clone(tree).fit(X[rows], y[rows])
         assert_array_equal(again.tree_.feature, tree.tree_.feature)
         assert_allclose(again.tree_.value, tree.tree_.value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("averaging", ["auto", "posterior", PosteriorAverage(alpha=0.3, temperature=2.0)])
+@pytest.mark.parametrize("bootstrap", [True, False])
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_an_averaged_tree_is_averaged_again_on_its_bag(kind, bootstrap, averaging, tmp_path):
+    model = kind(3, bootstrap=bootstrap, max_features=0.5, averaging=averaging, random_state=0).fit(X, y)
+    model.save(tmp_path / "forest")
+    for forest in (model, fastens.load(tmp_path / "forest"), model.reweight(alpha=2.0)):
+        for tree, rows in zip(forest, model.estimators_samples_, strict=True):
+            again = clone(tree).fit(X[rows], y[rows])
+            assert_allclose(again.tree_.value, tree.tree_.value, rtol=1e-6)
+            assert not np.isin(again.predict_proba(X), [0, 1]).any()
+
+
+def test_trees_without_the_average_of_their_forest():
+    of_rest = RandomForestClassifier(2, averaging=PosteriorAverage(evidence="oob"), random_state=0).fit(X, y)
+    constrained = RandomForestClassifier(2, monotonic_cst=[1, *[0] * 19], random_state=0).fit(X, y)
+    assert of_rest[0].averaging is None
+    assert constrained[0].averaging is None
+    assert not hasattr(RandomForestRegressor(2, averaging="posterior").fit(X, y)[0], "averaging")
+
+
+@pytest.mark.parametrize("splitter", ["best", "random"])
+def test_a_single_tree_is_averaged_like_a_forest_of_one(splitter, tmp_path):
+    kind = RandomForestClassifier if splitter == "best" else ExtraTreesClassifier
+    forest = kind(1, bootstrap=False, max_features=None, averaging="posterior", random_state=0).fit(X, y)
+    tree = DecisionTreeClassifier(
+        splitter=splitter, averaging="posterior", max_bins=255, max_features=1.0, random_state=forest[0].random_state
+    ).fit(X, y)
+    assert_allclose(tree.predict_proba(X), forest.predict_proba(X), rtol=1e-6)
+    tree.save(tmp_path / "tree")
+    assert_array_equal(fastens.load(tmp_path / "tree").predict_proba(X), tree.predict_proba(X))
+    bags = BaggingClassifier(tree, 3, random_state=0).fit(X, y)
+    assert bags[0].averaging == "posterior"
+    assert not np.isin(bags[0].predict_proba(X), [0, 1]).any()
+    boosted = AdaBoostClassifier(clone(tree).set_params(max_depth=1), n_estimators=2, algorithm="real").fit(X, y)
+    assert boosted[0].averaging == "posterior"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"averaging": "auto"}, "averaging must be"),
+        ({"averaging": PosteriorAverage(evidence="oob")}, "averaging.evidence must be 'train' without bootstrap"),
+        ({"averaging": PosteriorAverage(prior_shape=2.0)}, "averaging.prior_shape must be 1.0"),
+        ({"averaging": "posterior", "monotonic_cst": [1, *[0] * 19]}, "averaging must be None with monotonic_cst"),
+    ],
+)
+def test_averages_that_a_single_tree_does_not_have(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DecisionTreeClassifier(**parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", "balanced_subsample", {0: 1, 1: 4}])

@@ -11,6 +11,7 @@ from sklearn.datasets import load_diabetes, load_iris, make_classification
 
 import fastens
 from fastens import (
+    DecisionTreeClassifier,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     PosteriorAverage,
@@ -184,6 +185,26 @@ def test_integer_weights_are_repetition(averaging, classes, rng):
     a = RandomForestClassifier(8, averaging=averaging, random_state=0).fit(X, y, weight)
     b = RandomForestClassifier(8, averaging=averaging, random_state=0).fit(X[rows], y[rows])
     np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 7.3])
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecisionTreeClassifier(averaging="posterior", random_state=0),
+        ExtraTreesClassifier(3, random_state=0),
+        RandomForestClassifier(3, random_state=0),
+        ExtraTreesRegressor(3, averaging="posterior", random_state=0),
+    ],
+)
+def test_importance_weights_have_no_scale(model, scale, classes, rng):
+    X, y = classes
+    weight = rng.random(len(y))
+    predict = getattr(model, "predict_proba", model.predict)
+    model.fit(X, y, weight)
+    once = predict(X)
+    model.fit(X, y, weight * scale)
+    np.testing.assert_allclose(predict(X), once, atol=1e-6)
 
 
 def test_weights_of_classes_in_bags_count_as_rows(classes):

@@ -22,7 +22,6 @@ from fastens import (
     GradientBoostingRanker,
     GradientBoostingRegressor,
     GradientBoostingSurvival,
-    MultinomialNB,
     RandomForestClassifier,
     RandomForestRegressor,
     StackingClassifier,
@@ -171,8 +170,6 @@ def test_parameters_of_parts():
 def test_hints_for_absent_and_misspelt_names():
     with pytest.raises(TypeError, match=r"'reg_alpha'\. Leaf values have no L1 penalty"):
         GradientBoostingClassifier(reg_alpha=1)
-    with pytest.raises(TypeError, match=r"'force_alpha'\. alpha is always used unchanged"):
-        MultinomialNB(force_alpha=True)
     with pytest.raises(TypeError, match=r"'confidence_level'\. Use coverage, a parameter of predict_interval"):
         ConformalRegressor().predict_interval(X, confidence_level=0.9)
     with pytest.raises(TypeError, match=r"'alpha'\. Use coverage, a parameter of predict_interval"):

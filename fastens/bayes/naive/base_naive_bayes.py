@@ -30,6 +30,7 @@ from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.parts import drop_zero_weight_rows
 from fastens.table.sources import read_together
 from fastens.table.training_data import check_classes, read_classes
+from fastens.warn import warn
 
 
 def _is_vector_of_numbers(value: Any) -> bool:
@@ -44,6 +45,8 @@ UNSEEN = one_of("ignore", "smooth", "error")
 DOCS = WEIGHT_TYPE_DOCS | entries("""\
 alpha : float or array of shape (n_features,)
     Pseudo-count for smoothing="laplace". Larger values smooth more; 0 means no smoothing.
+force_alpha : bool
+    If False, values of `alpha` below 1e-10 are replaced by 1e-10, with a warning.
 fit_prior : bool
     If True, class priors are estimated from the training set; otherwise they are uniform. Ignored if `class_prior` is
     set.
@@ -97,11 +100,15 @@ feature_names_in_ : array of shape (n_features_in_,)
 """)
 
 
+_SMALLEST_ALPHA = 1e-10
+
+
 @with_parameters
 class SmoothingParameters:
     """Mixin with the parameters of smoothing and of the class priors."""
 
     alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
+    force_alpha: bool = parameter(FLAG, default=True)
     fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
     class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
     smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
@@ -110,19 +117,23 @@ class SmoothingParameters:
     n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 
 
-def check_alpha(alpha: Any, n_features: int) -> Any:
-    """Return `alpha`; raise ValueError if it is an array whose length differs from the number of columns."""
+def check_alpha(model: Any) -> Any:
+    """Return the pseudo-counts; raise ValueError if they are an array whose length differs from the columns."""
+    alpha, n_features = model.alpha, model.n_features_in_
     if np.ndim(alpha) and len(alpha) != n_features:
         raise ValueError(
             f"alpha must be a number or an array with one number for each of the {n_features} "
             f"columns; got {len(alpha)}."
         )
-    return alpha
+    if getattr(model, "force_alpha", True) or np.min(alpha) >= _SMALLEST_ALPHA:
+        return alpha
+    warn(f"alpha must be at least {_SMALLEST_ALPHA:g} with force_alpha=False, so {np.min(alpha):g} is replaced.")
+    return np.maximum(alpha, _SMALLEST_ALPHA)
 
 
 def smoothing_of(model: Any) -> Smoothing:
     """Return the smoothing that the parameters of a model describe."""
-    return Smoothing(model.smoothing, check_alpha(model.alpha, model.n_features_in_), model.m, model.ess)
+    return Smoothing(model.smoothing, check_alpha(model), model.m, model.ess)
 
 
 Array = NDArray[np.float64]

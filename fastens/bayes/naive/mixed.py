@@ -314,7 +314,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return np.array(kinds)
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        alpha = check_alpha(self.alpha, self.n_features_in_)
+        alpha = check_alpha(self)
         return [
             self._make_likelihood(kind, columns, alpha)
             for kind in KINDS

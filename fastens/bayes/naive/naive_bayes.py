@@ -220,17 +220,23 @@ class ComplementNB(_EventNaiveBayes):
     """
 
     alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
+    force_alpha: bool = parameter(FLAG, default=True)
     fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
     class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
     norm: bool = parameter(FLAG, default=False)
     n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        smoothing = Smoothing("laplace", check_alpha(self.alpha, self.n_features_in_))
+        smoothing = Smoothing("laplace", check_alpha(self))
         return [ComplementLikelihood(smoothing, norm=self.norm)]
 
     def _prior_of_scores(self) -> Array:
         return np.zeros(len(self.classes_))
+
+    @property
+    def feature_all_(self) -> Array:
+        """Number of events for each column, shape (n_features,)."""
+        return self.feature_count_.sum(axis=0)
 
     @property
     def feature_log_prob_(self) -> Array:

@@ -83,6 +83,7 @@ def test_fitted_attributes_match_scikit_learn(rows):
             "class_count_",
             "class_log_prior_",
             "feature_count_",
+            "feature_all_",
             "theta_",
             "var_",
             "epsilon_",
@@ -126,6 +127,19 @@ def test_pseudo_counts_by_column(rows):
     assert_allclose(ours.feature_log_prob_, theirs.feature_log_prob_)
     with pytest.raises(ValueError, match=r"alpha must .* 6 columns; got 2"):
         CategoricalNB(alpha=[1, 2]).fit(X, y)
+
+
+@pytest.mark.parametrize("alpha", [0.0, [0.0, 1e-12, 0.5, 1.0, 1.0, 2.0]])
+@pytest.mark.parametrize("name", ["BernoulliNB", "CategoricalNB", "ComplementNB", "MultinomialNB"])
+def test_small_pseudo_counts_are_replaced_on_request(name, alpha, rows):
+    X, y = rows
+    ours, theirs = (getattr(module, name)(alpha=alpha, force_alpha=False) for module in (fastens, peers))
+    with pytest.warns(UserWarning, match="alpha must be at least 1e-10 with force_alpha=False, so 0 is replaced"):
+        ours.fit(X, y)
+    if name in ("BernoulliNB", "CategoricalNB") and np.ndim(alpha):
+        return  # scikit-learn takes a single number
+    with pytest.warns(UserWarning, match="alpha too small"):
+        assert_allclose(ours.predict_log_proba(X), theirs.fit(X, y).predict_log_proba(X), atol=1e-8)
 
 
 def test_where_no_class_is_possible_the_prior_decides():
