@@ -291,8 +291,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         encoder = self.__dict__.get("_encoder")
         if encoder is None:
             self._check_fitted()
-        few_rows = None if encoder is None or self._reads_codes else encoder.few_rows
-        rows = None if few_rows is None else few_rows.read(X)
+        rows = None if encoder is None or self._reads_codes else encoder.read_few_rows(X)
         X = self._encode_table(X) if rows is None else rows
         return X if self._statistics is None else self._statistics.transform(X)
 

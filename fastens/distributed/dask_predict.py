@@ -41,11 +41,11 @@ def answer_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) -
     by_row = {
         name: arguments.pop(name)
         for name in BY_ROW
-        if arguments.get(name) is not None and not _is_name(arguments[name])
+        if arguments.get(name) is not None and not isinstance(arguments[name], str)
     }
     names = getattr(model, "feature_names_in_", None)
     if names is not None and hasattr(X, "map_partitions") and not hasattr(X, "rechunk"):
-        named = {*names, *(value for value in arguments.values() if _is_name(value))}
+        named = {*names, *(value for value in arguments.values() if isinstance(value, str))}
         X = X[[name for name in X.columns if name in named]]  # other columns are not read
     parts = partitions(X, by_row)
     shared = dask.delayed(deepcopy(unfitted_clone(model)), pure=False, traverse=False)
@@ -54,7 +54,8 @@ def answer_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) -
     if isinstance(X, list | tuple):
         return answers
     lengths = X.chunks[0] if hasattr(X, "rechunk") else [np.nan] * len(answers)
-    meta = _answer(model, method, _without_rows(X), arguments, {})
+    no_rows = np.empty((0, X.shape[1]), dtype=X.dtype) if hasattr(X, "rechunk") else X._meta
+    meta = _answer(model, method, no_rows, arguments, {})
     if not isinstance(meta, list):
         return _array(answers, lengths, meta)
     item = dask.delayed(getitem, pure=False)
@@ -76,9 +77,9 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: di
         The other arguments of `score`.
     """
     table = DaskTable.of(X).table
-    named = {name: value for name, value in arguments.items() if _is_name(value) or are_names(value, table)}
-    several = {name: list(value) for name, value in named.items() if not _is_name(value)}
-    chosen = {column for value in named.values() for column in ([value] if _is_name(value) else value)}
+    named = {name: value for name, value in arguments.items() if isinstance(value, str) or are_names(value, table)}
+    several = {name: list(value) for name, value in named.items() if not isinstance(value, str)}
+    chosen = {column for value in named.values() for column in ([value] if isinstance(value, str) else value)}
     for name, value in named.items():
         for column in several.get(name, [value]):
             if column not in getattr(table, "columns", ()):
@@ -109,10 +110,6 @@ def _column(parts: list[Any], name: str) -> Any:
     return joined([part[name] for part in parts], is_table=False)
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _answer(model: Any, method: str, part: Any, arguments: dict[str, Any], by_row: dict[str, Any]) -> Any:
     """Return the result for one partition, in a single thread because other partitions use the other threads."""
     with limited_threads(1):
@@ -120,10 +117,6 @@ def _answer(model: Any, method: str, part: Any, arguments: dict[str, Any], by_ro
             return getattr(model, method)(part, **arguments, **by_row)
         answer = getattr(model, method)(_some_rows(part), **arguments)
     return [each[:0] for each in answer] if isinstance(answer, list) else answer[:0]
-
-
-def _without_rows(X: Any) -> Any:
-    return np.empty((0, X.shape[1]), dtype=X.dtype) if hasattr(X, "rechunk") else X._meta
 
 
 def _some_rows(part: Any) -> Any:

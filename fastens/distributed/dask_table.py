@@ -131,19 +131,15 @@ def _divided_as(table: Any, values: Any, name: str) -> Any:
         )
     ends = np.cumsum(lengths).tolist()
     array = np.asarray(values)
-    return [_delayed(array[first:last]) for first, last in pairwise([0, *ends])]
-
-
-def _delayed(value: Any) -> Any:
-    from dask import delayed
-
-    return delayed(value)
+    return [array[first:last] for first, last in pairwise([0, *ends])]
 
 
 def in_parts(name: str, values: Any) -> list[Any]:
     """Return the partitions of a collection as delayed values; errors call the collection `name`."""
     if isinstance(values, list | tuple):
-        return [part if hasattr(type(part), "__dask_graph__") else _delayed(part) for part in values]
+        from dask import delayed
+
+        return [part if hasattr(type(part), "__dask_graph__") else delayed(part) for part in values]
     if hasattr(values, "rechunk"):
         if values.ndim > 1:
             values = values.rechunk(dict.fromkeys(range(1, values.ndim), -1))

@@ -130,10 +130,6 @@ class WorkerSession(Session):
             sender.cancel()
 
 
-def _can_be_taken_over(comm: Any) -> bool:
-    return hasattr(comm, "stream") and not isinstance(comm.stream.socket, ssl.SSLSocket)
-
-
 def _taken_over(comm: Any) -> socket.socket:
     """Detach a connection's socket from the event loop; raise CommClosedError if it still has data to send."""
     if comm.closed() or comm.stream.writing():
@@ -162,7 +158,7 @@ def _sessions(worker: Any) -> dict[Key, WorkerSession]:
             if session is None:
                 comm.abort()
                 return
-            is_taken = _can_be_taken_over(comm)
+            is_taken = hasattr(comm, "stream") and not isinstance(comm.stream.socket, ssl.SSLSocket)
             await comm.write(is_taken)
             if is_taken:  # before the event loop can read more from the socket
                 session.sockets.hear(sender, _taken_over(comm))

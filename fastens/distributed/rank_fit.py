@@ -157,22 +157,18 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
     watcher : Watcher
         The observer of the rounds; only the first rank uses it.
     """
-    with relayed(lambda *warning: watcher.report("warning", warning)) if comm.rank == 0 else nullcontext():
-        return _fit(task, comm, tables, watcher)
-
-
-def _fit(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: Watcher) -> Any:
     model = task.model
-    arguments, places = _arguments(task, comm, tables)
-    if comm.rank == 0:
-        model._on_round = lambda *scores: watcher.report("round", (*scores, comm.n_exchanges, comm.n_bytes))
-    if hasattr(model, "callbacks"):
-        model.callbacks = [_Relay(task, comm, watcher)]
-    try:
-        with _as_file(task.checkpoint) as path, model._over(comm):
-            model.fit(**arguments, **({} if path is None else {"resume": path}))
-    except (TypeError, ValueError) as error:
-        raise _located(error, model, arguments, places) from None
+    with relayed(lambda *warning: watcher.report("warning", warning)) if comm.rank == 0 else nullcontext():
+        arguments, places = _arguments(task, comm, tables)
+        if comm.rank == 0:
+            model._on_round = lambda *scores: watcher.report("round", (*scores, comm.n_exchanges, comm.n_bytes))
+        if hasattr(model, "callbacks"):
+            model.callbacks = [_Relay(task, comm, watcher)]
+        try:
+            with _as_file(task.checkpoint) as path, model._over(comm):
+                model.fit(**arguments, **({} if path is None else {"resume": path}))
+        except (TypeError, ValueError) as error:
+            raise _located(error, model, arguments, places) from None
     return model
 
 

@@ -18,7 +18,7 @@ from fastens.distributed.coordinator import ClusterLostError, WorkerGroup, check
 from fastens.distributed.rank_fit import FitTask, blocks, placed
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
-from fastens.distributed.session import Event, Session, without_rows
+from fastens.distributed.session import Event, Session
 
 _POLL_SECONDS = 1.0
 # The number of threads of each concurrency group, so that an actor responds to calls during training.
@@ -65,8 +65,8 @@ class _Rank(Session):
 
     def load(self, key: tuple[str, int], has_rows: bool, names: Sequence[str], *values: Any) -> int:
         """Store a partition, or only its columns if `has_rows` is False."""
-        contents = dict(zip(names, values, strict=True))
-        return self.take(*key, contents if has_rows else without_rows(contents))
+        contents = dict(zip(names, values if has_rows else [each[:0] for each in values], strict=True))
+        return self.take(*key, contents)
 
 
 def _call(actor: Any, method: str, *args: Any, group: str = "lead") -> Any:
@@ -201,12 +201,10 @@ class _RayWorkerGroup(WorkerGroup):
                 _get(run)
             except RankLostError as error:
                 lost = error
-        if self._runs[0] in ended and lost is None:
-            state: dict[str, Any] = _get(self._runs[0], self._patience)
-            return state
         if lost is not None:
             raise lost
-        return None
+        state: dict[str, Any] | None = _get(self._runs[0], self._patience) if self._runs[0] in ended else None
+        return state
 
     def _of_first(self, method: str, *args: Any) -> Any:
         """Call a method of the first actor; return its result, or None if any actor is lost."""

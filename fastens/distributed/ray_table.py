@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastens.distributed.rank_fit import FitProgress, SpreadTable, is_collection_on, joined_parts, tables_in
@@ -101,9 +101,6 @@ def split_on_ray(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[s
                     f"{other} must name a column of {name} or be a list of object references; "
                     f"got {type(values).__name__}."
                 )
-        tables[name] = joined_parts({name: _references(table), **by_row}, name)
+        references = table if isinstance(table, list | tuple) else table.to_arrow_refs()
+        tables[name] = joined_parts({name: references, **by_row}, name)
     return tables
-
-
-def _references(table: Any) -> Sequence[Any]:
-    return table if isinstance(table, list | tuple) else table.to_arrow_refs()

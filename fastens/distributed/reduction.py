@@ -80,10 +80,10 @@ class RanksComm(Comm):
         self.n_exchanges += 1
         self._n_travelling += 1
         partner, tag = 1 - self.rank, (self.n_exchanges, 1)
-        self._put(partner, tag, self._written(arrays))
+        self._put(partner, tag, pack_ints(arrays))
 
         def finish() -> None:
-            self._take(self._transport.receive(partner, tag), arrays, "sum")
+            unpack_ints(self._transport.receive(partner, tag), arrays, "sum")
             self._n_travelling -= 1
             if self._n_travelling == 0:
                 self._transport.flush()
@@ -126,9 +126,9 @@ class RanksComm(Comm):
         with self._exchanging():
             if self.size == 2 or sum(array.nbytes for array in buffers) <= _HALVED_BYTES:
                 self._over_cube(
-                    lambda: self._written(buffers),
-                    lambda message: self._take(message, buffers, how),
-                    lambda message: self._take(message, buffers, "set"),
+                    lambda: pack_ints(buffers),
+                    lambda message: unpack_ints(message, buffers, how),
+                    lambda message: unpack_ints(message, buffers, "set"),
                 )
             else:
                 self._by_halves(buffers, how)
@@ -170,14 +170,14 @@ class RanksComm(Comm):
         numbers = np.concatenate([array.ravel(order="F") for array in arrays])
         outer = self._outer_partner()
         if self.rank >= self._n_inner:
-            self._send(outer, self._written([numbers]))
-            self._take(self._receive(outer), [numbers], "set")
+            self._send(outer, pack_ints([numbers]))
+            unpack_ints(self._receive(outer), [numbers], "set")
         else:
             if outer is not None:
-                self._take(self._receive(outer), [numbers], how)
+                unpack_ints(self._receive(outer), [numbers], how)
             self._halve(numbers, how)
             if outer is not None:
-                self._send(outer, self._written([numbers]))
+                self._send(outer, pack_ints([numbers]))
         start = 0
         for array in arrays:
             array[...] = numbers[start : start + array.size].reshape(array.shape, order="F")
@@ -192,14 +192,14 @@ class RanksComm(Comm):
             kept, sent = slice(first, middle), slice(middle, last)
             if partner < self.rank:
                 kept, sent = sent, kept
-            self._send(partner, self._written([numbers[sent]]))
-            self._take(self._receive(partner), [numbers[kept]], how)
+            self._send(partner, pack_ints([numbers[sent]]))
+            unpack_ints(self._receive(partner), [numbers[kept]], how)
             given_away.append((partner, sent))
             first, last = kept.start, kept.stop
         for partner, sent in reversed(given_away):
             # The partner has reduced the part that it was sent, and returns the result.
-            self._send(partner, self._written([numbers[first:last]]))
-            self._take(self._receive(partner), [numbers[sent]], "set")
+            self._send(partner, pack_ints([numbers[first:last]]))
+            unpack_ints(self._receive(partner), [numbers[sent]], "set")
             first, last = min(first, sent.start), max(last, sent.stop)
 
     def _outer_partner(self) -> int | None:
@@ -238,14 +238,6 @@ class RanksComm(Comm):
     def _receive(self, rank: Any) -> Any:
         self._received[rank] += 1
         return self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
-
-    def _written(self, arrays: Sequence[Numbers]) -> NDArray[Any]:
-        """Return a pack_ints copy of arrays to send, which later changes of the arrays do not affect."""
-        return pack_ints(arrays)
-
-    def _take(self, message: NDArray[Any], arrays: Sequence[Numbers], how: str) -> None:
-        """Combine arrays with the content of a message, in place."""
-        unpack_ints(message, arrays, how)
 
 
 # Seconds between checks of the deadline while no message arrives.

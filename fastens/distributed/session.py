@@ -96,13 +96,11 @@ class Session(Watcher):
             self._events = [event for event in self._events if event.number > heard]
             self._changed.wait_for(lambda: self._events, seconds)
             since = time.monotonic() - self._told
-            self._changed.wait_for(self._is_urgent, min(seconds, max(0.0, _TOGETHER - since)))
+            longest = min(seconds, max(0.0, _TOGETHER - since))
+            self._changed.wait_for(lambda: any(event.kind not in _PATIENT for event in self._events), longest)
             if self._events:
                 self._told = time.monotonic()
             return list(self._events)
-
-    def _is_urgent(self) -> bool:
-        return any(event.kind not in _PATIENT for event in self._events)
 
     # The fit --------------------------------------------------
 
@@ -132,8 +130,3 @@ class Session(Watcher):
         finally:
             self.report("end", None)
         return fitted_state(model) if self.rank == 0 else None
-
-
-def without_rows(contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a partition without its rows."""
-    return {name: values[:0] for name, values in contents.items()}

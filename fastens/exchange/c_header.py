@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ def write(view: ModelView, *, name: str = "model") -> str:
 
 
 def _n_predicted(target: Target) -> int:
-    return target.outputs.stop - target.outputs.start if target.classes is None else len(target.classes)
+    return target.n_raw if target.classes is None else len(target.classes)
 
 
 def _comment(text: str) -> str:
@@ -173,24 +174,17 @@ def _number(value: float) -> str:
 
 def _categories(view: ModelView) -> Iterable[str]:
     """Return the tables of categories and the functions that look up their positions."""
-    texts: list[Any] = []
-    numbers: list[float] = []
-    first_text, first_number = [0], [0]
-    for column in view.columns:
-        for category in column.categories or ():
-            if isinstance(category, str):
-                texts.append(category)
-            else:
-                numbers.append(float(category))
-        first_text.append(len(texts))
-        first_number.append(len(numbers))
-    if texts:
-        yield _array("char *const", "text", map(_text, texts)) + _array("int32_t", "text_first", first_text)
-        test = "strcmp(NAME_text[k], value) == 0"
-        yield _CATEGORY.format(suffix="", type="const char *", table="text", test=test)
-    if numbers:
-        yield _array("double", "number", map(_number, numbers)) + _array("int32_t", "number_first", first_number)
-        yield _CATEGORY.format(suffix="_of_number", type="double", table="number", test="NAME_number[k] == value")
+    by_column = [column.categories or [] for column in view.columns]
+    texts = [[_text(each) for each in own if isinstance(each, str)] for own in by_column]
+    numbers = [[_number(float(each)) for each in own if not isinstance(each, str)] for own in by_column]
+    for table, stored, passed, suffix, test, lists in (
+        ("text", "char *const", "const char *", "", "strcmp(NAME_text[k], value) == 0", texts),
+        ("number", "double", "double", "_of_number", "NAME_number[k] == value", numbers),
+    ):
+        if any(lists):
+            first = np.cumsum([0, *map(len, lists)]).tolist()
+            yield _array(stored, table, chain(*lists)) + _array("int32_t", f"{table}_first", first)
+            yield _CATEGORY.format(suffix=suffix, type=passed, table=table, test=test)
 
 
 def _tables(view: ModelView) -> Iterable[str]:
@@ -225,11 +219,7 @@ def _tables(view: ModelView) -> Iterable[str]:
 def _link(target: Target) -> str:
     if target.link == "sigmoid" and target.classes is None:
         return "share"
-    return "second share" if target.link == "shares" and _n_raw(target) == 1 else target.link
-
-
-def _n_raw(target: Target) -> int:
-    return target.outputs.stop - target.outputs.start
+    return "second share" if target.link == "shares" and target.n_raw == 1 else target.link
 
 
 def _predict(view: ModelView) -> str:
@@ -237,7 +227,7 @@ def _predict(view: ModelView) -> str:
     lines += ["    NAME_raw(x, raw);"]
     first = 0
     for target in view.targets:
-        code = _LINKS[_link(target)].format(n=_n_raw(target), parameters=target.parameters)
+        code = _LINKS[_link(target)].format(n=target.n_raw, parameters=target.parameters)
         lines += ["    {", f"        const double *r = raw + {target.outputs.start};"]
         lines += [f"        double *out = predicted + {first};"]
         names = [name for name in ("total", "largest") if name in code]
@@ -259,7 +249,7 @@ def _classes(view: ModelView) -> str:
     lines += ["    int k, best;", "    NAME_raw(x, raw);"]
     first = 0
     for number, target in enumerate(view.targets):
-        start, n_raw = target.outputs.start, _n_raw(target)
+        start, n_raw = target.outputs.start, target.n_raw
         if n_raw == 1:
             limit = 0.5 if target.link == "shares" else 0.0
             lines += [f"    best = k = raw[{start}] > {limit};"]

@@ -27,6 +27,7 @@ from fastens.exchange.foreign import HASHED, ZERO_IS_MISSING
 from fastens.exchange.records import PLAIN, Column
 from fastens.exchange.trees import FlatTrees, Line, leaf
 from fastens.modelfile.storage import replacing
+from fastens.params.rules import one_of
 
 # The module that writes each format. Its `write` function takes a ModelView and the options of the format.
 FORMATS = {
@@ -50,8 +51,7 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
     ValueError
         If the format is unknown or cannot represent the model.
     """
-    if not isinstance(format, str) or format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}.")
+    one_of(*FORMATS).check("format", format)
     write = import_module(f"fastens.exchange.{FORMATS[format]}").write
     with refusals(model, format):
         written = write(view_of(model, is_lightgbm=format == "lightgbm"), **options)
@@ -104,6 +104,11 @@ class Target(NamedTuple):
     link: str
     classes: NDArray[Any] | None
     parameters: tuple[float, ...] = ()
+
+    @property
+    def n_raw(self) -> int:
+        """The number of raw predictions."""
+        return self.outputs.stop - self.outputs.start
 
 
 def targets_of(model: Any) -> tuple[list[Target], float]:
@@ -182,7 +187,7 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
         The targets of the model.
     """
     note: dict[str, Any] = {"estimator": type(model).__name__, "links": [target.link for target in targets]}
-    note["widths"] = [target.outputs.stop - target.outputs.start for target in targets]
+    note["widths"] = [target.n_raw for target in targets]
     note["parameters"] = [parameter for target in targets for parameter in target.parameters]
     has_levels = "sorted" in note["links"]
     note["levels"] = np.ravel(model.quantile).tolist() if has_levels else []
@@ -402,10 +407,10 @@ def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: 
     missing_left ^= swapped
     threshold[by_category] = np.nan
     members: dict[int, NDArray[np.int64]] = {}
-    sides = _Sides(model, trees, columns)
+    sides = _codes_of_categories(model, trees, columns)
     for node in np.flatnonzero(by_category).tolist():
         size = len(columns[column[node]].categories or ())
-        left = sides.of(node)
+        left = codes_left(trees, node, sides[trees.feature[node]])
         missing, unseen = left[-2:]
         members[node] = np.flatnonzero(left[:size] != unseen)
         missing_left[node], swapped[node] = missing != unseen, unseen
@@ -443,24 +448,16 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
     return lines
 
 
-class _Sides:
-    """The categories that go left at each node, by position, followed by missing and unseen values."""
-
-    def __init__(self, model: Any, trees: TreeEnsemble, columns: list[Column]) -> None:
-        encoder = model._encoder
-        sizes = [len(column.categories or ()) for column in columns]
-        most = max(sizes, default=0)
-        rows = np.full((most + 2, len(sizes)), np.nan)
-        for column, (size, exported) in enumerate(zip(sizes, columns, strict=True)):
-            if exported.categories is not None:
-                rows[:size, column] = np.arange(size)
-                rows[-2, column] = size if encoder.missing_is_category and not exported.is_coded else np.nan
-                rows[-1, column] = size if exported.is_coded else encoder.unseen
-        # Target statistics replace categories and are binned as in prediction.
-        encoded = rows if model._statistics is None else model._statistics.transform(rows)
-        self._codes = trees.binning.codes(np.ascontiguousarray(encoded)).astype(np.int64)
-        self._trees = trees
-
-    def of(self, node: int) -> NDArray[np.bool_]:
-        trees, codes = self._trees, self._codes[self._trees.feature[node]]
-        return codes_left(trees, node, codes)
+def _codes_of_categories(model: Any, trees: TreeEnsemble, columns: list[Column]) -> NDArray[np.int64]:
+    """Return the bin codes of each column's categories by position, followed by missing and unseen values."""
+    encoder = model._encoder
+    sizes = [len(column.categories or ()) for column in columns]
+    rows = np.full((max(sizes, default=0) + 2, len(sizes)), np.nan)
+    for column, (size, exported) in enumerate(zip(sizes, columns, strict=True)):
+        if exported.categories is not None:
+            rows[:size, column] = np.arange(size)
+            rows[-2, column] = size if encoder.missing_is_category and not exported.is_coded else np.nan
+            rows[-1, column] = size if exported.is_coded else encoder.unseen
+    # Target statistics replace categories and are binned as in prediction.
+    encoded = rows if model._statistics is None else model._statistics.transform(rows)
+    return trees.binning.codes(np.ascontiguousarray(encoded)).astype(np.int64)

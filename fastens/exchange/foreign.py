@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows
+from fastens.table.columns.factorize import require_state
 from fastens.table.columns.numbers import Floats, numbers_of
 from fastens.table.encoder import InputEncoder
 from fastens.table.tables import Table
@@ -82,17 +83,20 @@ class ForeignEncoder(InputEncoder):
         for name, convention in state["conventions"].items():
             column = int(name)
             categories = kinds[column] if 0 <= column < len(kinds) else None
-            is_valid = (
-                convention in CONVENTIONS
-                and column < len(kinds)
-                and (convention in (ZERO_IS_MISSING, HASHED) or bool(categories))
-            )
-            if not is_valid or (convention == TRUNCATED and not _ascend(categories)):
-                raise ValueError("the state of the columns is malformed")
+            require_state(convention in CONVENTIONS and column < len(kinds))
+            require_state(convention in (ZERO_IS_MISSING, HASHED) or bool(categories))
+            require_state(convention != TRUNCATED or _ascend(categories))
             conventions[column] = convention
-        if not (number is None or type(number) in (int, float)):
-            raise ValueError("the state of the columns is malformed")
+        require_state(number is None or type(number) in (int, float))
         return cls.of(encoder, conventions, number, absent=state["absent_is_missing"] is True)
+
+    def _categories_in(self, table: Table, index: int) -> list[Any]:
+        categories = super()._categories_in(table, index)
+        if self.conventions.get(index) != HASHED:
+            return categories
+        values = {category_hash(value): value for value in table.categories_of(index).present()}
+        hashes = [category if isinstance(category, int) else category_hash(category) for category in categories]
+        return [values.get(digest, category) for digest, category in zip(hashes, categories, strict=True)]
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
         convention, categories = self.conventions.get(index), self.categories[index] or []
@@ -104,11 +108,7 @@ class ForeignEncoder(InputEncoder):
             out[:] = np.where(codes[positions] == np.trunc(numbers), positions, unseen)
             out[np.isnan(numbers)] = float(len(categories)) if self.missing_is_category else np.nan
             return
-        if convention == HASHED:
-            values = {category_hash(value): value for value in table.present_categories(index)}
-            hashes = [category if isinstance(category, int) else category_hash(category) for category in categories]
-            categories = [values.get(digest, category) for digest, category in zip(hashes, categories, strict=True)]
-        self._write_positions(table, index, categories, (out, unseen))
+        super()._find_positions(table, index, out, unseen)
 
     def _marked(self, numbers: Floats) -> Floats:
         """Replace the missing-value code by NaN, in place, and return the array."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -223,24 +223,26 @@ class Graph:
         for node in self.nodes:
             if node.operator == "Constant" and node.outputs:
                 self.constants[node.outputs[0]] = node.get("value", None)
-        self._inputs = {}
-        for message in graph.messages(11):
-            if message.text(1) not in self.constants:
-                self._inputs[message.text(1)] = _type_of(message)
+        self._by_output = {name: node for node in self.nodes for name in node.outputs}
+        inputs = {message.text(1): _type_of(message) for message in graph.messages(11)}
+        self._inputs = {name: kind for name, kind in inputs.items() if name not in self.constants}
         self.n_inputs, self.n_features = len(self._inputs), 0
         if len(self._inputs) == 1:
             self.n_features = next(iter(self._inputs.values()))[1]
 
+    def constants_among(self, names: Sequence[str]) -> list[Any]:
+        """Return the constants among some inputs of an operator."""
+        return [self.constants[name] for name in names if name in self.constants]
+
     def input_of(self, trees: Node) -> tuple[list[str] | None, bool]:
         """Return the trees' columns if each is an input, otherwise None; and True if the trees read float32."""
-        by_output = {name: node for node in self.nodes for name in node.outputs}
         name, kind = (trees.inputs or [""])[0], None
-        while name in by_output:
-            node = by_output[name]
+        while name in self._by_output:
+            node = self._by_output[name]
             if node.operator == "Cast":
                 kind = node.get("to", 0) if kind is None else kind
             elif node.operator == "Concat":
-                names = [self._source(source, by_output) for source in node.inputs]
+                names = list(map(self._source, node.inputs))
                 kind = self._inputs[names[0]][0] if kind is None else kind
                 return names, kind == _FLOAT
             elif node.operator != "Identity":
@@ -250,23 +252,20 @@ class Graph:
             raise refuse("the trees of an ONNX model must use its input")
         return None, (self._inputs[name][0] if kind is None else kind) == _FLOAT
 
-    def _source(self, name: str, by_output: dict[str, Node]) -> str:
+    def _source(self, name: str) -> str:
         """Return the input that a column comes from, looking through casts."""
-        while name in by_output and by_output[name].operator in ("Cast", "Identity", "Reshape"):
-            name = by_output[name].inputs[0]
+        while name in self._by_output and self._by_output[name].operator in ("Cast", "Identity", "Reshape"):
+            name = self._by_output[name].inputs[0]
         if name not in self._inputs or self._inputs[name][1] not in (0, 1):
             raise refuse("the columns that an ONNX model concatenates must be its inputs")
         return name
 
     def tables_joined(self, trees: Node) -> list[NDArray[Any]]:
         """Return the lookup tables of sets that `export` appends to the columns of the trees."""
-        by_output = {name: node for node in self.nodes for name in node.outputs}
-        joined = by_output.get((trees.inputs or [""])[0])
-        parts = [] if joined is None or joined.operator != "Concat" else [by_output.get(name) for name in joined.inputs]
-        tables = [
-            source.inputs[0] for source in parts if source is not None and source.operator == "Gather" and source.inputs
-        ]
-        return [self.constants[name] for name in tables if name in self.constants]
+        joined = self._by_output.get((trees.inputs or [""])[0])
+        names = [] if joined is None or joined.operator != "Concat" else joined.inputs
+        sources = [self._by_output[name] for name in names if name in self._by_output]
+        return self.constants_among([each.inputs[0] for each in sources if each.operator == "Gather" and each.inputs])
 
     def following(self, trees: Node) -> Iterator[Node]:
         """Yield the operators after the trees, in order."""
@@ -379,9 +378,9 @@ def read_onnx(content: bytes) -> ForeignModel:
 
 def _noted(graph: Graph, node: Node, tests: _Tests, note: dict[str, Any]) -> ForeignModel:
     """Read a model that `export` wrote, with inputs in double precision and categories as positions."""
-    n_features = graph.n_features if graph.n_inputs == 1 and note["names"] is None else graph.n_inputs
-    if graph.n_inputs == 1 and note["names"] is not None:
-        n_features = len(note["names"])
+    n_features = graph.n_inputs
+    if graph.n_inputs == 1:
+        n_features = graph.n_features if note["names"] is None else len(note["names"])
     named = {key: len(values) for key, values in note.get("categories", {}).items()} | part(
         {"n_codes": {}} | note, "n_codes", dict
     )
@@ -410,10 +409,8 @@ def _noted(graph: Graph, node: Node, tests: _Tests, note: dict[str, Any]) -> For
 
 
 # The link function for each link name in a note.
-_NOTED_LINKS = {"exp": "exponential", "anomaly": "isolation"} | dict.fromkeys(
-    ("identity", "shares", "sorted"), "identity"
-)
-_NOTED_LINKS |= {link: link for link in ("sigmoid", "softmax")}
+_NOTED_LINKS = {"exp": "exponential", "anomaly": "isolation", "sigmoid": "sigmoid", "softmax": "softmax"}
+_NOTED_LINKS |= dict.fromkeys(("identity", "shares", "sorted"), "identity")
 
 
 def _noted_outputs(note: dict[str, Any]) -> _Outputs:
@@ -488,7 +485,7 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
     link, added, labels = _LINKS[transform], np.zeros(1), None
     for after in graph.following(node):
         if after.operator == "Add":
-            constants = [graph.constants[name] for name in after.inputs if name in graph.constants]
+            constants = graph.constants_among(after.inputs)
             if len(constants) != 1 or link != "identity":
                 raise refuse("only a constant may be added to the sums of the trees")
             added = added + np.asarray(constants[0], dtype=np.float64).ravel()
@@ -504,7 +501,7 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
 
 def _divisor(graph: Graph, node: Node) -> float:
     """Return the constant that an operator divides by, or 0 if it is not such a division."""
-    constants = [graph.constants[name] for name in node.inputs[1:] if name in graph.constants]
+    constants = graph.constants_among(node.inputs[1:])
     if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
         return 0.0
     return float(np.asarray(constants[0], dtype=np.float64).ravel()[0])
@@ -512,7 +509,7 @@ def _divisor(graph: Graph, node: Node) -> float:
 
 def _is_by_one(graph: Graph, node: Node) -> bool:
     """Return True if an operator multiplies by 1, as LightGBM's converter writes it."""
-    constants = [graph.constants[name] for name in node.inputs if name in graph.constants]
+    constants = graph.constants_among(node.inputs)
     return node.operator == "Mul" and len(constants) == 1 and bool(np.all(np.asarray(constants[0]) == 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
 from fastens.exchange.records import Column
 from fastens.exchange.trees import FlatTrees
+from fastens.params.rules import one_of
 
 _ML = "ai.onnx.ml"
 
@@ -120,15 +122,14 @@ class Graph:
 
 def add_target(graph: Graph, target: Target, raw: str, n_outputs: int, suffix: str) -> None:
     """Add the outputs of a target: "variable"; "label" and "probabilities"; or "label" and "scores"."""
-    n_own = target.outputs.stop - target.outputs.start
-    if n_own < n_outputs:
+    if target.n_raw < n_outputs:
         chosen = np.arange(target.outputs.start, target.outputs.stop)
         raw = graph.add("Gather", raw, graph.constant(chosen), axis=1)
     if target.link == "anomaly":
         _add_anomaly(graph, target, raw)
     elif target.classes is None:
-        predicted = _NUMBERS[target.link](graph, raw, n_own)
-        graph.output(predicted, f"variable{suffix}", graph.float_type, n_own)
+        predicted = _NUMBERS[target.link](graph, raw, target.n_raw)
+        graph.output(predicted, f"variable{suffix}", graph.float_type, target.n_raw)
     else:
         _add_classes(graph, target, raw, suffix)
 
@@ -147,7 +148,7 @@ def _add_anomaly(graph: Graph, target: Target, raw: str) -> None:
 def _add_classes(graph: Graph, target: Target, raw: str, suffix: str) -> None:
     classes = target.classes
     assert classes is not None
-    if target.outputs.stop - target.outputs.start == 1 and len(classes) == 2:
+    if target.n_raw == 1 and len(classes) == 2:
         limit = 0.5 if target.link == "shares" else 0.0
         is_second = graph.add("Greater", raw, _number(graph, limit))
         index = graph.add("Squeeze", graph.add("Cast", is_second, to=np.int64), graph.constant(np.array([1])))
@@ -158,9 +159,8 @@ def _add_classes(graph: Graph, target: Target, raw: str, suffix: str) -> None:
     labels = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
     labels = np.array([str(label) for label in labels]) if labels.dtype.kind in "UO" else labels
     graph.output(graph.add("Gather", graph.constant(labels), index), f"label{suffix}", labels.dtype, None)
-    n_raw = target.outputs.stop - target.outputs.start
-    link = "second share" if target.link == "shares" and n_raw == 1 else target.link
-    shares = _SHARES[link](graph, raw, n_raw)
+    link = "second share" if target.link == "shares" and target.n_raw == 1 else target.link
+    shares = _SHARES[link](graph, raw, target.n_raw)
     graph.output(shares, f"probabilities{suffix}", graph.float_type, len(classes))
 
 
@@ -208,7 +208,6 @@ _SHARES: dict[str, _Link] = {
 
 # The opset and the IR version for each version of ai.onnx.ml.
 _VERSIONS = {5: (18, 9), 3: (15, 8)}
-_INPUTS = ("auto", "tensor", "columns")
 _LEQ, _MEMBER = 0, 6
 
 
@@ -229,8 +228,7 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
     """
     if ml_opset not in _VERSIONS:
         raise ValueError(f"ml_opset must be 5 or 3; got {ml_opset!r}.")
-    if inputs not in _INPUTS:
-        raise ValueError(f"inputs must be one of {', '.join(map(repr, _INPUTS))}; got {inputs!r}.")
+    one_of("auto", "tensor", "columns").check("inputs", inputs)
     view.refuse_characters(r"[\ud800-\udfff]")
     graph = Graph(ml_opset)
     has_strings = any(column.has_strings for column in view.columns)
@@ -321,7 +319,7 @@ class _Inputs:
 
 def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
     """Return the raw sums, computed by TreeEnsemble."""
-    nodes: dict[str, list[Any]] = {name: [] for name in _NODE_ATTRIBUTES}
+    nodes: dict[str, list[Any]] = defaultdict(list)
     roots: list[int] = []
     sets: list[float] = []
     leaf_output: list[int] = []
@@ -342,11 +340,16 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
             missing = [len(view.columns[tree.feature[node]].categories or [])] if tree.missing_left[node] else []
             # A set must not be empty, so an empty set gets -2, which no row has.
             sets += [*([*tree.sets[node].tolist(), *missing] or [-2]), np.nan]
-        modes, splits = np.where(by_set, _MEMBER, _LEQ), np.where(by_set, 0.0, tree.threshold)
-        children = [array[child] for array in (positions, is_leaf) for child in (tree.left, tree.right)]
-        for name, values in zip(
-            _NODE_ATTRIBUTES, (tree.feature, splits, modes, tree.missing_left, *children), strict=True
-        ):
+        for name, values in {
+            "featureids": tree.feature,
+            "splits": np.where(by_set, 0.0, tree.threshold),
+            "modes": np.where(by_set, _MEMBER, _LEQ),
+            "missing_value_tracks_true": tree.missing_left,
+            "truenodeids": positions[tree.left],
+            "falsenodeids": positions[tree.right],
+            "trueleafs": is_leaf[tree.left],
+            "falseleafs": is_leaf[tree.right],
+        }.items():
             nodes[name] += values[~is_leaf].tolist()
     attributes: dict[str, Any] = {
         f"nodes_{name}": list(map(int, values)) for name, values in nodes.items() if name != "splits"
@@ -368,18 +371,6 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
     )
 
 
-_NODE_ATTRIBUTES = (
-    "featureids",
-    "splits",
-    "modes",
-    "missing_value_tracks_true",
-    "truenodeids",
-    "falsenodeids",
-    "trueleafs",
-    "falseleafs",
-)
-
-
 def _with_split(tree: FlatTrees, columns: list[Column]) -> FlatTrees:
     """Return the tree; a single leaf gets a split into equal leaves, by a set if column 0 is categorical."""
     if not tree.is_leaf[0]:
@@ -399,8 +390,7 @@ def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
         table = np.array([*column_sets]).T.astype(np.float64)
         positions = graph.add("Squeeze", inputs.positions(index), graph.constant(np.array([1])))
         parts.append(graph.add("Gather", graph.constant(table), positions, axis=0))
-    nodes: dict[str, list[Any]] = {name: [] for name in _REGRESSOR_NODES}
-    targets: dict[str, list[Any]] = {"treeids": [], "nodeids": [], "ids": []}
+    nodes: dict[str, list[Any]] = defaultdict(list)
     weights: list[float] = []
     for number, (output, tree) in enumerate(view.rounds()):
         for node, is_leaf in enumerate(tree.is_leaf.tolist()):
@@ -409,16 +399,22 @@ def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
             column, threshold = split if key is None else (columns[key], 0.5)
             # Members of a set have a 0 in its column and go left.
             missing_left = bool(tree.missing_left[node]) and key is None
-            mode = "LEAF" if is_leaf else "BRANCH_LEQ"
-            children = (0, 0) if is_leaf else (int(tree.left[node]), int(tree.right[node]))
-            entry = (number, node, column, mode, threshold, *children, int(missing_left))
-            for name, value in zip(_REGRESSOR_NODES, entry, strict=True):
-                nodes[name].append(value)
+            entry: dict[str, Any] = {
+                "nodes_treeids": number,
+                "nodes_nodeids": node,
+                "nodes_featureids": column,
+                "nodes_modes": "LEAF" if is_leaf else "BRANCH_LEQ",
+                "nodes_values_as_tensor": threshold,
+                "nodes_truenodeids": 0 if is_leaf else int(tree.left[node]),
+                "nodes_falsenodeids": 0 if is_leaf else int(tree.right[node]),
+                "nodes_missing_value_tracks_true": int(missing_left),
+            }
             if is_leaf:
                 weights.append(float(tree.value[node, 0]))
-                for name, value in zip(targets, (number, node, output), strict=True):
-                    targets[name].append(value)
-    values = np.array(nodes.pop("values"), dtype=np.float64)
+                entry |= {"target_treeids": number, "target_nodeids": node, "target_ids": output}
+            for name, value in entry.items():
+                nodes[name].append(value)
+    values = np.array(nodes.pop("nodes_values_as_tensor"), dtype=np.float64)
     return graph.add_ml(
         "TreeEnsembleRegressor",
         graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0],
@@ -427,21 +423,8 @@ def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
         post_transform="NONE",
         nodes_values_as_tensor=values,
         target_weights_as_tensor=np.array(weights),
-        **{f"nodes_{name}": value for name, value in nodes.items()},
-        **{f"target_{name}": value for name, value in targets.items()},
+        **nodes,
     )
-
-
-_REGRESSOR_NODES = (
-    "treeids",
-    "nodeids",
-    "featureids",
-    "modes",
-    "values",
-    "truenodeids",
-    "falsenodeids",
-    "missing_value_tracks_true",
-)
 
 
 def _set_key(view: ModelView, tree: FlatTrees, node: int) -> tuple[int, bytes] | None:

@@ -230,13 +230,18 @@ def single(values: NDArray[np.float64]) -> NDArray[np.float32]:
         return values.astype(np.float32)
 
 
+def single_at_most(threshold: Any) -> NDArray[np.float32]:
+    """Return the largest float32 that is at most each threshold."""
+    exact = np.asarray(threshold, dtype=np.float64)
+    rounded = single(exact)
+    with np.errstate(over="ignore"):
+        below = np.where(rounded.astype(np.float64) > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+    return below.astype(np.float32)
+
+
 def at_most(threshold: Any) -> Floats:
     """Return t such that ``x <= t`` equals ``float32(x) <= threshold`` for every double x."""
-    with np.errstate(over="ignore"):
-        exact = np.asarray(threshold, dtype=np.float64)
-        rounded = exact.astype(np.float32)
-        below = np.where(rounded.astype(np.float64) > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-    return _last_rounded_to(below.astype(np.float32))
+    return _last_rounded_to(single_at_most(threshold))
 
 
 def less_than(threshold: Any) -> Floats:

@@ -153,17 +153,9 @@ def _isolation(model: Any) -> ForeignModel:
     """Read an isolation forest: a leaf's value is its depth plus the expected path length below it."""
     parts = []
     for tree, features in _members(model):
-        arrays = tree.tree_
-        n = arrays.n_node_samples.astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            below = 2.0 * (np.log(n - 1.0) + np.euler_gamma) - 2.0 * (n - 1.0) / n
-        below = np.where(n <= 1, 0.0, np.where(n == 2, 1.0, below))
-        depth = np.zeros(len(n))
-        for node in range(len(n)):  # parents precede their children
-            for child in (arrays.children_left[node], arrays.children_right[node]):
-                if child >= 0:
-                    depth[child] = depth[node] + 1
-        parts.append(_nodes(tree, (depth + 1 + below - 1.0)[:, None], features))
+        below = _average_path_length(tree.tree_.n_node_samples)
+        # The depths of scikit-learn begin with 1 at the root.
+        parts.append(_nodes(tree, (tree.tree_.compute_node_depths() + below - 1.0)[:, None], features))
     fitted = {"offset_": float(model.offset_), "max_samples_": int(model.max_samples_)}
     return _joined(model, parts, Objective("IsolationForest", fitted=fitted))
 

@@ -112,8 +112,7 @@ def _results(target: Target, suffix: str) -> list[str]:
     if target.classes is not None:
         labels = np.asarray(target.classes).tolist()
         return [f"prediction{suffix}", *(f"probability{suffix}_{label}" for label in labels)]
-    n_raw = target.outputs.stop - target.outputs.start
-    return [f"prediction{suffix}_{k}" for k in range(n_raw)] if n_raw > 1 else [f"prediction{suffix}"]
+    return [f"prediction{suffix}{f'_{k}' if target.n_raw > 1 else ''}" for k in range(target.n_raw)]
 
 
 def _predictions(target: Target, suffix: str) -> list[str]:
@@ -127,10 +126,8 @@ def _predictions(target: Target, suffix: str) -> list[str]:
         return [f'{scores} AS "prediction{suffix}"']
     if target.link not in _NUMBERS:
         raise CannotHoldError(f"predictions with the link {target.link!r}")
-    predicted = [_NUMBERS[target.link].format(name) for name in names]
-    if len(names) == 1:
-        return [f'{predicted[0]} AS "prediction{suffix}"']
-    return [f'{text} AS "prediction{suffix}_{k}"' for k, text in enumerate(predicted)]
+    results = zip(names, _results(target, suffix), strict=True)
+    return [f'{_NUMBERS[target.link].format(name)} AS "{result}"' for name, result in results]
 
 
 _SIGMOID = "1e0 / (1e0 + EXP(-{}))"

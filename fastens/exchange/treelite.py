@@ -34,7 +34,9 @@ def write(view: ModelView) -> bytes:
     # Regression has one class per target, and each tree belongs to one target.
     by_target = view.n_outputs > 1 and task == _REGRESSOR
     n_targets, n_classes = (view.n_outputs, [1] * view.n_outputs) if by_target else (1, [view.n_outputs])
-    rounds = [(output, tree) for output, tree in view.rounds() if not _is_nothing(tree)] or view.rounds()[:1]
+    # Trees that add nothing are left out, except that a model must have a tree.
+    rounds = [(output, tree) for output, tree in view.rounds() if len(tree.left) > 1 or tree.value[0, 0]]
+    rounds = rounds or view.rounds()[:1]
     outputs = np.array([output for output, _ in rounds], dtype=np.int32)
     zero = np.zeros_like(outputs)
     parts = [
@@ -65,10 +67,6 @@ def _kind(target: Target, n_outputs: int) -> tuple[int, str]:
         raise CannotHoldError(f"predictions with the link {target.link!r}")
     task, postprocessor = _POSTPROCESSORS[kind]
     return (_REGRESSOR if target.classes is None else task), postprocessor
-
-
-def _is_nothing(tree: FlatTrees) -> bool:
-    return len(tree.left) == 1 and tree.value[0, 0] == 0
 
 
 def _array(values: NDArray[Any]) -> bytes:

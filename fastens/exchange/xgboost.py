@@ -31,6 +31,7 @@ from fastens.exchange.records import (
     part,
     refuse,
     single,
+    single_at_most,
     whole_number,
 )
 from fastens.exchange.trees import FlatTrees, ForeignModel, join_trees, set_codes
@@ -155,9 +156,6 @@ class _Reader:
             mark = self.take(1)
         return mark.decode("latin-1")
 
-    def peek(self) -> str:
-        return self.content[self.at : self.at + 1].decode("latin-1")
-
     def value(self, mark: str, level: int) -> Any:
         if level > _MAX_LEVELS:
             raise refuse("UBJSON must not be nested so deeply")
@@ -216,7 +214,7 @@ class _Reader:
         return items
 
     def skip(self, mark: str) -> bool:
-        is_there = self.peek() == mark
+        is_there = self.content[self.at : self.at + 1] == mark.encode()
         self.at += is_there
         return is_there
 
@@ -288,14 +286,11 @@ def _trees(
     if up_to_best and "best_iteration" in attributes:
         n_rounds = whole_number(attributes["best_iteration"], "best_iteration") + 1
         parallel = whole_number(settings.get("num_parallel_tree", "1"), "num_parallel_tree", 1)
-        per_round = max(parallel, 1) * (1 if _has_vectors(trees) else objective.n_outputs)
+        # Trees with vector leaves have a value for each output.
+        has_vectors = trees and trees[0].get("tree_param", {}).get("size_leaf_vector", "1") not in ("0", "1")
+        per_round = parallel * (1 if has_vectors else objective.n_outputs)
         trees, output = trees[: n_rounds * per_round], output[: n_rounds * per_round]
     return trees, output
-
-
-def _has_vectors(trees: list[Any]) -> bool:
-    """Return True if trees have one value per output."""
-    return bool(trees) and trees[0].get("tree_param", {}).get("size_leaf_vector", "1") not in ("0", "1")
 
 
 def _tree(tree: Any, index: int, weight: np.float32 | None) -> FlatTrees:
@@ -503,7 +498,8 @@ def _written_tree(tree: FlatTrees, number: int, view: ModelView) -> dict[str, An
     value = tree.value[order, 0] / view.divisor
     sets = {node: tree.sets[order[node]].tolist() for node in np.flatnonzero(by_set).tolist()}
     # XGBoost does not accept empty sets, so a set without members becomes a threshold of infinity.
-    condition = np.where(by_set, np.inf, _above(tree.threshold[order]))
+    # XGBoost compares by ``<``, so a threshold becomes the smallest float32 above it.
+    condition = np.where(by_set, np.inf, np.nextafter(single_at_most(tree.threshold[order]), np.float32(np.inf)))
     nodes = [node for node, members in sets.items() if members]
     condition[nodes] = 0.0
     is_set = np.isin(np.arange(len(left)), nodes)
@@ -540,14 +536,6 @@ def _order(left: list[int], right: list[int]) -> list[int]:
         if left[node] >= 0:
             order += (left[node], right[node])
     return order
-
-
-def _above(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the smallest float32 above each threshold, because XGBoost compares by ``<``."""
-    with np.errstate(over="ignore"):
-        nearest = thresholds.astype(np.float32)
-    last = np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
-    return np.nextafter(last, np.float32(np.inf))
 
 
 def _singles(values: ArrayLike) -> list[float]:

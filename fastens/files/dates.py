@@ -138,7 +138,7 @@ def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool
     if not len(sample) or (pc.sum(signs).as_py() or 0) < NEARLY * len(sample):
         return None
     formats = _candidates(sample)
-    n_fitting = {text: _n_parsed(sample, text) for text in formats}
+    n_fitting = {text: len(sample) - DateFormat(text).parse(sample).null_count for text in formats}
     most = max(n_fitting.values(), default=0)
     if most < NEARLY * len(sample) or not most:
         return None
@@ -148,10 +148,6 @@ def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool
     alike = [text for text in parsed if parsed[text].null_count == parsed[best].null_count and text[:2] != "%y"]
     is_ambiguous = any(not parsed[text].equals(parsed[best]) for text in alike)
     return DateFormat(best, _first_year(parsed[best], name) if "%y" in best else 0), is_ambiguous, share
-
-
-def _n_parsed(cells: pa.StringArray, text: str) -> int:
-    return len(cells) - DateFormat(text).parse(cells).null_count
 
 
 def _candidates(sample: pa.StringArray) -> list[str]:

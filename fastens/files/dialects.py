@@ -121,7 +121,7 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     n_before = 0
     if said := _SEPARATOR_LINE.fullmatch(lines[0]):
         separators, n_before = schema.separator or said[1], 1
-    n_before += _n_comments(lines[n_before:])
+    n_before += next((i for i, line in enumerate(lines[n_before:]) if not line.startswith("#")), 0)  # comments
     by_separator = {separator: _rows(lines[n_before:], separator) for separator in separators}
     separator = max(by_separator, key=lambda key: _consistency(by_separator[key][0]))
     rows, ends = by_separator[separator]
@@ -204,11 +204,6 @@ def _n_foot_lines(lines: list[str], dialect: Dialect, missing: set[str]) -> int:
         if len(rows) == 1 and is_plain_row(rows[0], width):
             return 0
     return foot_of(rows, width, missing)
-
-
-def _n_comments(lines: list[str]) -> int:
-    """Return the number of leading lines that begin with "#"."""
-    return next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
 
 
 def _rows(lines: list[str], separator: str) -> tuple[list[list[str]], list[int]]:

@@ -467,13 +467,10 @@ def _read_statistics(path: str, content: bytes) -> pa.Table:
         except pyreadstat.ReadstatError as error:
             raise TableFileError(f"cannot read {path} as {STATISTICS}: {error}") from error
     labels = facts.variable_value_labels
-    arrays = [_labelled(array_of(_plain_values(values)), labels.get(name, {})) for name, values in columns.items()]
+    # NaN and empty texts stand for missing values.
+    plain = {name: [None if v is None or v == "" or v != v else v for v in values] for name, values in columns.items()}  # noqa: PLR0124
+    arrays = [_labelled(array_of(values), labels.get(name, {})) for name, values in plain.items()]
     return pa.Table.from_arrays(arrays, names=list(columns))
-
-
-def _plain_values(values: Any) -> list[Any]:
-    """Return the values with None for NaN and for empty texts, which stand for missing values."""
-    return [None if value is None or value == "" or value != value else value for value in list(values)]  # noqa: PLR0124
 
 
 def _labelled(values: pa.Array, labels: Mapping[Any, str]) -> pa.Array:

@@ -41,6 +41,13 @@ READING_OPTIONS = ("separator", "encoding", "missing", "skip_lines", "header_row
 DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", " ", "'", "_")
 
 
+def _check(what: str, record: Any, rules: Mapping[str, tuple[bool, str]]) -> None:
+    """Raise TableFileError for the first field of a record whose rule does not hold."""
+    for name, (holds, rule) in rules.items():
+        if not holds:
+            raise TableFileError(f"{what}'s {name} must be {rule}; got {getattr(record, name)!r}")
+
+
 @dataclass(frozen=True)
 class Column:
     """Type and notation of a table column.
@@ -83,22 +90,19 @@ class Column:
     first_year: int = 0
 
     def __post_init__(self) -> None:
-        if self.type not in TYPES:
-            raise TableFileError(f"a column's type must be one of {', '.join(TYPES)}; got {self.type!r}")
-        for name, signs in (("decimal", DECIMALS), ("thousands", THOUSANDS)):
-            if getattr(self, name) not in signs:
-                shown = ", ".join(map(repr, signs))
-                raise TableFileError(f"a column's {name} must be one of {shown}; got {getattr(self, name)!r}")
+        rules = {
+            "type": (self.type in TYPES, f"one of {', '.join(TYPES)}"),
+            "decimal": (self.decimal in DECIMALS, f"one of {', '.join(map(repr, DECIMALS))}"),
+            "thousands": (self.thousands in THOUSANDS, f"one of {', '.join(map(repr, THOUSANDS))}"),
+        }
+        for name in ("symbol", "format", "unit"):
+            rules[name] = isinstance(getattr(self, name), str), "a string"
+        for name in ("lenient", "scaled", "bounded"):
+            rules[name] = isinstance(getattr(self, name), bool), "True or False"
+        is_year = type(self.first_year) is int and 0 <= self.first_year < 9900
+        _check("a column", self, rules | {"first_year": (is_year, "a year, or 0")})
         if self.decimal == self.thousands:
             raise TableFileError(f"a column's decimal and thousands must differ; both are {self.decimal!r}")
-        for name in ("symbol", "format", "unit"):
-            if not isinstance(getattr(self, name), str):
-                raise TableFileError(f"a column's {name} must be a string; got {getattr(self, name)!r}")
-        for name in ("lenient", "scaled", "bounded"):
-            if not isinstance(getattr(self, name), bool):
-                raise TableFileError(f"a column's {name} must be True or False; got {getattr(self, name)!r}")
-        if type(self.first_year) is not int or not 0 <= self.first_year < 9900:
-            raise TableFileError(f"a column's first_year must be a year, or 0; got {self.first_year!r}")
 
     @classmethod
     def given(cls, type_: str) -> Column:
@@ -148,7 +152,7 @@ class TableSchema:
             "columns": (_are_columns(self.columns), "a dict that maps names to Column"),
             "separator": (
                 _is_separator(self.separator),
-                ("None or one ASCII character other than a quote or a line break"),
+                "None or one ASCII character other than a quote or a line break",
             ),
             "encoding": (_is_encoding(self.encoding), "None or an encoding that Python supports"),
             "missing": (_are_texts(self.missing), "a list of strings"),
@@ -157,9 +161,7 @@ class TableSchema:
         for name in ("skip_lines", "header_rows", "skip_footer"):
             n = getattr(self, name)
             rules[name] = (n is None or (type(n) is int and n >= 0), "None or a whole number of at least 0")
-        for name, (holds, rule) in rules.items():
-            if not holds:
-                raise TableFileError(f"a schema's {name} must be {rule}; got {getattr(self, name)!r}")
+        _check("a schema", self, rules)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as a dict of plain values, without the options that have their default values."""

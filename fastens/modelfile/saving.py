@@ -186,7 +186,8 @@ def plain_parameter(value: Any) -> Any:
         return sorted(map(plain_parameter, value), key=repr)
     if isinstance(value, list | tuple):
         return [plain_parameter(item) for item in value]
-    return _plain_object(value) if hasattr(value, "get_params") or _is_splitter(value) else value
+    is_object = hasattr(value, "get_params") or hasattr(value, "get_n_splits")  # an estimator or a splitter
+    return _plain_object(value) if is_object else value
 
 
 def _plain_object(value: Any) -> dict[str, Any]:
@@ -204,10 +205,6 @@ def _is_ours(value: Any) -> bool:
     return SavedEstimator._kinds.get(type(value).__name__) is type(value)
 
 
-def _is_splitter(value: Any) -> bool:
-    return hasattr(value, "get_n_splits")
-
-
 def restored_parameter(value: Any) -> Any:
     """Invert `plain_parameter`; tuples are returned as lists."""
     if isinstance(value, list):
@@ -222,11 +219,8 @@ def restored_parameter(value: Any) -> Any:
         return Options.kinds[value["options"]](**restored_parameter(value["parameters"]))
     if "estimator" in value:
         return _kind(value["estimator"])(**restored_parameter(value["parameters"]))
-    return {_hashable(restored_parameter(key)): restored_parameter(item) for key, item in value["pairs"]}
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    pairs = [(restored_parameter(key), restored_parameter(item)) for key, item in value["pairs"]]
+    return {tuple(key) if isinstance(key, list) else key: item for key, item in pairs}
 
 
 def _kind(name: Any) -> type[SavedEstimator]:

@@ -23,8 +23,15 @@ _SITE_ONLY = re.compile(
 )
 _HEADER = re.compile(r"^(\w+(?:, \w+)*) : (.*)$", flags=re.M)
 
+
+def entries(text: str) -> dict[str, tuple[str, str]]:
+    """Return the type and the description of each entry of a numpydoc section."""
+    parts = _HEADER.split(text)[1:]
+    return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
+
+
 # Entries for the rows that methods take.
-_ROWS = """\
+_ROWS = entries("""\
 X : table of shape (n_samples, n_features)
     NumPy array, pandas, polars or Arrow table, or SciPy sparse matrix. Paths of Parquet or CSV files, streams and lazy
     frames are read in batches. NaN and None are missing values.
@@ -32,7 +39,7 @@ y : array of shape (n_samples,), or the name of a column
     Targets.
 sample_weight : array of shape (n_samples,), or the name of a column, optional
     Weight of each row. A weight of 2 counts as two copies of the row, and 0 removes the row.
-"""
+""")
 
 # Default descriptions of arguments and return values by name, for methods whose docstrings lack these sections.
 _ARGUMENTS = """\
@@ -140,12 +147,6 @@ to_dataframe : pandas.DataFrame
 """
 
 
-def entries(text: str) -> dict[str, tuple[str, str]]:
-    """Return the type and the description of each entry of a numpydoc section."""
-    parts = _HEADER.split(text)[1:]
-    return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
-
-
 # Shared by all estimators for which the meaning of a weight matters.
 WEIGHT_TYPE_DOCS = entries("""\
 weight_type : {"auto", "frequency", "importance"}
@@ -172,7 +173,7 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
         arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
         parameters = [_parameter(each, *docs[each.name]) for each in arguments if each.name not in own]
         text = _in_order(text.replace("{parameters}", "\n".join(parameters)), [each.name for each in arguments])
-    annotated = _annotated(kind)
+    annotated = {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
 
     def is_there(name: str) -> bool:
         """Return True if the class has this fitted attribute as a property or an annotation."""
@@ -206,7 +207,7 @@ def complete_method(method: Any) -> None:
     """
     if not method.__doc__ or hasattr(method, "_full_docstring"):
         return
-    for name, (type_, description) in _rows().items():
+    for name, (type_, description) in _ROWS.items():
         found = re.search(rf"^( *)\{{{name}\}}$", method.__doc__, flags=re.M)
         if found:
             entry = textwrap.indent(f"{name} : {type_}{description}", found[1])
@@ -247,13 +248,8 @@ def _arguments(method: Any) -> list[str]:
 def _known() -> dict[str, str]:
     """Return the docstring entry of each argument with a default description."""
     named = {name: found for names, found in entries(_ARGUMENTS).items() for name in names.split(", ")}
-    known = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_rows() | named).items()}
+    known = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_ROWS | named).items()}
     return known | {name: f"{name}\n    {text}" for name, text in _REST.items()}
-
-
-@cache
-def _rows() -> dict[str, tuple[str, str]]:
-    return entries(_ROWS)
 
 
 @cache
@@ -284,8 +280,3 @@ def _property(name: str, found: property) -> str:
     for pattern, plain in _PLAIN_TYPES:
         type_ = pattern.sub(plain, type_)
     return f"{name} : {type_}\n" + textwrap.indent(inspect.cleandoc(found.__doc__ or ""), "    ")
-
-
-def _annotated(kind: Any) -> set[str]:
-    """Return the names that a class or its bases annotate."""
-    return {name for base in kind.__mro__ for name in inspect.get_annotations(base)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
-from inspect import getattr_static, isfunction, signature
+from inspect import signature
 from itertools import chain, product
 from typing import Any
 
@@ -15,7 +15,7 @@ from fastens.engine.parts import RowSource
 from fastens.table.arrays import dense
 from fastens.table.opening import in_parts
 from fastens.table.parted import StreamedTable
-from fastens.table.sources import Batches, call_on_cluster, cluster_of, is_stream, open_stream
+from fastens.table.sources import Batches, call_on_cluster, cluster_of, is_stream, open_stream, wrap_method
 from fastens.table.tables import concatenated, is_frame
 
 # Methods that return one result per row, with the names of their columns in a stream.
@@ -46,14 +46,7 @@ BY_ROW = ("init_score", "y", "group", "likelihood_ratio")  # arguments that also
 def answer_streams(cls: type) -> None:
     """Wrap the prediction methods of a class to accept streams, and to split tables in batches if it needs that."""
     for name in ANSWERS:
-        method = getattr_static(cls, name, None)
-        own = getattr(method, "fn", method)  # the function inside scikit-learn's `available_if`
-        if not isfunction(own) or hasattr(own, _MARK) or list(signature(own).parameters)[1:2] != ["X"]:
-            continue
-        if own is method:
-            setattr(cls, name, _by_batches(own))
-        else:
-            method.fn = _by_batches(own)
+        wrap_method(cls, name, _by_batches)
 
 
 def transforms_streams(cls: Any) -> Any:
@@ -72,6 +65,8 @@ def transforms_streams(cls: Any) -> Any:
 
 def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
     known = frozenset(signature(method).parameters)
+    if hasattr(method, _MARK) or list(signature(method).parameters)[1:2] != ["X"]:
+        return method
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
@@ -91,15 +86,11 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
     if cluster_of(X):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return call_on_cluster(method, self, X, {name: given[name] for name in [*given][2:]})
-    if is_stream(X) or (not self._capabilities.predicts_row_sources and (self._is_source(X) or _is_parted(X))):
+    is_parted = (isinstance(X, RowSource) and not X.is_coded) or self._is_source(X)  # such as the rows of a fold
+    if is_stream(X) or (is_parted and not self._capabilities.predicts_row_sources):
         given = signature(method).bind(self, X, *args, **kwargs).arguments
         return _answer_in_parts(method, **given)
     return method(self, X, *args, **kwargs)
-
-
-def _is_parted(X: Any) -> bool:
-    """Return True if a table is read in parts, such as the rows of a fold of a table in files."""
-    return isinstance(X, RowSource) and not X.is_coded
 
 
 def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:

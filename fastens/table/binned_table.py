@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.bins.binned import MEMORY, ArrayAllocator, NamedFiles, record_stride
 from fastens.engine.bins.binning import Binning, learn_binning
-from fastens.engine.parts import MappedRows, RowSource, parts_of
+from fastens.engine.parts import FLOATS, MappedRows, RowSource, parts_of
 from fastens.engine.rows.draws import hash_rows
 from fastens.engine.threads import resolve_n_jobs
 from fastens.modelfile.saving import plain_parameter
@@ -76,7 +76,8 @@ class TableArrays(NamedTuple):
         columns[:, :n_old], records[:n_old], hashes[:n_old] = self.columns, self.records, self.hashes
         values = None
         if self.values is not None:
-            kind = np.promote_types(self.values.dtype, _type_of_first(data.X)) if n_old else self.values.dtype
+            first = next((part.dtype for _, part in parts_of(data.X)), np.dtype(np.float32))
+            kind = np.promote_types(self.values.dtype, first) if n_old else self.values.dtype
             values = allocator.named("values").zeros((n_rows, binning.n_features), kind)
             values[:n_old] = self.values
 
@@ -105,7 +106,8 @@ class TableArrays(NamedTuple):
             raise ValueError("its row-major codes do not match the shape or type of its bins")
         if any(each is not None and len(each) != n_rows for each in (y, weight)) or hashes.dtype != np.uint64:
             raise ValueError("its targets, weights or hashes do not match its rows")
-        if (values is not None) != has_values or not _are_values(values, (n_rows, n_features)):
+        are_floats = values is None or values.dtype in FLOATS
+        if (values is not None) != has_values or not are_floats or np.shape(values) not in ((), (n_rows, n_features)):
             raise ValueError("its values do not match the shape or type of its codes")
         for start in range(0, n_rows if reads_all else 0, _BLOCK):
             by_column = columns[:, start : start + _BLOCK]
@@ -127,21 +129,12 @@ def noting_types(X: Any) -> tuple[Any, set[np.dtype]]:
     return MappedRows(X, noted, X.shape[1]), types
 
 
-def _type_of_first(X: Any) -> np.dtype:
-    """Return the dtype of the first part of the rows."""
-    return next((part.dtype for _, part in parts_of(X)), np.dtype(np.float32))
-
-
 def _copy_values(part: NDArray[np.floating], to: NDArray[np.floating]) -> None:
     if not np.can_cast(part.dtype, to.dtype):
         raise ValueError(
             f"X must have the same numeric type in all batches with keep_values=True; got {to.dtype} and {part.dtype}."
         )
     to[:] = part
-
-
-def _are_values(values: Any, shape: tuple[int, int]) -> bool:
-    return values is None or (values.dtype in (np.float32, np.float64) and values.shape == shape)
 
 
 def _stacked(old: Any, new: Any, allocator: ArrayAllocator) -> Any:

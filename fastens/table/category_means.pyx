@@ -14,7 +14,7 @@ cdef inline float64_t _smoothed(float64_t total, float64_t weight, float64_t mea
 def category_sums(
     const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, float64_t[:, ::1] sums
 ):
-    """Add (weighted target, weighted square, weight, rows) to sums[category], in row order; skip NaN."""
+    """Add (weighted target, weighted square, weight) to sums[category], in row order; skip NaN."""
     cdef Py_ssize_t i, category
     cdef float64_t weight = 1.0
     with nogil:
@@ -27,7 +27,6 @@ def category_sums(
             sums[category, 0] += weight * targets[i]
             sums[category, 1] += weight * targets[i] * targets[i]
             sums[category, 2] += weight
-            sums[category, 3] += 1.0
 
 
 def ordered_means(
@@ -54,32 +53,14 @@ def ordered_means(
             sums[category, 1] += weight
 
 
-def fold_sums(
-    const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, const uint8_t[::1] fold,
-    float64_t[:, :, ::1] sums,
-):
-    """Add (weighted target, weight) to sums[category, fold], in row order; skip NaN."""
-    cdef Py_ssize_t i, category
-    cdef float64_t weight = 1.0
-    with nogil:
-        for i in range(column.shape[0]):
-            if isnan(column[i]):
-                continue
-            category = <Py_ssize_t>column[i]
-            if weights is not None:
-                weight = weights[i]
-            sums[category, fold[i], 0] += weight * targets[i]
-            sums[category, fold[i], 1] += weight
-
-
 def means_of_other_folds(
     const float64_t[::1] column, const uint8_t[::1] fold, const float64_t[:, :, ::1] sums, float64_t mean,
     float64_t prior, float64_t[::1] out,
 ):
-    """Write the smoothed mean of the rows of the same category in the other folds, from `fold_sums`.
+    """Write the smoothed mean of the rows of the same category in the other folds.
 
-    The other folds are added up rather than subtracted from the total, so that rounding errors cannot leak the targets
-    of the row's own fold.
+    `sums` holds the result of `category_sums` for each category and fold. The other folds are added up rather than
+    subtracted from the total, so that rounding errors cannot leak the targets of the row's own fold.
     """
     cdef Py_ssize_t i, category, other
     cdef float64_t total, weight
@@ -91,7 +72,7 @@ def means_of_other_folds(
                 for other in range(sums.shape[1]):
                     if other != i:
                         total += sums[category, other, 0]
-                        weight += sums[category, other, 1]
+                        weight += sums[category, other, 2]
                 means[category, i] = _smoothed(total, weight, mean, prior)
         for i in range(column.shape[0]):
             out[i] = column[i] if isnan(column[i]) else means[<Py_ssize_t>column[i], fold[i]]

@@ -20,12 +20,20 @@ from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, is_
 from fastens.engine.rows.sampling import canonical
 from fastens.engine.threads import cached_property, in_threads, threads_for
 from fastens.params.options import Texts
+from fastens.table.arrays import dense
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.expanded import Expanded, cells_of, expanded_from, learn_expanded
-from fastens.table.columns.factorize import NARROW_TYPES, Categories, distinct_lists, is_missing, without_same
+from fastens.table.columns.factorize import (
+    NARROW_TYPES,
+    Categories,
+    distinct_lists,
+    is_missing,
+    require_state,
+    without_same,
+)
 from fastens.table.columns.numbers import Column, Floats, numbers_of
-from fastens.table.few_rows import FewRows
+from fastens.table.few_rows import MAX_ROWS, FewRows
 from fastens.table.opening import open_table
 from fastens.table.tables import BLOCK_GRAIN, Table, column_positions, joined_dates, table_over
 from fastens.warn import warn
@@ -120,6 +128,12 @@ class InputEncoder:
     def few_rows(self) -> FewRows | None:
         """The reader for frames with few rows, or None if the columns need more than it can read."""
         return FewRows.of(self)
+
+    def read_few_rows(self, X: Any) -> NDArray[np.float64] | None:
+        """Return a frame with few rows as floats, or None for tables that `encode` must read."""
+        shape = getattr(X, "shape", ())
+        has_few = isinstance(shape, tuple) and len(shape) == 2 and 1 <= shape[0] <= MAX_ROWS
+        return self.few_rows.read(X) if has_few and self.few_rows is not None else None
 
     @classmethod
     def learn(
@@ -358,12 +372,14 @@ class InputEncoder:
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
         """Write the category positions of a column, with `unseen` for categories that were not seen in `fit`."""
-        self._write_positions(table, index, self.categories[index] or [], (out, unseen))
-
-    def _write_positions(self, table: Table, index: int, categories: list[Any], into: tuple[Floats, float]) -> None:
+        categories = self._categories_in(table, index)
         is_code = self.missing_is_category and index not in self.ordered
         missing = float(len(categories)) if is_code else np.nan
-        table.find_positions(index, categories, (missing, into[1], 0), into[0])
+        table.find_positions(index, categories, (missing, unseen, 0), out)
+
+    def _categories_in(self, table: Table, index: int) -> list[Any]:
+        """Return the categories of a column as the values that represent them in a table."""
+        return self.categories[index] or []
 
     def _is_converted(self, table: Table) -> bool:
         """Return True if numeric columns would need a float64 copy that block-wise conversion avoids."""
@@ -468,29 +484,23 @@ class InputEncoder:
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
         """Return the encoder with a state from `to_state`; raise ValueError if it is malformed."""
         names, categories = from_state(state["names"]), state["categories"]
-        is_named = names is None or len(names) == len(categories)
-        if not is_named or not all(
-            found is None or _are_distinct(found, str | bool | int | float) for found in categories
-        ):
-            raise ValueError("the state of the columns is malformed")
+        require_state(names is None or len(names) == len(categories))
+        require_state(all(found is None or _are_distinct(found, str | bool | int | float) for found in categories))
         # Ignoring a convention that this version does not support would change predictions.
         known = {"names", "categories", "missing_is_category", "date_parts", "expanded", "foreign", *_LISTS}
         unknown = state.keys() - known
         if unknown:
             raise ValueError(f"the state of the columns has unknown entries: {', '.join(sorted(unknown))}")
         encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
+        encoder.expanded = {column: expanded_from(own) for column, own in state.get("expanded", [])}
         for name in _LISTS:
             setattr(encoder, name, state.get(name, []))
-            if not all(type(column) is int and 0 <= column < len(categories) for column in getattr(encoder, name)):
-                raise ValueError("the state of the columns is malformed")
-        if any(categories[column] is None for column in encoder.ordered):
-            raise ValueError("the state of the columns is malformed")
+        for columns in (encoder.expanded, *(getattr(encoder, name) for name in _LISTS)):
+            require_state(all(type(column) is int and 0 <= column < len(categories) for column in columns))
+        require_state(all(categories[column] is not None for column in encoder.ordered))
         encoder.date_parts = [tuple(pair) for pair in state.get("date_parts", [])]
-        if not all(len(pair) == 2 and pair[0] in encoder.dates and pair[1] in PARTS for pair in encoder.date_parts):
-            raise ValueError("the state of the columns is malformed")
-        encoder.expanded = {column: expanded_from(own) for column, own in state.get("expanded", [])}
-        if not all(type(column) is int and 0 <= column < len(categories) for column in encoder.expanded):
-            raise ValueError("the state of the columns is malformed")
+        pairs = encoder.date_parts
+        require_state(all(len(pair) == 2 and pair[0] in encoder.dates and pair[1] in PARTS for pair in pairs))
         if "foreign" in state:  # the encoder of an imported model
             return import_module("fastens.exchange.foreign").ForeignEncoder.of_state(encoder, state["foreign"])
         return encoder
@@ -513,16 +523,17 @@ def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Exp
                 f"text_features must name other columns than categorical_features; got column {name} in both."
             )
     lists = set().union(*comm.allgather(table.lists())) if reading.splits_lists else set()
-    return learn_expanded(table, dict.fromkeys(chosen, options), lists.difference(chosen, categorical), comm)
+    lists = lists.difference(chosen, categorical)
+    return learn_expanded(table, dict.fromkeys(chosen, options), lists, comm) if chosen or lists else {}
 
 
 def _joined(tables: list[Any]) -> Any:
     """Return the columns of arrays and sparse matrices as one array, or as a CSR matrix if most values are 0."""
-    n_stored = sum(own.nnz if sparse.issparse(own) else own.size for own in tables)
+    n_stored = sum(own.size for own in tables)  # the size of a sparse matrix is its number of stored values
     n_values = tables[0].shape[0] * sum(own.shape[1] for own in tables)
     if n_values > CONVERTED_BLOCK and n_stored <= _MAX_STORED * n_values:
         return canonical(sparse.csr_matrix(sparse.hstack(list(map(sparse.csr_array, tables)), format="csr")))
-    return np.hstack([own.toarray() if sparse.issparse(own) else own for own in tables])
+    return np.hstack(list(map(dense, tables)))
 
 
 def _check_seen(table: Table, index: int, positions: Floats) -> None:

@@ -70,12 +70,10 @@ class FewRows:
     def _read_pandas(self, X: Any) -> NDArray[np.float64] | None:
         # The blocks of a frame are private in pandas, but reading columns one by one takes 5 times as long.
         blocks = getattr(getattr(X, "_mgr", None), "blocks", None)
-        if blocks is None or X.ndim != 2 or not 1 <= (n_rows := len(X)) <= MAX_ROWS:
-            return None
-        if X.columns.tolist() != self._names:
+        if blocks is None or X.ndim != 2 or X.columns.tolist() != self._names:
             return None
         # A list of one value for each column is the fastest way to one row; only wide blocks are faster as arrays.
-        is_one_row = n_rows == 1
+        n_rows, is_one_row = len(X), len(X) == 1
         wide: list[tuple[NDArray[np.intp], NDArray[Any]]] = []
         numbers: list[Any] = [0.0 if is_one_row else [0.0] * n_rows] * len(self._names)
         for number, block in enumerate(blocks):
@@ -128,7 +126,7 @@ class FewRows:
         return numbers
 
     def _read_polars(self, X: Any) -> NDArray[np.float64] | None:
-        if not hasattr(X, "rows") or not 1 <= X.height <= MAX_ROWS or X.columns != self._names:
+        if not hasattr(X, "rows") or X.columns != self._names:
             return None
         rows = X.rows()
         if self._positions:

@@ -255,11 +255,6 @@ def joined_targets(columns: dict[str, NDArray[Any]], keep_names: bool = False) -
     return columns_of_labels(columns.values())
 
 
-def _with_names(y: Any, names: Any) -> Any:
-    """Return the targets of a BinnedTable as a structured array with their names if there are several."""
-    return joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
-
-
 def _without_names(y: Any) -> Any:
     """Return structured targets as the columns of a plain array, for estimators that do not use their names."""
     names = getattr(getattr(y, "dtype", None), "names", None)
@@ -298,7 +293,10 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
 
     def opened(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
-        if not _open_tables(self, given, own if fits else None):
+        is_opened, limits = _open_to_fit(self, given, own) if fits else (False, None)
+        is_split = _split_tables(self, given)
+        _check_ceiling(self, given, limits)
+        if not (is_split or is_opened):
             return args, kwargs
         if getattr(self, "_takes_several_targets", False):
             given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
@@ -316,21 +314,11 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     return enter
 
 
-def _open_tables(model: Any, given: dict[str, Any], own: list[str] | None) -> bool:
-    """Open the tables among the arguments of a method, and return True if any argument changed.
-
-    For `fit`, `own` names the arguments that a table may supply itself.
-    """
-    is_opened, limits = (False, None) if own is None else _open_to_fit(model, given, own)
-    is_split = _split_tables(model, given)
-    _check_ceiling(model, given, limits)
-    return is_split or is_opened
-
-
 def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[bool, MemoryLimits | None]:
     """Open the table among the arguments of `fit`, and take over the targets and weights that it holds.
 
-    Returns True if the arguments changed, and the memory limit of a table in memory that the model itself cannot check.
+    `own` names the arguments that a table may supply itself. Returns True if the arguments changed, and the memory
+    limit of a table in memory that the model itself cannot check.
     """
     X: Any = given.get("X")
     if is_coded(X):
@@ -343,7 +331,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         given["X"], *found = X.with_columns({name: given.get(name) for name in own})
         given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
         if getattr(model, "_learns_names_of_targets", False) and are_texts(names) and (y is None or are_texts(y)):
-            given["y"] = _with_names(given["y"], names)
+            y = given["y"]  # several targets keep their names
+            given["y"] = joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
         return True, None
     if not model._is_source(X):
         if not (model._capabilities.supports_out_of_core or model._capabilities.predicts_row_sources):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -44,17 +44,21 @@ class PartedTable(Table):
         """Yield the parts as tables."""
         return (table for _, table in self.parts())
 
+    def typed_tables(self) -> Iterable[Table]:
+        """Return tables that together show the types of all columns."""
+        return self.tables()
+
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates, each with the parts that may be informative in any part of the table."""
-        return {} if self.names is None else joined_dates([table.dates() for table in self.tables()])
+        return {} if self.names is None else joined_dates([table.dates() for table in self.typed_tables()])
 
     def lists(self) -> set[int]:
         """Return the columns that hold lists in any part of the table."""
-        return set() if self.names is None else set().union(*(table.lists() for table in self.tables()))
+        return set() if self.names is None else set().union(*(table.lists() for table in self.typed_tables()))
 
     def categorical_by_type(self) -> list[bool | None]:
         """Return which columns are categorical in any part."""
-        return joined_kinds([table.categorical_by_type() for table in self.tables()])
+        return joined_kinds([table.categorical_by_type() for table in self.typed_tables()])
 
     def large_integers(self) -> list[bool]:
         """Return which columns hold integers in any part that floats cannot represent exactly."""
@@ -84,17 +88,9 @@ class StreamedTable(PartedTable):
     def _typed(self) -> Table:
         return table_over(self.source.typed())
 
-    def dates(self) -> dict[int, tuple[str, ...]]:
-        """Return the columns of dates, each with the parts that may be informative."""
-        return self._typed.dates()
-
-    def lists(self) -> set[int]:
-        """Return the columns of lists by their type."""
-        return self._typed.lists()
-
-    def categorical_by_type(self) -> list[bool | None]:
-        """Return which columns are categorical by their type."""
-        return self._typed.categorical_by_type()
+    def typed_tables(self) -> Iterable[Table]:
+        """Return the empty table, because all batches have its types."""
+        return [self._typed]
 
     def large_integers(self) -> list[bool]:
         """Return which columns hold integers that floats cannot represent exactly; only 64-bit columns are read."""

@@ -14,7 +14,7 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import FLOATS, MappedRows, RowSource, SelectedRows, parts_of
 from fastens.table.arrays import narrow_dtype, with_rows_to_take
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import FOUND, PLAIN, Categories, Factorized, listed_values, ordered_values
+from fastens.table.columns.factorize import FOUND, PLAIN, Categories, listed_values, ordered_values
 from fastens.table.columns.numbers import (
     Column,
     Floats,
@@ -39,14 +39,6 @@ class ReadTable(Table):
         self.arrays, self.array = columns, array
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.shape[0]
-
-    def __len__(self) -> int:
-        return len(self.arrays)
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
         first = self.arrays[0]
@@ -55,23 +47,6 @@ class ReadTable(Table):
     def is_categorical(self, index: int) -> bool:
         """Return True if the column is categorical."""
         return isinstance(self.arrays[index], Categories)
-
-    def declared_values(self) -> list[Any]:
-        """Return the values that the dtypes of the columns have declared."""
-        return [
-            column.declared if isinstance(column, Categories) else listed_values(getattr(column, "dtype", None))
-            for column in self.arrays
-        ]
-
-    def has_codes(self, index: int) -> bool:
-        """Return True if a column is stored as codes of categories, or has already been read."""
-        return isinstance(self.arrays[index], Categories) or super().has_codes(index)
-
-    def _factorize(self, index: int) -> Factorized:
-        found = self.arrays[index]
-        if not isinstance(found, Categories):
-            return super()._factorize(index)
-        return Factorized(found.codes, found.values, may_be_absent=True)
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = True) -> ReadTable:
         """Return a selection of rows, always as `narrow_dtype`, because only fastens reads these tables."""
@@ -252,14 +227,10 @@ def drop_zero_weight_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL
 
     They are returned unchanged if no weight is 0, or if their numbers of rows differ, which a later check rejects.
     """
-    X = X if sample_weight is None else selectable(X)
-    n_rows = _n_rows(X)
-    if sample_weight is None or y is None or sparse.issparse(y) or n_rows is None:
+    X, weight, rows = _weighted_rows(X, sample_weight, comm)
+    labels = None if y is None or weight is None or sparse.issparse(y) else unmasked(y, "y")
+    if weight is None or rows is None or labels is None or labels.shape[:1] != weight.shape:
         return X, y, sample_weight
-    weight, labels = check_weights(sample_weight, n_rows, comm), unmasked(y, "y")
-    if weight is None or weight.all() or labels.shape[:1] != weight.shape:
-        return X, y, sample_weight
-    rows = np.flatnonzero(weight)
     return rows_of_any(X, rows), labels[rows], weight[rows]
 
 
@@ -276,13 +247,16 @@ def present_table(X: Any, data: TrainingData) -> tuple[Any, TrainingData]:
 
 def present_part(X: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any]:
     """Return a table and weights without the rows of weight 0, for fits without targets."""
+    X, weight, rows = _weighted_rows(X, sample_weight, comm)
+    return (X, sample_weight) if weight is None or rows is None else (rows_of_any(X, rows), weight[rows])
+
+
+def _weighted_rows(X: Any, sample_weight: Any, comm: Comm) -> tuple[Any, Any, NDArray[np.intp] | None]:
+    """Return a table, its checked weights, and the indices of the rows with a positive weight, None for all rows."""
     X = X if sample_weight is None else selectable(X)
     n_rows = _n_rows(X)
     weight = None if n_rows is None else check_weights(sample_weight, n_rows, comm)
-    if weight is None or weight.all():
-        return X, sample_weight
-    rows = np.flatnonzero(weight)
-    return rows_of_any(X, rows), weight[rows]
+    return X, weight, None if weight is None or weight.all() else np.flatnonzero(weight)
 
 
 def _n_rows(X: Any) -> int | None:

@@ -62,19 +62,14 @@ def within_limit(model: Any, shape: FitShape, X: Any, read: Callable[[Any], Any]
     limits.allocator(needs_of(model, shape), type(model).__name__)
     rows = read(X)
     if model._base_estimators():
-        rows = copy(rows)
-        rows.limits = _limits_of_members(model, shape, limits)
+        held, _, n_parallel = held_in_addition(model, shape)
+        rows = copy(rows)  # with the limit of the fit of each base estimator
+        rows.limits = limits._replace(max_memory=max(1, (limits.max_memory - held) // n_parallel))
     elif isinstance(rows, RowSource):  # which may have more columns, such as parts of dates
         rows.allocator = limits.allocator(
             needs_of(model, shape._replace(n_columns=rows.shape[1])), type(model).__name__
         )
     return rows
-
-
-def _limits_of_members(model: Any, shape: FitShape, limits: MemoryLimits) -> MemoryLimits:
-    """Return the limit of the fit of each base estimator."""
-    held, _, n_parallel = held_in_addition(model, shape)
-    return limits._replace(max_memory=max(1, (limits.max_memory - held) // n_parallel))
 
 
 def in_bytes(value: Any, name: str = "max_memory") -> int:
@@ -236,7 +231,7 @@ class TableSource:
         max_memory: int | str | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        if isinstance(table, list | tuple) and table and (is_frame(table[0]) or hasattr(table[0], "schema")):
+        if isinstance(table, list | tuple) and table and (hasattr(table[0], "schema") or hasattr(table[0], "columns")):
             raise ValueError(
                 "table must be a single table, not a list of tables. Concatenate them first, for "
                 "example with pandas.concat."

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, wraps
 from importlib import import_module
-from inspect import isfunction, signature
+from inspect import getattr_static, isfunction, signature
 from pathlib import Path
 from queue import Queue
 from shutil import rmtree
@@ -152,19 +152,14 @@ def _hashes(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
 
     try:
         taken = column if len(rows) == len(column) else column.take(pa.array(rows))
-        hashes = _of_numbers(taken) if _is_numeric(taken.type) else _of_values(taken)
+        # Numbers and times that take whole bytes are hashed by their bits.
+        has_bits = pa.types.is_primitive(taken.type) and taken.type.bit_width in (8, 16, 32, 64)
+        hashes = _of_numbers(taken) if has_bits else _of_values(taken)
     except pa.ArrowNotImplementedError:  # Arrow lacks kernels for some types
         return np.zeros(len(rows), np.uint64)
     if taken.null_count:  # the buffer content of missing values is undefined
         hashes[taken.is_null().to_numpy(zero_copy_only=False)] = _MIXER
     return hashes
-
-
-def _is_numeric(kind: Any) -> bool:
-    """Return True for numbers and times that take a whole number of bytes in a buffer."""
-    import pyarrow as pa
-
-    return pa.types.is_primitive(kind) and kind.bit_width in (8, 16, 32, 64)
 
 
 def _of_numbers(values: Any) -> NDArray[np.uint64]:
@@ -713,14 +708,19 @@ def refuse_clusters(cls: type, answered: Collection[str]) -> None:
         if owner in _GUARDED or not owner.__module__.startswith("fastens."):
             continue
         _GUARDED.add(owner)
-        for name, method in list(vars(owner).items()):
-            function = getattr(method, "fn", method)  # the function inside scikit-learn's `available_if`
-            if not isfunction(function) or name.startswith("_") or name in answered:
-                continue
-            if function is method:
-                setattr(owner, name, in_memory_only(function))
-            else:
-                method.fn = in_memory_only(function)
+        for name in [name for name in vars(owner) if not name.startswith("_") and name not in answered]:
+            wrap_method(owner, name, in_memory_only)
+
+
+def wrap_method(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
+    """Replace the method of a class by what `wrap` returns for its function; other attributes are left unchanged."""
+    method = getattr_static(owner, name, None)
+    function = getattr(method, "fn", method)  # the function inside scikit-learn's `available_if`
+    wrapped = wrap(function) if isfunction(function) else function
+    if wrapped is not function and function is method:
+        setattr(owner, name, wrapped)
+    elif wrapped is not function:
+        method.fn = wrapped
 
 
 def tables_among(names: list[str]) -> list[tuple[int, str]]:

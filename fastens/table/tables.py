@@ -21,8 +21,9 @@ from fastens.engine.threads import cached_property, in_threads
 from fastens.table.arrays import checked_array, dense, free_names, narrow_dtype, rows_of_frame
 from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.dates import days_of_series, elapsed_days, factorize_dates, parts_to_learn, times_of
-from fastens.table.columns.expanded import holds_lists
+from fastens.table.columns.expanded import cells_of, holds_lists
 from fastens.table.columns.factorize import (
+    Categories,
     Factorized,
     factorize,
     factorize_array,
@@ -59,10 +60,16 @@ class Table:
         True if the source is a sparse matrix.
     is_read_in_parts : bool
         True if the source is read in parts, so that its columns are not in memory.
+    array : object or None
+        The whole table if it is already a row source (an array or CSR matrix of floats).
+    block : array or None
+        The whole table if it is a single array of integers or booleans.
     """
 
     is_sparse = False
     is_read_in_parts = False
+    array: Any = None
+    block: Any = None
 
     def __init__(self, source: Any, names: list[Any] | None = None) -> None:
         self.source = source
@@ -70,27 +77,22 @@ class Table:
         self._factorized: dict[int, Factorized] = {}
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.source.shape
+
+    @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.source.shape[0]
+        return self.shape[0]
 
     def __len__(self) -> int:
-        return self.source.shape[1]
+        return self.shape[1]
 
     @property
     def native(self) -> Any:
         """The table as an object of its own library."""
-        return self.source
-
-    @cached_property
-    def array(self) -> Any:
-        """The whole table if it is already a row source (an array or CSR matrix of floats), or None."""
-        return None
-
-    @cached_property
-    def block(self) -> NDArray[Any] | None:
-        """The whole table if it is a single array of integers or booleans, or None."""
-        return None
+        return nw.to_native(self.source, pass_through=True)
 
     @cached_property
     def arrays(self) -> list[Any]:
@@ -150,11 +152,16 @@ class Table:
 
     def declared_values(self) -> list[Any]:
         """Return the values that the dtype of each column declares; arrays and tables in batches declare none."""
-        return []
+        if self.names is None or self.is_read_in_parts:
+            return []
+        return [
+            column.declared if isinstance(column, Categories) else listed_values(getattr(column, "dtype", None))
+            for column in self.arrays
+        ]
 
     def value_at(self, row: int, index: int) -> Any:
         """Return a single value."""
-        return self.source[row, index]
+        return cells_of(self.column(index))[row]
 
     def as_given(self, X: Any) -> Any:
         """Return the opened form of the table that was passed as `X` for estimators that read it themselves."""
@@ -167,12 +174,16 @@ class Table:
 
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates in a table with names, each with the parts that may be informative."""
-        return {}
+        parts = map(parts_to_learn, self._columns_of_any_type())
+        return {index: own for index, own in enumerate(parts) if own}
 
     def lists(self) -> set[int]:
         """Return the columns of lists, such as embeddings, in a table with names."""
-        has_arrays = self.names is not None and self.array is None and self.block is None
-        return {index for index, column in enumerate(self.arrays) if holds_lists(column)} if has_arrays else set()
+        return {index for index, column in enumerate(self._columns_of_any_type()) if holds_lists(column)}
+
+    def _columns_of_any_type(self) -> list[Any]:
+        """Return the columns of a table with names, unless all of them are numbers."""
+        return [] if self.names is None or self.array is not None or self.block is not None else self.arrays
 
     def days(self, index: int) -> Floats:
         """Return a column that held dates in `fit` as days since 1970; an array may already hold the days."""
@@ -218,7 +229,7 @@ class Table:
         found: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
-            found[index] = sorted_categories(self._categories_of(index).present(), self.name(index))
+            found[index] = sorted_categories(self.categories_of(index).present(), self.name(index))
 
         in_threads(learn, columns, self.threads_to_read(columns, n_threads))
         return found
@@ -244,8 +255,9 @@ class Table:
 
     def has_codes(self, index: int) -> bool:
         """Return True if a column is stored as codes of categories, or has already been read."""
-        dtype = getattr(self.arrays[index], "dtype", None)
-        return getattr(dtype, "name", None) == "category" or index in self._factorized
+        column = self.arrays[index]
+        is_coded = isinstance(column, Categories) or getattr(getattr(column, "dtype", None), "name", "") == "category"
+        return is_coded or index in self._factorized
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
         """Write the position of each row's value among the categories to `out`.
@@ -253,7 +265,7 @@ class Table:
         `marks` holds the codes of missing values, of unseen categories and of the first category.
         """
         missing, unseen, first = marks
-        column = self._categories_of(index)
+        column = self.categories_of(index)
         codes, values, _ = column
         self._factorized.pop(index, None)
         places = _places_in_order(values, categories, missing, first) if FEW * len(values) < len(categories) else [None]
@@ -271,24 +283,18 @@ class Table:
             table[1 + start : 1 + start + _AT_ONCE] = places[start : start + _AT_ONCE]
         map_codes(codes, table, out)
 
-    def present_categories(self, index: int) -> list[Any]:
-        """Return the distinct values of a column that are not missing."""
-        return self._categories_of(index).present()
-
     def read(self, index: int) -> Factorized:
         """Return a factorized column, which is cached."""
         if index not in self._factorized:
             column = self.arrays[index]
-            is_of_dates = bool(parts_to_learn(column))
-            self._factorized[index] = (
-                factorize_dates(column, self.name(index)) if is_of_dates else self._factorize(index)
-            )
+            is_date = bool(parts_to_learn(column))
+            self._factorized[index] = factorize_dates(column, self.name(index)) if is_date else self._factorize(index)
         return self._factorized[index]
 
     def _factorize(self, index: int) -> Factorized:
         return factorize(self.arrays[index])
 
-    def _categories_of(self, index: int) -> Factorized:
+    def categories_of(self, index: int) -> Factorized:
         """Return a factorized column; raise a descriptive TypeError if a value is not hashable."""
         try:
             return self.read(index)
@@ -418,6 +424,7 @@ class SparseTable(ArrayTable):
     """Table over a CSR matrix of numbers."""
 
     is_sparse = True
+    block: Any = None
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
         """Return selected rows in the same format if it supports that, otherwise as CSR, with the memory limits."""
@@ -436,10 +443,6 @@ class SparseTable(ArrayTable):
     def array(self) -> Any:
         """The matrix."""
         return self.source
-
-    @cached_property
-    def block(self) -> None:
-        """None, because the values are not a single array."""
 
     @cached_property
     def arrays(self) -> list[NDArray[Any]]:
@@ -559,22 +562,9 @@ class FrameTable(Table):
     def __init__(self, source: Any, names: list[Any]) -> None:
         super().__init__(source, plain_names(names))
 
-    @property
-    def native(self) -> Any:
-        """The frame as an object of its own library."""
-        return self.source.to_native()
-
     def as_given(self, X: Any) -> Any:
         """Return the frame as it was passed."""
         return X
-
-    def value_at(self, row: int, index: int) -> Any:
-        """Return a single value."""
-        return nw.from_native(self.native, eager_only=True)[:, index].to_list()[row]
-
-    def declared_values(self) -> list[Any]:
-        """Return the values that the dtype of each column declares."""
-        return [listed_values(getattr(column, "dtype", None)) for column in self.arrays]
 
     def as_array(self) -> NDArray[Any]:
         """Return the frame as an array, with dtype object unless it holds only numbers."""
@@ -632,8 +622,6 @@ class FrameTable(Table):
     def is_converted(self, index: int) -> bool:
         """Return True if the column holds integers, booleans or half-precision floats."""
         column = self.column(index)
-        if not isinstance(column, nw.Series):
-            return is_converted(column)
         native = column.to_native()
         is_half = str(native.type if hasattr(native, "type") else native.dtype).lower() in _HALVES
         return is_half or (column.dtype.is_integer() and column.dtype not in WIDE)
@@ -644,12 +632,6 @@ class FrameTable(Table):
         if column.dtype == nw.Object:
             return self.is_of_words(index)
         return None if _is_of_nothing(column) else column.dtype in _CATEGORICAL
-
-    def dates(self) -> dict[int, tuple[str, ...]]:
-        """Return the columns of dates, each with the parts that may be informative."""
-        if self.array is not None or self.block is not None:
-            return {}
-        return {index: parts for index, parts in enumerate(map(parts_to_learn, self.arrays)) if parts}
 
     def days(self, index: int) -> Floats:
         """Return a column that held dates in `fit` as days since 1970."""
@@ -668,12 +650,7 @@ class FrameTable(Table):
             message = "The feature names should match those that were passed during fit.\n"
             message += _listed("Feature names unseen at fit time:", [name for name in place if name not in known])
             raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
-        places = [place[name] for name in names]
-        return table_from_frame(self.source.take(places, axis=1) if self._is_of_pandas else self.source[:, places])
-
-    @property
-    def _is_of_pandas(self) -> bool:
-        return False
+        return table_from_frame(self.select([place[name] for name in names]))
 
 
 def _listed(title: str, names: list[Any], most: int = 5) -> str:
@@ -692,15 +669,6 @@ class PandasTable(FrameTable):
         # pandas avoids it; if a release of pandas lacks the method, Series are created.
         self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
         self._numbers: dict[int, Column] = {}
-
-    @property
-    def _is_of_pandas(self) -> bool:
-        return True
-
-    @property
-    def native(self) -> Any:
-        """The pandas frame."""
-        return self.source
 
     @cached_property
     def array(self) -> NDArray[Any] | None:

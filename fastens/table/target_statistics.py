@@ -20,7 +20,7 @@ from fastens.engine.losses.losses import exact_sum
 from fastens.engine.parts import MappedRows, parts_of
 from fastens.engine.rows.sampling import random_stream
 from fastens.engine.whole import are_copies, are_whole
-from fastens.table.category_means import category_sums, fold_sums, means_of_other_folds, ordered_means
+from fastens.table.category_means import category_sums, means_of_other_folds, ordered_means
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ def _smoothing(sums: Array) -> _Smoothing:
     the column constant, unless the ratio of the two mean squares exceeds 1 by more than `_STANDARD_ERRORS`. Otherwise,
     a column with nearly as many categories as rows would encode noise.
     """
-    total, square, weight, _ = sums[sums[:, 2] > 0].T
+    total, square, weight = sums[sums[:, 2] > 0].T
     all_rows = weight.sum()
     mean = total.sum() / all_rows
     n_groups = len(weight)
@@ -114,7 +114,7 @@ class Targets:
         return replace(self, values=self.values - centre[:, None]) if centre.any() else self
 
     def sums(self, column: Array) -> Array:
-        """Return the sums of `category_sums` over all ranks, shape (n_targets, n_categories, 4)."""
+        """Return the sums of `category_sums` over all ranks, shape (n_targets, n_categories, 3)."""
         n_categories = np.array([int(np.fmax.reduce(column, initial=-1)) + 1], dtype=np.int64)
         self.comm.allreduce_max(n_categories)
 
@@ -122,18 +122,19 @@ class Targets:
             for target, own in zip(self.values, sums, strict=True):
                 category_sums(column, target, self.weights, own)
 
-        return chain_sum(self.comm, np.zeros((len(self.values), n_categories[0], 4)), add)
+        return chain_sum(self.comm, np.zeros((len(self.values), n_categories[0], 3)), add)
 
     def of_other_folds(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
         """Return the smoothed category means of each row over the other folds, shape (n_targets, n_rows)."""
         first, n_rows = first_row(self.comm, len(column))
         fold = random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + len(column)]
+        fold_of_category = column * N_FOLDS + fold
 
         def add(sums: Array) -> None:
             for target, own in zip(self.values, sums, strict=True):
-                fold_sums(column, target, self.weights, fold, own)
+                category_sums(fold_of_category, target, self.weights, own.reshape(-1, 3))
 
-        of_folds = chain_sum(self.comm, np.zeros((*sums.shape[:2], N_FOLDS, 2)), add)
+        of_folds = chain_sum(self.comm, np.zeros((*sums.shape[:2], N_FOLDS, 3)), add)
         out = np.empty(self.values.shape)
         for own, prior, of_rows in zip(of_folds, smoothing, out, strict=True):
             means_of_other_folds(column, fold, own, prior.mean, prior.prior, of_rows)

@@ -105,7 +105,7 @@ def outcome(function):
 @pytest.mark.parametrize("change", CHANGES)
 def test_everything_else_takes_the_long_way(change):
     X = CHANGES[change](FRAME.iloc[[0]])
-    assert ENCODERS[False].few_rows.read(X) is None
+    assert ENCODERS[False].read_few_rows(X) is None
     model = GradientBoostingRegressor(n_estimators=3).fit(FRAME, FRAME["x"])
     short = outcome(lambda: model.predict(X))
     model._encoder.few_rows = None

@@ -301,7 +301,6 @@ ctypedef fused entry_t:
     float64_t
 
 cdef enum:
-    PARSE_BLOCK = 4096
     FEW = 256       # rows among which all codes are likely to occur
 
 cdef double LARGEST = 2251799813685248.0        # 2**51
@@ -354,48 +353,6 @@ def places_in_range(const number_t[:] values, number_t low, place_t[::1] out, ui
                 place = <place_t> (<uint64_t> x - <uint64_t> low)
             present[place] = 1
             out[i] = place
-
-
-cdef inline uint64_t _take_from(const whole_t* values, uint64_t low, Py_ssize_t n, uint8_t* out) noexcept nogil:
-    # Collects the bits of all differences; only their low bytes are written.
-    cdef Py_ssize_t i
-    cdef uint64_t place, bits = 0
-    for i in range(n):
-        place = <uint64_t> values[i] - low
-        bits |= place
-        out[i] = <uint8_t> place
-    return bits
-
-
-cdef inline uint8_t _largest_of(const uint8_t* places, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef uint8_t largest = 0
-    for i in range(n):
-        largest = max(largest, places[i])
-    return largest
-
-
-def places_in_window(const whole_t[::1] values, whole_t low, uint8_t[::1] out, uint8_t[::1] present):
-    """Write each number's difference from `low` and mark it in the 256 entries of `present`, in one pass.
-
-    Return False, with undefined output, if a number is less than `low` or more than 255 above it.
-    """
-    cdef Py_ssize_t i, first, n, block, n_rows = values.shape[0]
-    cdef Py_ssize_t n_first = 0     # all codes below it have occurred
-    cdef uint64_t bits = 0
-    with nogil:
-        for block in range((n_rows + PARSE_BLOCK - 1) // PARSE_BLOCK):
-            first = block * PARSE_BLOCK
-            n = min(<Py_ssize_t> PARSE_BLOCK, n_rows - first)
-            bits |= _take_from(&values[first], <uint64_t> low, n, &out[first])
-            if bits > 255:
-                break
-            if _largest_of(&out[first], n) >= n_first:
-                for i in range(first, first + n):
-                    present[out[i]] = 1
-                while n_first < 256 and present[n_first]:
-                    n_first += 1
-    return bits < 256
 
 
 def mark_present(const whole_t[:] codes, uint8_t[::1] present):

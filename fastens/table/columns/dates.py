@@ -228,7 +228,17 @@ def days_of_series(column: nw.Series, name: str) -> Floats:
 
     The column must hold dates, or texts in ISO 8601. Error messages use `name`.
     """
-    return elapsed_days(_dates_of(column, name))
+    native = column.to_native()
+    if parts_to_learn(native):
+        return elapsed_days(times_of(native, name))
+    if column.null_count() == len(column):
+        return np.full(len(column), np.nan)
+    values = column.to_list() if column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) else None
+    if values is None:
+        raise ValueError(f"Column {name} must hold dates, as in fit; it holds {column.dtype}.")
+    if _is_date(_first(values)):  # the categories are dates
+        return elapsed_days(times_of(np.array(values, dtype=object), name))
+    return elapsed_days(dates_of_texts(values, name))
 
 
 def with_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[Any]:
@@ -263,18 +273,3 @@ def factorize_dates(column: Any, name: str) -> Factorized:
     times = times_of(column, name)
     distinct, codes = np.unique(times, return_inverse=True)
     return Factorized(codes, [None if np.isnat(value) else category_of(value) for value in distinct])
-
-
-def _dates_of(column: nw.Series, name: str) -> NDArray[np.datetime64]:
-    """Return the dates of a column that must hold dates or texts in ISO 8601."""
-    native = column.to_native()
-    if parts_to_learn(native):
-        return times_of(native, name)
-    if column.null_count() == len(column):
-        return np.full(len(column), "NaT", dtype="M8[s]")
-    values = column.to_list() if column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) else None
-    if values is None:
-        raise ValueError(f"Column {name} must hold dates, as in fit; it holds {column.dtype}.")
-    if _is_date(_first(values)):  # the categories are dates
-        return times_of(np.array(values, dtype=object), name)
-    return dates_of_texts(values, name)

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
 from fastens.params.options import Texts, is_ngram_range
-from fastens.table.columns.factorize import Categories, Factorized, fault, is_missing
+from fastens.table.columns.factorize import Categories, factorize, fault, is_missing, require_state
 
 Floats = NDArray[np.floating]
 
@@ -130,11 +130,9 @@ def expanded_from(state: Any) -> Expanded:
     if state.keys() == {"size"} and type(state["size"]) is int and state["size"] > 0:
         return Elements(state["size"])
     terms, sizes = state.get("terms"), state.get("ngram_range")
-    is_valid = state.keys() == {"analyzer", "ngram_range", "terms"} and isinstance(state["analyzer"], str)
-    if not is_valid or not state["analyzer"] or not is_ngram_range(sizes) or not isinstance(terms, list):
-        raise ValueError("the state of the columns is malformed")
-    if not all(isinstance(term, str) for term in terms) or sorted(set(terms)) != terms:
-        raise ValueError("the state of the columns is malformed")
+    require_state(state.keys() == {"analyzer", "ngram_range", "terms"} and isinstance(state["analyzer"], str))
+    require_state(bool(state["analyzer"]) and is_ngram_range(sizes) and isinstance(terms, list))
+    require_state(all(isinstance(term, str) for term in terms) and sorted(set(terms)) == terms)
     return Words(state["analyzer"], sizes, terms)
 
 
@@ -157,8 +155,6 @@ def learn_expanded(
     comm : Comm
         Ranks that the table is distributed over.
     """
-    if not texts and not lists:
-        return {}
     samples: dict[int, set[str]] = {index: set() for index in [*texts, *lists]}
     sizes: dict[int, set[int]] = {index: set() for index in lists}
     for _, part in table.parts():
@@ -211,7 +207,7 @@ def holds_lists(column: Any) -> bool:
 def cells_of(column: Any) -> list[Any]:
     """Return the values of a column of a table as objects."""
     if isinstance(column, Categories):
-        return Factorized(column.codes, column.values).decoded()
+        return factorize(column).decoded()
     return column.to_list() if isinstance(column, nw.Series) else column.tolist()
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.names import index_values
 from fastens.table.columns.arrow import read_texts
-from fastens.table.columns.copy_blocks import map_codes, mark_present, places_in_range, places_in_window, whole_range
+from fastens.table.columns.copy_blocks import code_columns, map_codes, mark_present, places_in_range, whole_range
 from fastens.table.columns.distinct import Distinct, number_strings
 from fastens.warn import warn
 
@@ -42,6 +42,12 @@ def type_fault(name: str, what: str, row: int, value: Any) -> TypeError:
     return TypeError(
         f"Column {name} must hold {what}: each argument must be a string or a number; row {row} holds {shown(value)}."
     )
+
+
+def require_state(holds: bool) -> None:
+    """Raise ValueError unless a condition of a saved state of the columns holds."""
+    if not holds:
+        raise ValueError("the state of the columns is malformed")
 
 
 MAX_OBJECTS = 1 << 12  # maximum number of objects that are looked up by identity rather than by value
@@ -148,7 +154,7 @@ def is_missing(value: Any) -> bool:
 def sorted_categories(values: list[Any], name: str) -> list[Any]:
     """Return the sorted distinct values of column `name` without missing ones, with numbers before strings."""
     found = {value for value in values if not is_missing(value)}
-    kinds = _kinds(found)
+    kinds = {type(value) for value in found}  # a loop in Python, so that KeyboardInterrupt is handled
     if kinds == {str}:
         return _sorted_objects([*found])
     for kind in sorted(kinds, key=str):
@@ -159,14 +165,6 @@ def sorted_categories(values: list[Any], name: str) -> list[Any]:
             )
     texts = [value for value in found if isinstance(value, str)]
     return _sorted_objects([value for value in found if not isinstance(value, str)]) + _sorted_objects(texts)
-
-
-def _kinds(values: set[Any]) -> set[type]:
-    """Return the types of the values.
-
-    The loop stays in Python so that KeyboardInterrupt is handled; a million scattered strings take 0.1 s.
-    """
-    return {type(value) for value in values}
 
 
 def _sorted_objects(values: list[Any]) -> list[Any]:
@@ -182,7 +180,9 @@ def _sorted_objects(values: list[Any]) -> list[Any]:
 
 
 def factorize(column: Any) -> Factorized:
-    """Factorize a NumPy vector, or a column of any kind of frame."""
+    """Factorize a NumPy vector, a column of any kind of frame, or categories that have been read."""
+    if isinstance(column, Categories):
+        return Factorized(column.codes, column.values, may_be_absent=True)
     if isinstance(column, np.ndarray):
         is_object = column.dtype.kind == "O"
         return _of_array(column) or (_one_by_one(column.tolist()) if is_object else _sorted(column))
@@ -315,20 +315,22 @@ def _of_array(values: NDArray[Any]) -> Factorized | None:
 
 
 def _in_window(values: NDArray[Any]) -> Factorized | None:
-    """Factorize integers in one pass if they are at most 255 above the minimum of the first; otherwise return None."""
-    if values.dtype.kind == "f" or not values.flags.c_contiguous:
+    """Factorize integers in one pass if they are at most 254 above the minimum of the first; otherwise return None."""
+    if values.dtype.kind == "f":
         return None
-    numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
-    low = numbers[:MIN_DIRECT_RANGE].min()
-    places, present = np.empty(values.size, dtype=np.uint8), np.zeros(256, dtype=np.uint8)
-    if not places_in_window(numbers, low, places, present):
+    is_flag, low, unsigned = values.dtype.kind == "b", values[:MIN_DIRECT_RANGE].min(), f"u{values.itemsize}"
+    codes, present = np.empty((1, values.size), dtype=np.uint8), np.zeros((1, 1, 257), dtype=np.uint8)
+    lows, n_first = np.array([low]).view(unsigned), np.zeros((1, 1), dtype=np.int64)
+    is_done = code_columns([values.view(unsigned)], lows, codes, present, n_first, 1)
+    used = present.nonzero()[2].tolist()
+    # The code of position 255 would not fit, and differences beyond the largest number have wrapped around.
+    if not is_done or used[-1] == 255 or int(low) + used[-1] > (1 if is_flag else np.iinfo(values.dtype).max):
         return None
-    used = present.nonzero()[0].tolist()
+    codes -= 1
     known: list[Any] = [None] * (used[-1] + 1)
-    as_value = bool if values.dtype.kind == "b" else int
     for place in used:
-        known[place] = as_value(int(low) + place)
-    return Factorized(places, known)
+        known[place] = (bool if is_flag else int)(int(low) + place)
+    return Factorized(codes[0], known)
 
 
 def _in_range(values: NDArray[Any]) -> Factorized | None:
