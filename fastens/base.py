@@ -165,7 +165,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         `n_validation` is the number of rows of a separate validation set.
         """
         self._check_target_given(y)
-        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
+        data = self._read_data(y, sample_weight)
         data = data._replace(sample_weight=self._weights_to_count(data.sample_weight, is_fit=True))
         self._check_ranks()
         target = self._learn_target(data.y)
@@ -200,6 +200,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
+    def _read_data(self, y: Any, sample_weight: Any) -> TrainingData:
+        """Return the targets and weights of the rows whose weight is not 0."""
+        return TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
+
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return `y` as a vector, or as a 2-D array if the estimator supports several targets."""
         self._check_target_given(y)
@@ -225,7 +229,8 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _base_estimators(self) -> list[Any]:
         """Return the base estimators that `fit` fits on the table."""
-        return []
+        estimator = self.get_params(deep=False).get("estimator")
+        return [] if estimator is None else [estimator]
 
     def _reading(self) -> Reading:
         return Reading(
@@ -276,7 +281,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         """Check validation data and encode it with the encoder from `fit`."""
-        data = TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
+        data = self._read_data(y, sample_weight)
         weight = unless_ones(self._weights_to_count(data.sample_weight), self._comm)
         if data.rows is not None:
             X, data = present_table(X, data)
@@ -354,6 +359,8 @@ def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
 class BaseRegressor(RegressorMixin, BaseFastens):
     """Base class of regressors, whose targets are finite numbers."""
 
+    _n_targets: int = 1
+
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination (R²) of the predictions.
 
@@ -377,9 +384,15 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         return float(r2_score(y, predicted, sample_weight=weight))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        return self._encode_target(y)
+        return self._real_numbers(y)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if self._takes_several_targets and n_targets != self._n_targets:
+            raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
+        return self._real_numbers(y)
+
+    def _real_numbers(self, y: NDArray[Any]) -> NDArray[np.float64]:
         y = np.ascontiguousarray(y if y.dtype == np.float64 else numbers_in(y, "y", "real numbers"))
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
@@ -401,6 +414,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     _poor_score: bool = False
     # Approximate number of bits of class-weight factors, which keeps their sums exact.
     _factor_bits: int = 30
+    # The classes of an earlier fit that this one continues, or None.
+    _known_classes: Any = None
     # Minimum number of classes. If it is 1, a target with a single class is accepted, whose probability is 1.
     _fewest_classes: int = 1
 
@@ -450,6 +465,9 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         return tags
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        if self._known_classes is not None:  # the rows may lack some classes, or have labels of another type
+            self.classes_ = self._known_classes
+            return self._encode_target(y)
         if y.ndim == 1:
             self.classes_, index = learn_labels(y, self._comm, self._fewest_classes)
             return index

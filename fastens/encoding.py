@@ -133,9 +133,3 @@ class TableEncoder(TransformerMixin, BaseFastens):
 
     def _category_options(self) -> Categories:
         return Categories(encoding="partition", missing=self.missing, unseen=self.unseen)
-
-    def _fitted_arrays(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def _restore_fitted(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore nothing, because the encoder is all that `fit` learns."""

@@ -22,8 +22,8 @@ from fastens.adaboost.weak_learners import (
     class_indices,
     drawn_seed,
     in_format,
-    models_from_arrays,
     models_to_arrays,
+    restore_models,
     tree_values,
     weighted_importances,
 )
@@ -46,6 +46,7 @@ from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.losses.numeric_losses import OneClass
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import announce
 from fastens.monitoring.metrics import Evaluations
 from fastens.params.estimator import with_parameters
@@ -198,8 +199,7 @@ class AdaBoostClassifier(AdditiveVotes):
     # Called after each round with the round index, the maximum number of rounds and the losses.
     _on_round: OnRound | None = field(init=False, default=None)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         if self.criterion == "error" and self.max_depth > 1:
             raise ValueError(f"criterion must be 'gini' or 'entropy' with max_depth={self.max_depth}; got 'error'.")
         if self.criterion == "error" and self.monotonic_cst is not None:
@@ -241,7 +241,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return self.n_estimators_
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a weak classifier of `estimators_`, or a list of them for a slice."""
+        """Return a weak classifier of `estimators_`, or a list of weak classifiers for a slice."""
         return self.estimators_[index]
 
     # Fit --------------------------------------------------
@@ -383,27 +383,22 @@ class AdaBoostClassifier(AdditiveVotes):
 
     # Saving --------------------------------------------------
 
-    def _base_estimators(self) -> list[Any]:
-        return [] if self.estimator is None else [self.estimator]
+    def _vote_arrays(self) -> Arrays:
+        values = {"values": np.array(self._values)} if "_models" in vars(self) else {}
+        return models_to_arrays(self) | values | self.evals_result_.to_arrays()
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        names = ("estimator_weights_", "estimator_errors_", "restarted_") if self._votes else ()
-        return ("n_estimators_", *names)
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        curves = self.evals_result_.to_arrays()
-        if vars(self).get("_models") is None:
-            return super()._fitted_arrays() | curves
-        return models_to_arrays(self._models) | {"values": np.array(self._values)} | curves
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_votes(self, arrays: Arrays) -> None:
         self.evals_result_ = Evaluations.from_arrays(arrays)
-        models = models_from_arrays(arrays)
-        if not models:
-            super()._restore_fitted(arrays)
-            return
-        self._models, self._values = models, list(arrays["values"])
-        self._restored()
+        if restore_models(self, arrays):
+            self._values = list(arrays["values"])
+            self._restored()
+
+    _may_lack_trees = True
+    _saved: ClassVar[SavedParts] = (
+        "n_estimators_",
+        attributes("estimator_weights_", "estimator_errors_", "restarted_", when=lambda model: model._votes),
+        Saved(_vote_arrays, _restore_votes),
+    )
 
     def _n_outputs(self) -> int:
         return self._loss.n_outputs

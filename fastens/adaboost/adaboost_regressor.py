@@ -26,8 +26,8 @@ from fastens.adaboost.weak_learners import (
     in_format,
     kept_counts,
     knowing_categories,
-    models_from_arrays,
     models_to_arrays,
+    restore_models,
     weighted_importances,
 )
 from fastens.base import BaseRegressor, Capabilities, TrainingData
@@ -43,6 +43,7 @@ from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_values import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.monitoring.callbacks import staged_scores
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, Texts
@@ -150,8 +151,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     _holds = "rounds"
     _drawn: DrawnRows | None = field(init=False, default=None)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         check_no_constraints(self)
         if self.estimator is not None:
             check_weak(self.estimator, wants_classifier=False)
@@ -169,11 +169,11 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return DrawnRows.samples_of(self)
 
     def __len__(self) -> int:
-        """Return the number of rounds."""
+        """Return the number of regressors."""
         return len(self.estimators_)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a regressor of `estimators_`, or a list of them for a slice."""
+        """Return a regressor of `estimators_`, or a list of regressors for a slice."""
         return self.estimators_[index]
 
     # Fit --------------------------------------------------
@@ -273,25 +273,19 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self._send_unseen()
         self._restored()
 
-    def _base_estimators(self) -> list[Any]:
-        return [] if self.estimator is None else [self.estimator]
-
-    _saved_names: ClassVar[tuple[str, ...]] = ("n_estimators_", "estimator_weights_", "estimator_errors_")
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return models_to_arrays(self._models) if "_models" in vars(self) else super()._fitted_arrays()
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        models = models_from_arrays(arrays)
-        if models:
-            self._models = models
-        else:
-            super()._restore_fitted(arrays)
-        weights, n_estimators = self.estimator_weights_, len(models) or self._ensemble.n_trees
+    def _check_weights(self, arrays: Arrays) -> None:
+        n_estimators = len(self._models) if restore_models(self, arrays) else self._ensemble.n_trees
+        weights = self.estimator_weights_
         if self.n_estimators_ != n_estimators or np.shape(weights) != (n_estimators,):
             raise ValueError("the weights and the regressors do not match")
         if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
             raise ValueError("the weights of the regressors are malformed")
+
+    _may_lack_trees = True
+    _saved: ClassVar[SavedParts] = (
+        *("n_estimators_", "estimator_weights_", "estimator_errors_"),
+        Saved(models_to_arrays, finish=_check_weights),
+    )
 
     def _n_outputs(self) -> int:
         return 1

@@ -165,11 +165,6 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
         raw = self._raw(X)
         return np.hstack([1 - raw, raw]) if len(self.classes_) == 2 else raw
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most frequent class of the leaf that each row falls into, shape (n_samples,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
 
 @with_parameters
 class DecisionStumpRegressor(_Stump, BaseRegressor):

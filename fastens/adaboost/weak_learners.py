@@ -651,18 +651,22 @@ def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16
     return label_places("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
 
 
-def models_to_arrays(models: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    """Convert fitted estimators to arrays of a model file; estimators of other libraries are pickled if allowed."""
+def models_to_arrays(owner: Any) -> dict[str, NDArray[Any]]:
+    """Convert the fitted estimators of a model, if any, to arrays; other libraries' are pickled if allowed."""
     found: dict[str, NDArray[Any]] = {}
-    for number, model in enumerate(models):
+    for number, model in enumerate(vars(owner).get("_models", ())):
         found |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
     return found
 
 
-def models_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
-    """Restore the fitted estimators from `models_to_arrays`; the list is empty if there are none."""
+def restore_models(owner: Any, arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Restore the estimators of `models_to_arrays`; return False if the model has trees of its own instead."""
     own = numbered_arrays(MODELS, arrays)
-    return [restored_model(own.get(f"{number}", {}), f"Estimator {number}") for number in range(len(own))]
+    if own:
+        owner._models = [restored_model(own.get(f"{number}", {}), f"Estimator {number}") for number in range(len(own))]
+    elif "_ensemble" not in vars(owner):
+        raise ValueError("it has neither trees nor other estimators")
+    return bool(own)
 
 
 def check_own_trees(estimator: Any, comm: Comm) -> None:

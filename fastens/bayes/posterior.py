@@ -88,10 +88,9 @@ class PosteriorMixin:
     def _vote_share(self, X: ArrayLike) -> Array:
         """Return, for each row and class, the posterior probability of the hypotheses that predict the class.
 
-        It is the probability that mode="gibbs" predicts the class. By default, hypotheses are deterministic, so it
-        equals `predict_proba`; other subclasses override this method.
+        It is the probability that mode="gibbs" predicts the class.
         """
-        return self.predict_proba(X)  # type: ignore[attr-defined]
+        raise NotImplementedError
 
 
 class ParameterPosteriorMixin(PosteriorMixin):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import Any, ClassVar, Self
@@ -19,18 +19,16 @@ from fastens.boosting.continuing import continue_rounds, find_earlier, learned_d
 from fastens.boosting.fit_arguments import (
     EvalSet,
     GivenValidation,
-    RowNumbers,
     check_arguments,
     check_validated,
     checked_offset,
-    drawn_rows,
     named_sets,
     offset_to_score,
     record_sets,
     split_rows,
     subset,
 )
-from fastens.boosting.folds import announcing, fit_folds, fold_rows, watching, within_limit
+from fastens.boosting.folds import announcing, end_of_time, fit_folds, watching
 from fastens.boosting.parameters import (
     AUTO,
     CALLBACKS,
@@ -50,7 +48,7 @@ from fastens.boosting.parameters import (
     validate_combinations,
 )
 from fastens.boosting.rounds import Rounds
-from fastens.boosting.row_sampling import out_of_bag_attributes
+from fastens.boosting.row_sampling import hashes_of_queries, out_of_bag_attributes
 from fastens.engine.grow.growth import GrowthParameters
 from fastens.engine.losses.column_losses import ColumnLosses, LeastSquares
 from fastens.engine.losses.losses import Loss
@@ -59,6 +57,7 @@ from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import on_used_columns
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import CallbackSupportMixin, score_of
 from fastens.monitoring.metrics import LOSS, METRICS, Evaluations, Metrics, OwnMetric, Rows
 from fastens.params.docstrings import Docs
@@ -121,6 +120,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     # True if the splits may minimise the squared error of the negative gradients.
     _has_squared_error_splits: ClassVar[bool] = False
     _metrics_rule: ClassVar[Rule] = METRICS
+    # Column of the encoded targets with the query of each row. Splits keep the rows of a query together.
+    _query_column: ClassVar[int | None] = None
+    # Function that returns the strata of random splits of encoded targets that have no classes, or None.
+    _strata_of: ClassVar[Callable[[Array], NDArray[Any] | None] | None] = None
 
     n_estimators_: int = field(init=False)
     evals_result_: Evaluations = field(init=False)
@@ -209,7 +212,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             continue_rounds(rounds, earlier, resumes=resume is not None)
         with watching(self, rounds) as watch:
             try:
-                rounds.run(within_limit(self._stopping, start, watch))
+                rounds.run(watch, end_of_time(self._stopping, start))
             except BaseException as error:
                 # The rounds before Ctrl-C, or before a callback failed, are kept as a fitted model.
                 if isinstance(error, KeyboardInterrupt) or (watch is not None and watch.failed):
@@ -233,8 +236,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _growth_parameters(self) -> GrowthParameters:
         return growth_parameters(self)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         self._metrics_rule.check("eval_metric", self.eval_metric)
         validate_combinations(self)
 
@@ -267,7 +269,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self, data: TrainingData, given: GivenValidation, groups: Any
     ) -> tuple[TrainingData, TrainingData | None]:
         """Return the training set and the validation set, which is None without validation."""
-        held_out = None if given.is_given else self._split_rows(data, groups)
+        held_out = None if given.is_given else split_rows(self, data, groups)
         training, validation = data, given.read(self)
         if held_out is not None:
             training, validation = (subset(data, rows) for rows in held_out)
@@ -279,22 +281,17 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             validation = self._with_offset(validation, given.init_score)
         return training, validation
 
-    def _split_rows(self, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
-        return split_rows(self, data, groups)
-
-    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[RowNumbers, RowNumbers]:
-        return drawn_rows(self, data, seed)
-
-    def _fold_rows(self, data: TrainingData, n_folds: int, seed: int) -> list[tuple[RowNumbers, RowNumbers]]:
-        return fold_rows(self, data, n_folds, seed)
-
     def _row_hashes(self, data: TrainingData, n_threads: int) -> NDArray[np.uint64]:
         """Return the hash of each row that its draws depend on; rows with the same hash are drawn together."""
-        return content_hashes(data.X, self._target_for_hashing(data.y), n_threads)
+        hashes = content_hashes(data.X, self._target_for_hashing(data.y), n_threads)
+        return hashes_of_queries(hashes, data.y) if self.sampling == "queries" else hashes
 
     def _target_for_hashing(self, y: Array) -> Array:
-        """Return the target that identifies rows in addition to their features, for splitters and content hashes."""
-        return y
+        """Return the target that identifies rows in addition to their features, for splitters and content hashes.
+
+        Query indices and weights are left out, so that a repeated row or query is drawn like its weighted original.
+        """
+        return y if self._query_column is None else np.ascontiguousarray(y[:, : self._query_column])
 
     def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
         """Bin the rows and prepare the rounds."""
@@ -309,7 +306,12 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             if not is_read_again:
                 release(validation.X)
             self._measure_validation(rounds, self._apply_statistics(validation))
+        if earlier is not None:
+            self._continue_loss(rounds, earlier)
         return rounds
+
+    def _continue_loss(self, rounds: Rounds, earlier: Any) -> None:
+        """Continue the state of the loss of the fit that is continued; raise ValueError if the rows do not match it."""
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
         """Make the rounds evaluate `eval_metric` on the validation set after each round."""
@@ -321,7 +323,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Return the metrics of some rows."""
         metric = self.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
-            self._loss.check_measured()
+            self._loss.check_measured(rows.y)
         return Metrics(metric, self, rows, rounds.loss, self._labels_of_targets(rows.y))
 
     def _announcing(self) -> AbstractContextManager[list[Any]]:
@@ -334,7 +336,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Fit anew to all rows with the best number of rounds; the recorded scores are kept."""
         rounds = self._start_rounds(data, None, None)
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
-        rounds.run(within_limit(self._stopping, start, None, is_last=True))
+        rounds.run(None, end_of_time(self._stopping, start, is_last=True))
         self.n_estimators_ = rounds.n_rounds
         self._keep(rounds, rounds.n_rounds)
 
@@ -354,6 +356,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._ensemble = rounds.ensemble(n_rounds)
         self._send_unseen()
         self._forget("_calibration")
+        self._learn_from_rounds(rounds, n_rounds)
+
+    def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
+        """Set the fitted attributes of a subclass that depend on the first `n_rounds` rounds."""
 
     def _forget(self, *names: str) -> None:
         for name in names:
@@ -400,6 +406,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         True
         """
         model, data = refitted(self, (X, y, sample_weight, init_score), decay_rate)
+        model._forget("_best_trees", "_calibration")
         model._leaves_changed(data, decay_rate)
         return model
 
@@ -411,14 +418,9 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return of_rounds(self, rounds)
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Update the attributes that depend on the leaf values, from the new rows."""
-        self._forget("_best_trees", "_calibration")
+        """Update the attributes of a subclass that depend on the leaf values, from the new rows."""
 
     # Saving --------------------------------------------------
-
-    def _fitted_names(self) -> tuple[str, ...]:
-        n_targets = ("_n_targets",) if self._takes_several_targets else ()
-        return ("n_estimators_", "_seed", *n_targets)
 
     def _saved_parameters(self) -> dict[str, Any]:
         metric = self.eval_metric  # callables and splitters cannot be saved
@@ -431,23 +433,25 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             given["early_stopping"] = self.early_stopping.replaced({"validation": None})
         return {name: given.get(name, value) for name, value in super()._saved_parameters().items()}
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _round_arrays(self) -> Arrays:
         scores = self.evals_result_.to_arrays()
-        out_of_bag = {f"fitted.{name}": vars(self)[name] for name in _OUT_OF_BAG if name in vars(self)}
         best = {} if self._best_trees is None else tree_arrays(self._best_trees, _BEST)
         calibration = {} if self._calibration is None else self._calibration.to_arrays()
-        return super()._fitted_arrays() | scores | out_of_bag | best | calibration
+        return scores | best | calibration
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
+    def _restore_rounds(self, arrays: Arrays) -> None:
         self.evals_result_ = Evaluations.from_arrays(arrays)
         if any(name.startswith(_BEST) for name in arrays):
             self._best_trees = trees_among(arrays, _BEST)
-        for name in _OUT_OF_BAG:
-            if f"fitted.{name}" in arrays:
-                setattr(self, name, arrays[f"fitted.{name}"])
         if self._calibration_type is not None and any(name.startswith(CALIBRATION) for name in arrays):
             self._calibration = self._calibration_type.from_arrays(arrays, self._n_targets)
+
+    _saved: ClassVar[SavedParts] = (
+        *("n_estimators_", "_seed"),
+        attributes("_n_targets", when=lambda model: model._takes_several_targets),
+        Saved(_round_arrays, _restore_rounds),
+        attributes(*_OUT_OF_BAG),
+    )
 
     def _n_outputs(self) -> int:
         return self._loss.n_outputs

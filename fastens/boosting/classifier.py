@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -92,8 +91,6 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     textbook = classmethod(textbook)
     with_quality = classmethod(with_quality)
     _calibration_type: ClassVar[Any] = SetCalibration
-    # Set only while fitting: the classes of the fit that is continued.
-    _earlier_classes: Any = field(init=False, default=None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -112,13 +109,6 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return self._joined_losses([classification_loss(self.loss, len(each)) for each in self._classes_of_targets()])
 
     # Targets --------------------------------------------------
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        if self._earlier_classes is None:
-            return super()._learn_target(y)
-        # The rows of a continued fit may lack some classes, or have labels of another type.
-        self.classes_ = self._earlier_classes
-        return self._encode_target(y)
 
     def _classes_of_targets(self) -> list[NDArray[Any]]:
         return self.classes_ if isinstance(self.classes_, list) else [self.classes_]

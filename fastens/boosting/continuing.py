@@ -89,11 +89,11 @@ def find_earlier(model: Any, resume: Any) -> Any:
 
 def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
     """Learn the columns, classes and weights of the data, with the encoding of the fit that is continued, if any."""
-    model._earlier_classes = getattr(earlier, "classes_", None)
+    model._known_classes = getattr(earlier, "classes_", None)
     try:
         data: TrainingData = model._learn_data(*given, n_validation)
     finally:
-        del model._earlier_classes
+        del model._known_classes
     if model._takes_several_targets:
         model._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
     if earlier is not None:

@@ -66,14 +66,17 @@ def holds_out(model: Any) -> bool:
 
 
 def drawn_rows(
-    model: Any, data: TrainingData, seed: int, strata: NDArray[Any] | None = None
+    model: Any, data: TrainingData, seed: int, strata_of: Callable[[Array], NDArray[Any] | None] | None = None
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Draw training and validation rows, stratified by class or by strata of the rows of all ranks."""
+    """Draw training and validation rows, stratified by class, or by strata that have rows on both sides."""
     from sklearn.model_selection import train_test_split
 
     (y,) = gathered(data.comm, [data.y])
-    rows = np.arange(len(y))
-    stratify = y if hasattr(model, "classes_") and y.ndim == 1 else strata
+    rows, n_wanted = np.arange(len(y)), math.ceil(model.validation_fraction * len(y))
+    stratify = y if hasattr(model, "classes_") and y.ndim == 1 else None
+    if strata_of is not None and (strata := strata_of(y)) is not None:
+        sizes = np.unique(strata, return_counts=True)[1]
+        stratify = strata if len(sizes) > 1 and min(*sizes, n_wanted, len(y) - n_wanted) > 1 else None
     shared, n_held_out = _rows_to_share(stratify, len(y), model.validation_fraction)
     try:
         train, validation = train_test_split(
@@ -189,12 +192,18 @@ def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValida
 
 def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
     """Return training and validation rows from the splitter or at random; None without validation."""
-    splitter = model._stopping.validation
-    if splitter is None:
-        if not holds_out(model):
-            return None
-        check_duplicates(model, data)
-        return model._hold_out_rows(data, model._seed)
+    if model._stopping.validation is not None:
+        return own_split(data, _split_by(model._stopping.validation, model, data, groups))
+    if not holds_out(model):
+        return None
+    check_duplicates(model, data)
+    if model._query_column is not None:
+        return _drawn_queries(model, data)
+    return drawn_rows(model, data, model._seed, model._strata_of)
+
+
+def _split_by(splitter: Any, model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers]:
+    """Return training and validation rows of all ranks from a splitter."""
     if groups is not None:
         groups = unmasked(groups, "groups")
         if groups.shape != (data.n_given,):
@@ -202,6 +211,8 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
                 f"groups must have one label for each of the {data.n_given} rows; got shape {groups.shape}."
             )
         groups = groups[slice(None) if data.rows is None else data.rows]
+    elif model._query_column is not None:
+        groups = data.y[:, model._query_column]
     target, groups = gathered(data.comm, [model._target_for_hashing(data.y), groups])
     splitter = _of_present_rows(splitter, data)
     try:
@@ -220,7 +231,28 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
         raise ValueError(
             "early_stopping.validation must yield disjoint training and validation rows; at least one row is in both."
         )
-    return own_split(data, (train, validation))
+    if model._query_column is not None:
+        (queries,) = gathered(data.comm, [data.y[:, model._query_column]])
+        if np.isin(queries[train], queries[validation]).any():
+            raise ValueError(
+                "early_stopping.validation must keep the rows of a query together. Use a "
+                "splitter such as GroupShuffleSplit."
+            )
+    return train, validation
+
+
+def _drawn_queries(model: Any, data: TrainingData) -> tuple[RowNumbers, RowNumbers]:
+    """Draw training and validation rows by whole queries."""
+    from sklearn.model_selection import GroupShuffleSplit
+
+    (queries,) = gathered(data.comm, [data.y[:, model._query_column]])
+    if len(np.unique(queries)) < 2:
+        raise ValueError(
+            "early_stopping must not be True with a single query and no X_val, because a "
+            "validation set needs whole queries. Pass X_val and y_val."
+        )
+    splitter = GroupShuffleSplit(1, test_size=model.validation_fraction, random_state=model._seed)
+    return own_split(data, next(splitter.split(queries, groups=queries)))
 
 
 def _of_present_rows(splitter: Any, data: TrainingData) -> Any:

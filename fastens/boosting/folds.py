@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -106,24 +107,11 @@ class RoundWatch:
         return self._model
 
 
-class Deadline:
-    """The function called after each round that stops training at a deadline, in addition to a `RoundWatch`."""
-
-    def __init__(self, moment: float, then: RoundWatch | None) -> None:
-        self._moment, self._then = moment, then
-
-    def __call__(self, index: int, n_rounds: int, train: float, validation: float | None) -> bool:
-        """Return True to stop the training."""
-        stops = self._then is not None and self._then(index, n_rounds, train, validation)
-        return stops or time.monotonic() >= self._moment
-
-
-def within_limit(stopping: EarlyStopping, start: float, then: RoundWatch | None, *, is_last: bool = False) -> Any:
-    """Return the function to call after each round, with the time limit; `is_last` marks training on all rows."""
-    limit = stopping.time_limit
-    if limit is None:
-        return then
-    return Deadline(start + limit * (_SHARE_BEFORE_REFIT if stopping.refit and not is_last else 1.0), then)
+def end_of_time(stopping: EarlyStopping, start: float, *, is_last: bool = False) -> float:
+    """Return the moment of `time.monotonic` after which no round starts; `is_last` marks training on all rows."""
+    if stopping.time_limit is None:
+        return math.inf
+    return start + stopping.time_limit * (_SHARE_BEFORE_REFIT if stopping.refit and not is_last else 1.0)
 
 
 @contextmanager
@@ -161,14 +149,23 @@ _PROBE, _PROBE_SHARE = 10, 0.1
 _ENOUGH, _MAX_RATE = 10.0, 0.2
 
 
-def fold_rows(
-    model: Any, data: TrainingData, n_folds: int, seed: int, strata: NDArray[Any] | None = None
-) -> list[tuple[RowNumbers, RowNumbers]]:
-    """Return training and early-stopping rows for each fold, stratified by class or by `strata`.
+def fold_rows(model: Any, data: TrainingData) -> list[tuple[RowNumbers, RowNumbers]]:
+    """Return training and early-stopping rows for each fold, stratified by class or by the strata of the model.
 
-    The only row of a class is in the training set of all folds.
+    The only row of a class is in the training set of all folds, and the rows of a query share a fold.
     """
+    from sklearn.model_selection import GroupKFold
+
     (y,) = gathered(data.comm, [data.y])
+    n_folds, seed = model._stopping.folds, model._seed
+    if model._query_column is not None:
+        queries = y[:, model._query_column]
+        n_queries = len(np.unique(queries))
+        if n_queries < n_folds:
+            raise ValueError(f"early_stopping.folds must be at most {n_queries}, the number of queries; got {n_folds}.")
+        splitter = GroupKFold(n_folds, shuffle=True, random_state=seed)
+        return [own_split(data, parts) for parts in splitter.split(queries, groups=queries)]
+    strata = None if model._strata_of is None else model._strata_of(y)
     has_classes = hasattr(model, "classes_") and y.ndim == 1
     fewest, alone = len(y), np.zeros(len(y), dtype=bool)
     if has_classes:
@@ -251,7 +248,7 @@ class FoldedFit:
     def __init__(self, model: Any, data: TrainingData, moment: float) -> None:
         self._model, self._moment = model, moment
         check_duplicates(model, data)
-        self._rows = model._fold_rows(data, model._stopping.folds, model._seed)
+        self._rows = fold_rows(model, data)
         self._rules = boosting_parameters(model, model._seed, resolve_n_jobs(model.n_jobs))
         model._loss = model._get_loss()
         self._prepared = coded(prepared(model, data, self._rules), self._rules)
@@ -313,13 +310,13 @@ class FoldedFit:
 
     def _run(self, rounds: Rounds, end: float) -> None:
         with watching(self._model, rounds) as self._watch:
-            rounds.run(Deadline(end, self._watch))
+            rounds.run(self._watch, end)
 
     def _probed(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
         """Run the first rounds of a fold to measure their time; restart at a higher learning rate if time is short."""
         n_rounds, started = rounds.rules.n_rounds, time.monotonic()
         rounds.rules = replace(rounds.rules, n_rounds=min(_PROBE, n_rounds))
-        rounds.run(Deadline(started + _PROBE_SHARE * (end - start), None))
+        rounds.run(None, started + _PROBE_SHARE * (end - start))
         seconds = (time.monotonic() - started) / max(rounds.n_rounds, 1)
         rounds.rules = replace(rounds.rules, n_rounds=n_rounds)
         possible = min(max(end - time.monotonic(), 0.0) / max(seconds, 1e-9), n_rounds)

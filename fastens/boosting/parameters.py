@@ -18,6 +18,7 @@ from fastens.engine.bins.binning import Binning, learn_binning
 from fastens.engine.grow.growth import GrowthParameters, count_of
 from fastens.engine.losses.loss_names import is_custom
 from fastens.engine.losses.losses import Loss
+from fastens.engine.losses.ranking_loss import RELEVANCE, LambdaRank
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.params.docstrings import entries
 from fastens.params.options import Categories, EarlyStopping, Goss, Growth, Mvs
@@ -272,7 +273,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
     if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
         model._statistics = None  # no target encoding, even if a column now has more than 32 categories
     else:
-        data = data._replace(X=model._learn_statistics(_beside_offset(loss, data), rules.seed).X)
+        data = data._replace(X=model._learn_statistics(_to_average(model, data), rules.seed).X)
     if earlier is None:
         is_categorical = model._is_categorical
         binning = learn_binning(
@@ -291,20 +292,27 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
     return Prepared(data, binning, hashes, None if earlier is None else earlier._ensemble.baseline)
 
 
-def _beside_offset(loss: Loss, data: TrainingData) -> TrainingData:
+def _to_average(model: Any, data: TrainingData) -> TrainingData:
     """Return the rows with the targets for target encoding, which are residuals if `init_score` was passed to `fit`.
 
     With a single raw prediction the residual is the Newton step of each row, weighted by its hessian. For counts, the
-    category mean is then the relative excess over the expected count.
+    category mean is then the relative excess over the expected count. Censored times have no mean, so their negative
+    gradients before the first round are averaged instead.
     """
-    if data.offset is None or data.y.ndim > 1 or loss.n_outputs > 1:
+    if isinstance(model._loss, LambdaRank):
+        return data._replace(y=np.ascontiguousarray(data.y[:, RELEVANCE]))
+    loss, raw = copy(model._loss), data.offset  # the original keeps its state
+    if loss.has_censored_targets and raw is None:
+        raw = np.repeat(loss.start(data.y, data.sample_weight)[:, None], len(data.y), axis=1)
+    if raw is None or loss.n_outputs > 1 or (data.y.ndim > 1 and not loss.has_censored_targets):
         return data
     if loss.renews_leaves:
-        return data._replace(y=loss.residuals(data.y, data.offset, 0))
+        return data._replace(y=loss.residuals(data.y, raw, 0))
     slopes = np.ones((2, 1, len(data.y)), dtype=np.float32)
-    loss = copy(loss)  # the original keeps its state
-    loss.start_round(data.y, data.offset, data.sample_weight)
-    loss.gradients(data.y, data.offset, slopes[0], slopes[1])
+    loss.start_round(data.y, raw, data.sample_weight)
+    loss.gradients(data.y, raw, slopes[0], slopes[1])
+    if loss.has_censored_targets:
+        return data._replace(y=-slopes[0, 0].astype(np.float64))
     slope = np.clip(slopes[0, 0].astype(np.float64), -_LARGEST_SLOPE, _LARGEST_SLOPE)
     hessian = np.clip(slopes[1, 0].astype(np.float64), 1 / _LARGEST_SLOPE, _LARGEST_SLOPE)
     weight = hessian if data.sample_weight is None else hessian * data.sample_weight

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
-from fastens.base import Capabilities, TrainingData
+from fastens.base import Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import own_split, predicted_to_score
+from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.rounds import Rounds
-from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats
+from fastens.engine.comm import LOCAL, Comm, first_row, max_floats
 from fastens.engine.losses.losses import Loss
-from fastens.engine.losses.ranking_loss import DOCUMENTS, POSITION, QUERY, RELEVANCE, LambdaRank, RankingOptions
-from fastens.engine.rows.sampling import mixed
+from fastens.engine.losses.ranking_loss import POSITION, QUERY, LambdaRank, RankingOptions
+from fastens.modelfile.saving import SavedParts, attributes
 from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Goss, LambdaRankLoss, Mvs, record
@@ -34,7 +34,6 @@ Array = NDArray[np.float64]
 # Sums of gains, 2**relevance, must not overflow.
 MAX_RELEVANCE = 64.0
 MAX_POSITION = 9999
-_BIASES = "fitted.position_biases"
 
 
 @dataclass(frozen=True)
@@ -270,6 +269,7 @@ class GradientBoostingRanker(BoostedTrees):
 
     _capabilities = Capabilities(supports_distributed_fit=True)
     _metrics_rule: ClassVar = METRICS
+    _query_column = QUERY
     # scikit-learn's metadata routing cannot find these names in the signature, which has only ``**queries``.
     __metadata_request__score: ClassVar = {"qid": None, "group": None, "query_weight": None}
 
@@ -467,67 +467,8 @@ class GradientBoostingRanker(BoostedTrees):
         labels = y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)
         return labels.read(self._comm)
 
-    def _target_for_hashing(self, y: Array) -> Array:
-        # Weights and query indices are left out, so that a repeated row or query is drawn like its weighted original.
-        return np.ascontiguousarray(y[:, :QUERY])
-
-    def _row_hashes(self, data: TrainingData, n_threads: int) -> NDArray[np.uint64]:
-        # The hash of a query does not depend on the order of its rows, and a weight counts as copies.
-        hashes = super()._row_hashes(data, n_threads)
-        if self.sampling != "queries":
-            return hashes
-        _, query = np.unique(data.y[:, QUERY], return_inverse=True)
-        total = np.zeros(1 + query.max(initial=-1), dtype=np.uint64)
-        np.add.at(total, query, mixed(hashes) * np.maximum(np.rint(data.y[:, DOCUMENTS]), 1).astype(np.uint64))
-        return total[query]
-
     def _labels_of_targets(self, y: Array) -> Array:
         return y[:, : QUERY + 1]
-
-    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Split the rows into training and validation rows by whole queries."""
-        from sklearn.model_selection import GroupShuffleSplit
-
-        (queries,) = gathered(data.comm, [data.y[:, QUERY]])
-        if len(np.unique(queries)) < 2:
-            raise ValueError(
-                "early_stopping must not be True with a single query and no X_val, because a "
-                "validation set needs whole queries. Pass X_val and y_val."
-            )
-        splitter = GroupShuffleSplit(1, test_size=self.validation_fraction, random_state=seed)
-        return own_split(data, next(splitter.split(queries, groups=queries)))
-
-    def _fold_rows(
-        self, data: TrainingData, n_folds: int, seed: int
-    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Split the rows into folds of whole queries."""
-        from sklearn.model_selection import GroupKFold
-
-        (queries,) = gathered(data.comm, [data.y[:, QUERY]])
-        n_queries = len(np.unique(queries))
-        if n_queries < n_folds:
-            raise ValueError(f"early_stopping.folds must be at most {n_queries}, the number of queries; got {n_folds}.")
-        splitter = GroupKFold(n_folds, shuffle=True, random_state=seed)
-        return [own_split(data, parts) for parts in splitter.split(queries, groups=queries)]
-
-    def _split_rows(self, data: TrainingData, groups: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-        queries = data.y[:, QUERY]
-        if groups is None and self._stopping.validation is not None:
-            groups = np.zeros(data.n_given)
-            groups[slice(None) if data.rows is None else data.rows] = queries
-        held_out = super()._split_rows(data, groups)
-        if held_out is None:
-            return None
-        if is_any(data.comm, bool(np.isin(queries[held_out[0]], queries[held_out[1]]).any())):
-            raise ValueError(
-                "early_stopping.validation must keep the rows of a query together. Use a "
-                "splitter such as GroupShuffleSplit."
-            )
-        return held_out
-
-    def _learn_statistics(self, data: Any, seed: int) -> Any:
-        relevance = np.ascontiguousarray(data.y[:, RELEVANCE])
-        return super()._learn_statistics(data._replace(y=relevance), seed)._replace(y=data.y)
 
     def _get_loss(self) -> LambdaRank:
         options = self._options("loss")
@@ -600,29 +541,20 @@ class GradientBoostingRanker(BoostedTrees):
         labels, weight = self._labelled("staged_score", y, sample_weight, queries)
         return super().staged_score(X, labels, weight, init_score=init_score)
 
-    def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
-        rounds = super()._start_rounds(training, validation, earlier)
-        if earlier is not None:
-            known, has_positions = earlier._position_biases, training.y.shape[1] > POSITION
-            if (len(known) > 0) != has_positions:
-                rule = "given" if len(known) else "None"
-                raise ValueError(f"position must be {rule}, as in the fit that this one continues.")
-            cast(LambdaRank, rounds.loss).position_biases = list(known)
-        return rounds
+    def _continue_loss(self, rounds: Rounds, earlier: Any) -> None:
+        known, has_positions = earlier._position_biases, rounds.train.y.shape[1] > POSITION
+        if (len(known) > 0) != has_positions:
+            rule = "given" if len(known) else "None"
+            raise ValueError(f"position must be {rule}, as in the fit that this one continues.")
+        cast(LambdaRank, rounds.loss).position_biases = list(known)
 
-    def _keep(self, rounds: Rounds, n_rounds: int) -> None:
+    def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         biases = getattr(rounds.loss, "position_biases", ())[: n_rounds + 1]  # models averaged over folds have none
-        super()._keep(rounds, n_rounds)
-        self._position_biases = np.array(biases)
+        self._forget("_position_biases")
+        if len(biases):
+            self._position_biases = np.array(biases)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        biases = {_BIASES: self._position_biases} if len(self._position_biases) else {}
-        return super()._fitted_arrays() | biases
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        if _BIASES in arrays:
-            self._position_biases = arrays[_BIASES]
+    _saved: ClassVar[SavedParts] = (attributes("_position_biases", key="fitted.position_biases"),)
 
     @property
     def position_bias_(self) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from fastens.engine.losses.column_losses import ColumnLosses, losses_of_targets
 from fastens.engine.losses.distributions import QUANTILE_LEVELS
 from fastens.engine.losses.loss_names import (
     REGRESSION,
+    distribution_of,
     regression_loss,
 )
 from fastens.engine.losses.losses import Huber, Loss
@@ -129,17 +131,6 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         loss = regression_loss(self.loss, self.quantile)
         return LogCosh(by_newton=True) if self.linear_leaves and isinstance(loss, LogCosh) else loss
 
-    # Targets --------------------------------------------------
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        return super()._encode_target(y)
-
-    def _encode_target(self, y: NDArray[Any]) -> Array:
-        n_targets = 1 if y.ndim == 1 else y.shape[1]
-        if n_targets != self._n_targets:
-            raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
-        return super()._encode_target(y)
-
     # Predict --------------------------------------------------
 
     def predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Array:
@@ -200,7 +191,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         raw = self._raw_from(X, init_score)
         losses = losses_of_targets(self._loss)
         parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [raw]
-        found = [loss.frozen(part) for loss, part in zip(losses, parts, strict=True)]
+        found = [distribution_of(loss, part) for loss, part in zip(losses, parts, strict=True)]
         return found[0] if len(found) == 1 else found
 
     def predict_quantiles(
@@ -290,7 +281,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
         if name != NEG_CRPS:
             return None
-        dist = self._loss.frozen
+        dist = partial(distribution_of, self._loss)
         return lambda rows: -crps(rows.y, dist(np.ascontiguousarray(rows.raw.T)), rows.weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
@@ -611,8 +612,8 @@ class Rounds:
 
     # The loop --------------------------------------------------
 
-    def run(self, on_round: OnRound | None = None) -> None:
-        """Run until all rounds are done, early stopping applies or `on_round` returns True."""
+    def run(self, on_round: OnRound | None = None, end: float = math.inf) -> None:
+        """Run until all rounds are done, early stopping applies, `on_round` returns True or the time `end` is over."""
         with self._side_by_side or _NO_CONTEXT:
             while self.n_rounds < self.rules.n_rounds and not self._is_over:
                 index = self.n_rounds
@@ -620,7 +621,7 @@ class Rounds:
                 self._measure()
                 last = self.history.last_validation
                 stops = on_round is not None and on_round(index, self.rules.n_rounds, self.history.train[-1], last)
-                if is_any(self._data.comm, bool(stops)):
+                if is_any(self._data.comm, bool(stops) or time.monotonic() >= end):
                     return
 
     @property

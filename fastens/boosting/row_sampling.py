@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, gathered, is_any, sum_ints
 from fastens.engine.losses.losses import smallest_reaching, weighted_mean, whole_weights
+from fastens.engine.losses.ranking_loss import DOCUMENTS, QUERY
 from fastens.engine.rows.sampling import mixed, stream_seeds
 from fastens.monitoring.metrics import Rows
 from fastens.params.options import Goss, Mvs
@@ -43,6 +44,14 @@ class RowSampling:
     def reweights(self) -> bool:
         """True if drawn rows are weighted up to represent the others."""
         return self.draws and self.options is not None
+
+
+def hashes_of_queries(hashes: NDArray[np.uint64], y: Array) -> NDArray[np.uint64]:
+    """Return the hash of each row's query, which does not depend on the order of its rows; weights count as copies."""
+    _, query = np.unique(y[:, QUERY], return_inverse=True)
+    total = np.zeros(1 + query.max(initial=-1), dtype=np.uint64)
+    np.add.at(total, query, mixed(hashes) * np.maximum(np.rint(y[:, DOCUMENTS]), 1).astype(np.uint64))
+    return total[query]
 
 
 class RowSample(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -12,16 +11,16 @@ from sklearn.utils.validation import column_or_1d
 
 from fastens.base import Capabilities, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.fit_arguments import drawn_rows, predicted_to_score, with_offset
-from fastens.boosting.folds import fold_rows
+from fastens.boosting.fit_arguments import predicted_to_score, with_offset
 from fastens.boosting.rounds import Rounds
-from fastens.engine.comm import gathered, is_any
+from fastens.engine.comm import gathered
 from fastens.engine.elementary import exp
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.ranking_loss import AFT, Cox, concordance, cumulative_hazard, events, hazard_ratios
 from fastens.engine.trees.contributions import raw_of_rows
+from fastens.modelfile.saving import SavedParts, attributes
 from fastens.monitoring.distribution_scores import draws_of, quantiles_of
-from fastens.monitoring.metrics import LOSS, Metrics, OwnMetric, Rows, metrics_rule
+from fastens.monitoring.metrics import OwnMetric, metrics_rule
 from fastens.params.estimator import with_parameters
 from fastens.params.foreign_names import CONCORDANCES
 from fastens.params.options import AFTLoss, record
@@ -221,13 +220,15 @@ class GradientBoostingSurvival(BoostedTrees):
 
     # The target --------------------------------------------------
 
-    def _learn_data(self, X: Any, y: Any, sample_weight: Any, n_validation: int = 0) -> TrainingData:
-        check_no_events(y, sample_weight)
-        return super()._learn_data(X, y, sample_weight, n_validation)
+    @staticmethod
+    def _strata_of(y: Array) -> NDArray[np.bool_] | None:
+        """Return which times were observed, if some were not."""
+        known = events(y)
+        return None if known.all() else known
 
-    def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+    def _read_data(self, y: Any, sample_weight: Any) -> TrainingData:
         check_no_events(y, sample_weight)
-        return super()._check_validation(X, y, sample_weight)
+        return super()._read_data(y, sample_weight)
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         """Return the bounds of the times and the row indices, (n_rows, 3)."""
@@ -239,41 +240,7 @@ class GradientBoostingSurvival(BoostedTrees):
         """Return the bounds of the rows with positive weight, (n_rows, 2)."""
         return checked_times(y[:, :2], y[:, 2])
 
-    def _learn_statistics(self, data: Any, seed: int) -> Any:
-        # Censored times have no mean, so target encoding uses the negative gradients before the first round.
-        loss, slopes = self._get_loss(), np.empty((2, 1, len(data.y)), dtype=np.float32)
-        loss.join(data.comm)
-        start = loss.start(data.y, data.sample_weight)[:, None]
-        raw = np.repeat(start, len(data.y), axis=1) if data.offset is None else data.offset
-        loss.start_round(data.y, raw, data.sample_weight)
-        loss.gradients(data.y, raw, slopes[0], slopes[1])
-        encoded = super()._learn_statistics(data._replace(y=-slopes[0, 0].astype(np.float64)), seed)
-        return encoded._replace(y=data.y)
-
     # Fit --------------------------------------------------
-
-    def _hold_out_rows(self, data: TrainingData, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Split the rows, stratified by observed and censored times if both sides get rows of both kinds."""
-        (y,) = gathered(data.comm, [data.y])
-        known, n_held_out = events(y), math.ceil(self.validation_fraction * len(y))
-        smallest = min(int(known.sum()), int((~known).sum()), n_held_out, len(y) - n_held_out)
-        return drawn_rows(self, data, seed, known if smallest > 1 else None)
-
-    def _fold_rows(
-        self, data: TrainingData, n_folds: int, seed: int
-    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Split the rows into folds, stratified by observed and censored times."""
-        known = events(gathered(data.comm, [data.y])[0])
-        return fold_rows(self, data, n_folds, seed, None if known.all() else known)
-
-    def _metrics(self, rounds: Rounds, rows: Rows) -> Metrics:
-        metric = self.eval_metric
-        is_needed = self.loss == "cox" and LOSS in (metric if isinstance(metric, list | tuple) else [metric])
-        if is_needed and not is_any(self._comm, bool(events(rows.y).any())):
-            raise ValueError(
-                f"The validation set must hold at least one event for loss='cox'; all {len(rows.y)} rows are censored."
-            )
-        return super()._metrics(rounds, rows)
 
     def _get_loss(self) -> Loss:
         options = self._options("loss")
@@ -286,8 +253,7 @@ class GradientBoostingSurvival(BoostedTrees):
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
         return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
-    def _keep(self, rounds: Rounds, n_rounds: int) -> None:
-        super()._keep(rounds, n_rounds)
+    def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         self._forget("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
             rows = rounds.rows_after(n_rounds)
@@ -306,7 +272,6 @@ class GradientBoostingSurvival(BoostedTrees):
         return part
 
     def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        super()._leaves_changed(data, decay)
         if self._is_cox:
             raw = raw_of_rows(self._ensemble, data.X)[:, 0] + (0.0 if data.offset is None else data.offset[0])
             times, hazard = _breslow(data.y, raw, data.sample_weight)
@@ -315,9 +280,7 @@ class GradientBoostingSurvival(BoostedTrees):
             decay = decay if len(self.event_times_) else 0.0  # slices and imported models do not have a baseline
             self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        baseline = ("event_times_", "cumulative_hazard_") if self._is_cox else ()
-        return (*super()._fitted_names(), *baseline)
+    _saved: ClassVar[SavedParts] = (attributes("event_times_", "cumulative_hazard_", when=lambda model: model._is_cox),)
 
     # Predict --------------------------------------------------
 

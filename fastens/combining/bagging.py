@@ -44,7 +44,7 @@ from fastens.combining.responses import (
     seconds_since,
 )
 from fastens.engine.grow.growth import count_of
-from fastens.engine.rows.sampling import Bootstrap, Subsample, checked_seed, content_hashes, repeated, stream_seeds
+from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes, repeated, stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.bags import (
     GROWING,
@@ -53,6 +53,7 @@ from fastens.forests.bags import (
     Strata,
     check_continued,
     check_no_bags_needed,
+    check_seed,
     draw_alike,
     draw_seed,
     n_drawn,
@@ -68,6 +69,7 @@ from fastens.forests.random_forest import (
     RandomForestRegressor,
 )
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import announce
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
@@ -94,8 +96,10 @@ OF_BAGS = (
 # Methods that route metadata to the members.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
-LEARNED = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", *OUT_OF_BAG)
-SAVED = ("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG)
+LEARNED = (
+    *("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets"),
+    *OUT_OF_BAG,
+)
 _MEMBERS = "members."
 # Name of the only member if fastens trees are grown together; members that are fitted one by one are numbered.
 _FOREST = "forest"
@@ -125,6 +129,7 @@ class BaseBagging(BaseOneEstimator):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _docs: ClassVar[Docs] = BAGGING_DOCS
+    _is_weighted_sum = True
     oob_score_: float = field(init=False)
     oob_scores_: Array = field(init=False)
     _members: list[FittedMember] = field(init=False)
@@ -272,15 +277,12 @@ class BaseBagging(BaseOneEstimator):
             return None
         hashes = content_hashes(as_numbers(data.X), data.y)
         if self.bootstrap:
-            return plan_draws(wanted, hashes, weight, strata=self._strata(data))
+            strata = None if data.classes is None else Strata.of(self.bootstrap, data.y, data.classes)
+            return plan_draws(wanted, hashes, weight, strata=strata)
         copies = Subsample.plan(hashes, weight)
         if (n_wanted := n_drawn(wanted, copies.total)) > copies.total:
             raise ValueError(f"max_samples must be at most the {copies.total} rows without bootstrap; got {wanted}.")
         return replace(copies, n_drawn=n_wanted)
-
-    def _strata(self, data: MemberData) -> Strata | None:
-        """Return the strata that rows are drawn from; None without stratification."""
-        return None
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
@@ -460,7 +462,7 @@ class BaseBagging(BaseOneEstimator):
         return len(self.estimators_)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a member, or a list of members for a slice of `estimators_`."""
+        """Return a member of `estimators_`, or a list of members for a slice."""
         return self.estimators_[index]
 
     @property
@@ -506,16 +508,7 @@ class BaseBagging(BaseOneEstimator):
 
     # Saving --------------------------------------------------
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        arrays = {name: np.asarray(vars(self)[name]) for name in SAVED if name in vars(self)}
-        return arrays | members_to_arrays(_MEMBERS, self._members)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        for name in SAVED:
-            if name in arrays:
-                setattr(self, name, arrays[name] if arrays[name].ndim else arrays[name].item())
-        if hasattr(self, "_seed"):
-            self._seed = checked_seed(self._seed)
+    def _restore_members(self, arrays: Arrays) -> None:
         self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), self._n_targets)
         if (forest := self._forest) is not None:
             bags, n_trees = forest._bags(), len(forest.estimators_)
@@ -523,6 +516,11 @@ class BaseBagging(BaseOneEstimator):
             if found.shape != (n_trees,) or not ((found >= 1) & (found <= bags.n_features)).all():
                 raise ValueError("the numbers of columns do not match the trees")
             self._n_columns_of_trees = found
+
+    _saved: ClassVar[SavedParts] = (
+        attributes("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG, key="{}"),
+        Saved(lambda model: members_to_arrays(_MEMBERS, model._members), _restore_members, check_seed),
+    )
 
 
 def _leaves(member: FittedMember, X: Any) -> NDArray[np.int32]:
@@ -608,16 +606,13 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     bootstrap: Drawing = parameter(STRATIFIED, default=True)
     voting: str = parameter(one_of("soft", "hard"), default="soft")
 
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        # Members kept by a warm start were fitted with these classes.
-        continues = self.warm_start and hasattr(self, "_members")
-        return self._encode_target(y) if continues else super()._learn_target(y)
+    @property
+    def _known_classes(self) -> Any:  # type: ignore[override]
+        """The classes of the members that a warm start keeps."""
+        return self.classes_ if self.warm_start and hasattr(self, "_members") else None
 
     def _template(self) -> Any:
         return DecisionTreeClassifier(max_bins=MAX_BINS) if self.estimator is None else self.estimator
-
-    def _strata(self, data: MemberData) -> Strata | None:
-        return Strata.of(self.bootstrap, data.y, self.classes_)
 
     @property
     def _response_method(self) -> str:  # type: ignore[override]
@@ -720,6 +715,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     """
 
     _takes_several_targets = True
+    _saved: ClassVar[SavedParts] = ("_n_targets",)
     _response_method = "predict"
 
     def _template(self) -> Any:
@@ -733,11 +729,6 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
                 f"{self._n_targets}; got {n_targets}."
             )
         return super()._learn_target(y)
-
-    def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
-        super()._fit_forest(forest, X, y, sample_weight)
-        self._n_targets = forest._n_targets
-        return self
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
         from sklearn.metrics import r2_score

@@ -16,6 +16,7 @@ from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_r
 from fastens.combining.members import default_forests
 from fastens.combining.responses import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, added, own_request
 from fastens.combining.stacking import BaseLevels
+from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import parameter, real, whole
@@ -144,14 +145,10 @@ class BaseCascade(BaseLevels):
         self._check_fitted()
         return [[model for member in layer for model in member.models] for layer in self._fitted_levels]
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("n_layers_", "validation_losses_")
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return self._level_arrays()
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._restore_levels(arrays)
+    def _list_losses(self, arrays: Arrays) -> None:
         self.validation_losses_ = np.atleast_1d(self.validation_losses_).tolist()
+
+    _saved: ClassVar[SavedParts] = ("n_layers_", "validation_losses_", Saved(finish=_list_losses))
 
 
 @with_parameters
@@ -207,6 +204,7 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
     """
 
     _takes_several_targets = True
+    _saved: ClassVar[SavedParts] = ("_n_targets",)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the last layer's average prediction, shape (n_samples,) or (n_samples, n_targets)."""

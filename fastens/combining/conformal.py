@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,8 @@ from fastens.combining.folds import (
     Fold,
     GivenRows,
     MemberData,
-    Part,
-    Rows,
-    make_folds,
+    folds_by_number,
+    group_folds,
     members_from_arrays,
     members_to_arrays,
 )
@@ -39,14 +38,14 @@ from fastens.conformal.scores import (
     at_each_coverage,
     calibrated_sets,
     middle_column,
-    nearest_columns,
 )
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.forests.out_of_bag import LEVELS
 from fastens.forests.random_forest import RandomForestRegressor
-from fastens.monitoring.callbacks import levels_of, predicts_distribution
+from fastens.modelfile.saving import Arrays, Saved, SavedParts
+from fastens.monitoring.callbacks import levels_of
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, Rule, one_of, parameter, real, whole
 from fastens.params.types import Coverage
@@ -64,16 +63,9 @@ _COLUMN = "conformalregressor_prediction"
 
 def content_folds(data: MemberData) -> list[Fold]:
     """Return folds of similar size: group folds if there are groups, else folds that keep duplicates together."""
-    from sklearn.model_selection import GroupKFold
-
     if data.groups is not None:
-        n_folds = min(N_FOLDS, len(np.unique(data.groups)))
-        return (
-            make_folds(GroupKFold(n_folds), data, GivenRows(np.arange(data.n_rows), data.n_rows)) if n_folds > 1 else []
-        )
-    fold = content_hashes(as_numbers(data.X), data.y) % np.uint64(N_FOLDS)
-    found = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
-    return found if len(found) > 1 else []
+        return group_folds(data, N_FOLDS)
+    return folds_by_number(content_hashes(as_numbers(data.X), data.y) % np.uint64(N_FOLDS))
 
 
 def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int | None) -> RandomForestRegressor:
@@ -194,8 +186,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             return estimator
         return clone(estimator).set_params(loss="quantile", quantile=[float(level) for level in self.quantiles])
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
+        super()._validate_combinations()
         if self.method == "cqr" and not isinstance(self._template(), GradientBoostingRegressor):
             raise ValueError(
                 "method must be 'auto' or 'constant' unless the estimator is a GradientBoostingRegressor, "
@@ -208,7 +200,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             )
 
     def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
-        self._error_forest: RandomForestRegressor | None = None
+        self._error_forest = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
         # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag. Out-of-bag
         # errors of the forest of errors have neither groups nor likelihood ratios.
@@ -242,9 +234,6 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             errors = _errors(columns, held_out, held)
         self._parts, self._member, self._error_forest = [[errors]], member, forest
         return True
-
-    def _method_of(self, estimator: Any) -> str | None:
-        return "_calibrated_quantiles" if predicts_distribution(estimator) else None
 
     def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
         targets = data.y.reshape(data.n_rows, -1).T
@@ -323,47 +312,21 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         pairs = zip(zip(*predicted, strict=True), zip(*scales, strict=True), strict=True)
         return [FoldQuantiles(of_folds, scale, levels_of(models[0])) for of_folds, scale in pairs]
 
-    def _check_can_update(self) -> None:
-        super()._check_can_update()
-        if self._error_forest is not None and self.cv is not None:
-            raise ValueError(
-                "method must be 'constant' or 'cqr' to update the model; got 'auto', which does not keep its "
-                "calibration rows in order of time."
-            )
-
     def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
         targets = y.reshape(len(y), -1).T
-        if len(targets) != len(self._parts):
-            raise ValueError(f"y must have as many targets as in fit, {len(self._parts)}; got {len(targets)}.")
         pairs = zip(self._quantiles(X), targets, strict=True)
         return [HeldOut.errors(own.predicted[0], y, own.scales[0], None, group=rows.group) for own, y in pairs]
 
-    def _scored_columns(self, new: HeldOut, coverage: float) -> tuple[int, int] | None:
-        levels = LEVELS if self._error_forest is not None else levels_of(self._member.models[0])
-        return nearest_columns(levels, new.values.shape[1], coverage)
+    def _forest_arrays(self) -> Arrays:
+        forest = self._error_forest
+        return {} if forest is None else members_to_arrays(_FOREST, [_as_member(forest)])
 
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
-        if len(self._parts) > 1:
-            raise ValueError("explain supports only one target; this model has several. Explain its estimators_.")
-        return super()._explained_parts(rows)
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._fitted_arrays()
-        return (
-            found
-            if self._error_forest is None
-            else found | members_to_arrays(_FOREST, [_as_member(self._error_forest)])
-        )
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._error_forest = None
+    def _restore_forest(self, arrays: Arrays) -> None:
         if any(name.startswith(_FOREST) for name in arrays):
             (member,) = members_from_arrays(_FOREST, arrays, None)
             self._error_forest = member.kept
-        super()._restore_fitted(arrays)
 
-    def _n_predictions(self) -> int:
-        return super()._n_predictions() if self._error_forest is None else 1
+    _saved: ClassVar[SavedParts] = ("_n_targets", Saved(_forest_arrays, _restore_forest))
 
 
 def _as_member(forest: RandomForestRegressor) -> FittedMember:
@@ -519,9 +482,10 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         coverages = coverage, self._levels_for(coverage)[0]
         return calibrated_sets(self._parts[0], scores, self._conditions, rows, coverages)
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
+    def _check_labels(self, arrays: Arrays) -> None:
         labels = [part.label for part in self._parts[0]]
         known = [np.isin(label, np.arange(len(self.classes_))).all() for label in labels if label is not None]
         if any((label is not None) != self.by_class for label in labels) or not all(known):
             raise ValueError("the calibration scores do not match the classes")
+
+    _saved: ClassVar[SavedParts] = (Saved(finish=_check_labels),)

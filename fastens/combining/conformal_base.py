@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -28,8 +28,18 @@ from fastens.combining.folds import (
 )
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.responses import COMMON_RULES, DOCS, added, in_order, places_of_classes
-from fastens.conformal.scores import COVERAGE, Conditions, HeldOut, RowConditions, adapted_coverage
+from fastens.conformal.scores import (
+    COVERAGE,
+    Conditions,
+    HeldOut,
+    RowConditions,
+    adapted_coverage,
+    nearest_columns,
+)
 from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
+from fastens.forests.out_of_bag import LEVELS
+from fastens.modelfile.saving import Arrays, Saved, SavedParts
+from fastens.monitoring.callbacks import levels_of, predicts_distribution
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ESTIMATOR, FLAG, NONE, parameter, real
@@ -65,6 +75,7 @@ class BaseConformal(BaseOneEstimator):
     _capabilities = Capabilities(supports_out_of_core=False, predicts_row_sources=False)
     _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
     _learned: ClassVar[str] = "_parts"
+    _is_weighted_sum = True
 
     estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     cv: Folds = parameter(COMMON_RULES["cv"], default=None)
@@ -72,6 +83,9 @@ class BaseConformal(BaseOneEstimator):
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: RandomState = parameter(COMMON_RULES["random_state"], default=None)
     n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+
+    # Forest that predicts the errors of held-out rows; None if all intervals are calibrated in the same way.
+    _error_forest: Any = field(init=False, default=None)
 
     # Fit --------------------------------------------------
 
@@ -183,10 +197,11 @@ class BaseConformal(BaseOneEstimator):
 
     def _seeded_spec(self, estimator: Any) -> MemberSpec:
         spec = self._spec("estimator", estimator, self._seed_source(), 0, is_classifier(self))
-        return replace(spec, n_outputs=None, method=self._method_of(estimator) or spec.method)
+        method = "_calibrated_quantiles" if predicts_distribution(estimator) else spec.method
+        return replace(spec, n_outputs=None, method=method)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
+        super()._validate_combinations()
         if self._is_out_of_bag and "oob_score" not in self._template().get_params():
             raise ValueError(
                 "cv must not be 'oob' for an estimator without the parameter oob_score; got "
@@ -237,10 +252,6 @@ class BaseConformal(BaseOneEstimator):
         from sklearn.model_selection import GroupShuffleSplit
 
         return GroupShuffleSplit() if self.cv is None else self.cv
-
-    def _method_of(self, estimator: Any) -> str | None:
-        """Return the method of an estimator whose responses are calibrated; None for the usual one."""
-        return None
 
     def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
         """Return the nonconformity of held-out rows for each target."""
@@ -329,14 +340,22 @@ class BaseConformal(BaseOneEstimator):
                 f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
                 "cv=[(train, test)] with the last rows as test, or cv='oob'."
             )
+        if self._error_forest is not None and self.cv is not None:
+            raise ValueError(
+                "method must be 'constant' or 'cqr' to update the model; got 'auto', which does not keep its "
+                "calibration rows in order of time."
+            )
 
     def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
         """Return the nonconformity of new rows with known targets, for each target."""
         raise NotImplementedError
 
     def _scored_columns(self, new: HeldOut, coverage: float) -> tuple[int, int] | None:
-        """Return the columns whose scores calibrate a coverage."""
-        return None
+        """Return the columns whose scores calibrate a coverage; None for the scores of classes."""
+        if is_classifier(self):
+            return None
+        levels = LEVELS if self._error_forest is not None else levels_of(self._member.models[0])
+        return nearest_columns(levels, new.values.shape[1], coverage)
 
     def _levels_for(self, coverage: Any) -> list[float]:
         """Return the adapted coverage for each target, which is `coverage` before the first update."""
@@ -361,7 +380,7 @@ class BaseConformal(BaseOneEstimator):
 
     # Saving --------------------------------------------------
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _calibration_arrays(self) -> Arrays:
         n_parts = np.array([len(self._parts), len(self._parts[0])])
         found = members_to_arrays(_MEMBERS, [self._member]) | {_N_PARTS: n_parts} | self._conditions.to_arrays("")
         for target, parts in enumerate(self._parts):
@@ -371,7 +390,7 @@ class BaseConformal(BaseOneEstimator):
             found[_ADAPTED] = np.array([[each, *levels] for each, levels in self._adapted.items()])
         return found
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_calibration(self, arrays: Arrays) -> None:
         (self._member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), None)
         self._conditions = Conditions.from_arrays("", arrays)
         n_targets, n_folds = arrays[_N_PARTS].tolist()
@@ -379,8 +398,6 @@ class BaseConformal(BaseOneEstimator):
             [HeldOut.from_arrays(f"{_FOLD}{target}.{number}.", arrays) for number in range(n_folds)]
             for target in range(n_targets)
         ]
-        if not self._parts or n_folds != self._n_predictions():
-            raise ValueError("the number of calibrations does not match the number of models")
         if any((part.group is None) != (self._conditions.labels is None) for own in self._parts for part in own):
             raise ValueError("the calibration groups are malformed")
         adapted = arrays.get(_ADAPTED, np.empty((0, n_targets + 1)))
@@ -388,9 +405,12 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError("the adapted coverages are malformed")
         self._adapted = {row[0]: row[1:] for row in adapted.tolist()}
 
-    def _n_predictions(self) -> int:
-        """Return the number of separately calibrated predictions of a row."""
-        return len(self._member.models)
+    def _check_calibration(self, arrays: Arrays) -> None:
+        n_calibrated = len(self._member.models) if self._error_forest is None else 1
+        if not self._parts or len(self._parts[0]) != n_calibrated:
+            raise ValueError("the number of calibrations does not match the number of models")
+
+    _saved: ClassVar[SavedParts] = (Saved(_calibration_arrays, _restore_calibration, _check_calibration),)
 
 
 def _position(held: HeldOut, new: HeldOut, columns: tuple[int, int] | None) -> tuple[Array, Array]:

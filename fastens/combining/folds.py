@@ -424,18 +424,27 @@ def content_folds(data: MemberData, n_folds: int) -> list[Fold]:
 
     Duplicate rows share a fold, and each class is divided evenly.
     """
-    from sklearn.model_selection import GroupKFold
-
     if data.groups is not None:
-        n_folds = min(n_folds, len(np.unique(data.groups)))
-        rows = GivenRows(np.arange(data.n_rows), data.n_rows)
-        return make_folds(GroupKFold(n_folds), data, rows) if n_folds > 1 else []
+        return group_folds(data, n_folds)
     hashes = content_hashes(as_numbers(data.X), data.y)
     _, first, copy_of = np.unique(hashes, return_index=True, return_inverse=True)
     label = data.y[first] if data.classes is not None and data.y.ndim == 1 else np.zeros(len(first))
     fold = np.empty(len(first), dtype=np.intp)
     fold[np.argsort(label, kind="stable")] = np.arange(len(first)) % n_folds
-    fold = fold[copy_of.ravel()]
+    return folds_by_number(fold[copy_of.ravel()])
+
+
+def group_folds(data: MemberData, n_folds: int) -> list[Fold]:
+    """Return folds of whole groups; empty if there is one group."""
+    from sklearn.model_selection import GroupKFold
+
+    n_folds = min(n_folds, len(np.unique(data.groups)))
+    rows = GivenRows(np.arange(data.n_rows), data.n_rows)
+    return make_folds(GroupKFold(n_folds), data, rows) if n_folds > 1 else []
+
+
+def folds_by_number(fold: NDArray[Any]) -> list[Fold]:
+    """Return the folds from the number of each row's fold; empty if one fold has all rows."""
     found = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
     return found if len(found) > 1 else []
 

@@ -56,7 +56,6 @@ from fastens.forests.random_forest import (
     RandomForestRegressor,
 )
 from fastens.params.docstrings import Docs
-from fastens.params.estimator import ChecksParameters
 from fastens.params.options import Growth
 from fastens.params.rules import rows_of
 from fastens.params.types import Folds, RandomState
@@ -119,6 +118,10 @@ class BaseMembers(BaseFastens):
     # The members' method that produces responses, or "auto", and advice for the error if a member lacks it.
     _response_method: str = "auto"
     _remedy: str = ""
+    # True if predictions are weighted sums of the members' predictions.
+    _is_weighted_sum: ClassVar[bool] = False
+    # True if members are parameters by their names.
+    _names_members: ClassVar[bool] = True
     # Number of targets of a regressor.
     _n_targets: int = 1
     n_features_in_: int
@@ -186,10 +189,6 @@ class BaseMembers(BaseFastens):
         """Fit the members and combine them."""
         raise NotImplementedError
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        has_targets = isinstance(self, BaseRegressor) and self._takes_several_targets
-        return (*super()._fitted_names(), *(["_n_targets"] if has_targets else []))
-
     def _of_targets(self, found: Array) -> Array:
         """Return the result without the axis of targets if there is only one."""
         return found[:, 0] if self._n_targets == 1 else found
@@ -251,6 +250,12 @@ class BaseMembers(BaseFastens):
         self._check_fitted()
         if self._n_targets > 1 or isinstance(getattr(self, "classes_", None), list):
             raise ValueError("explain supports only one target; this model has several. Explain its estimators_.")
+        if not self._is_weighted_sum:
+            raise ValueError(
+                "predictions must be weighted sums of the members' predictions to be explained; predictions of "
+                f"{type(self).__name__} are not. Explain the members, or use "
+                "sklearn.inspection.permutation_importance."
+            )
         with rows_of("background"):
             others = None if background is None else self._check_table(background)
         rows = Rows(self._check_table(X), others, interactions)
@@ -258,11 +263,7 @@ class BaseMembers(BaseFastens):
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         """Return the weighted models whose predictions add up to the ensemble's, and a constant."""
-        raise ValueError(
-            "predictions must be weighted sums of the members' predictions to be explained; predictions of "
-            f"{type(self).__name__} are not. Explain the members, or use "
-            "sklearn.inspection.permutation_importance."
-        )
+        raise NotImplementedError
 
     # Members as parameters --------------------------------------------------
 
@@ -285,15 +286,17 @@ class BaseMembers(BaseFastens):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with `deep`, also members by name, and their parameters as ``name__parameter``."""
         found = super().get_params(deep=deep)
-        if deep:
+        if deep and self._names_members:
             for name, member in self._named():
                 found[name] = member
                 if hasattr(member, "get_params"):
                     found.update((f"{name}__{key}", value) for key, value in member.get_params().items())
         return found
 
-    def set_params(self, **params: Any) -> BaseMembers:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters; members are replaced by name, or dropped with "drop"."""
+        if not self._names_members:
+            return super().set_params(**params)
         with self._setting():
             for key in ("estimators", "levels"):
                 if key in params:
@@ -303,8 +306,7 @@ class BaseMembers(BaseFastens):
                 self.estimators = _replaced(self.estimators, replaced)
                 if getattr(self, "levels", None) is not None:
                     self.levels = [_replaced(members, replaced) for members in self.levels]
-        super().set_params(**params)
-        return self
+        return super().set_params(**params)
 
     @property
     def named_estimators(self) -> Bunch:
@@ -422,10 +424,6 @@ class BaseMembers(BaseFastens):
             X, y = self._encoder.matched(X, type(self).__name__).native, unmasked(y, "y_val")
             target = self._encode_target(self._read_target(y))
             check_same_rows(X.shape[0], len(target))
-            if isinstance(self, BaseRegressor) and (n_targets := _n_targets(target)) != self._n_targets:
-                raise ValueError(
-                    f"y_val must have the same number of targets as y, {self._n_targets}; got {n_targets}."
-                )
         except ValueError as error:
             raise ValueError(f"X_val and y_val must have the same form as X and y: {error}") from error
         return X, y
@@ -483,6 +481,7 @@ class BaseOneEstimator(BaseMembers):
     estimators = None
     columns = None
     estimator: BaseEstimator
+    _names_members = False
 
     def _template(self) -> Any:
         """Return the estimator to copy."""
@@ -492,20 +491,10 @@ class BaseOneEstimator(BaseMembers):
         """Yield the estimator, whose tags are read."""
         yield "estimator", self._template()
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep`, also the estimator's parameters as ``estimator__parameter``."""
-        return BaseEstimator.get_params(self, deep=deep)
-
-    def set_params(self, **params: Any) -> BaseOneEstimator:
-        """Set parameters; the estimator's parameters are named ``estimator__parameter``."""
-        ChecksParameters.set_params(self, **params)
-        return self
-
     def _levels(self) -> list[NamedMembers]:
         return [[("estimator", self._template())]]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         check_kind("estimator", self._template(), is_classifier(self))
 
 

@@ -36,7 +36,7 @@ from fastens.params.docstrings import WEIGHT_TYPE_DOCS, entries
 from fastens.params.foreign_names import hint
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
 from fastens.table.columns.numbers import unmasked
-from fastens.table.training_data import AUTO, FREQUENCY, IMPORTANCE, encode_labels
+from fastens.table.training_data import AUTO, FREQUENCY, IMPORTANCE
 from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 
 NamedMembers = list[tuple[str, Any]]
@@ -710,10 +710,6 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
         """Learn the only class."""
         self._start_fit(X, y, sample_weight)
         return self
-
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        self.classes_, index = encode_labels(y)
-        return index
 
     def predict_proba(self, X: Any) -> Array:
         """Return 1 for each row, shape (n_samples, 1)."""

@@ -14,6 +14,7 @@ from fastens.combining.responses import added
 from fastens.engine.elementary import exp, expit, log, softmax
 from fastens.engine.grow.growth import weight_unit
 from fastens.engine.parts import dense_blocks
+from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.params.rules import real
 
 Array = NDArray[np.float64]
@@ -76,19 +77,26 @@ class _Columns(BaseFastens):
     def _dense(self, X: Any) -> Array:
         return np.concatenate([block for _, block in dense_blocks(X)])
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("is_probability_", "center_", "scale_", "coef_", "intercept_")
-
     def _outputs(self) -> tuple[int, ...]:
         """Return the leading shape of the coefficients; empty if they are a vector."""
-        return ()
+        raise NotImplementedError
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _check_shapes(self, arrays: Arrays) -> None:
         of_columns = (self.is_probability_, self.center_, self.scale_)
         if any(np.shape(found) != (self.n_features_in_,) for found in of_columns) or self.is_probability_.dtype != bool:
             raise ValueError("the column scales and the columns do not match")
         outputs, shapes = self._outputs(), (np.shape(self.coef_), np.shape(self.intercept_))
         if shapes != ((*outputs, self.n_features_in_), outputs or (1,)):
             raise ValueError("the coefficients, the columns and the outputs do not match")
+
+    _saved: ClassVar[SavedParts] = (
+        "is_probability_",
+        "center_",
+        "scale_",
+        "coef_",
+        "intercept_",
+        Saved(finish=_check_shapes),
+    )
 
 
 class LogisticStacker(BaseClassifier, _Columns):
@@ -164,7 +172,7 @@ class LogisticStacker(BaseClassifier, _Columns):
             return softmax(raw, axis=1)  # 1 for a single class
         return np.hstack([expit(-raw), expit(raw)])
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("is_of_members_",)
+    _saved: ClassVar[SavedParts] = ("is_of_members_",)
 
     def _outputs(self) -> tuple[int, ...]:
         return (1 if len(self.classes_) == 2 else len(self.classes_),)

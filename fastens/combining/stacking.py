@@ -69,7 +69,7 @@ from fastens.combining.responses import (
 )
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.threads import resolve_n_jobs
-from fastens.modelfile.saving import nested_arrays, nested_model
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, nested_arrays, nested_model
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, NONE, Rule, one_of, parameter
@@ -156,6 +156,8 @@ class BaseLevels(BaseMembers):
         self._fitted_levels = [
             members_from_arrays(f"level{depth}.", arrays, classes, self._n_targets) for depth in range(n_levels)
         ]
+
+    _saved: ClassVar[SavedParts] = (Saved(_level_arrays, _restore_levels),)
 
 
 _FINAL = "final_estimator"
@@ -441,15 +443,15 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     # Saving --------------------------------------------------
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _final_arrays(self) -> Arrays:
         arrays = nested_arrays("final.", self.final_estimator_, "The final estimator")
-        arrays |= self._level_arrays()
         return arrays | {f"oof.{name}": found for name, found in self.oof_predictions_.items()}
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._restore_levels(arrays)
+    def _restore_final(self, arrays: Arrays) -> None:
         self.final_estimator_ = nested_model("final.", arrays, "The final estimator")
         self.oof_predictions_ = {n.removeprefix("oof."): a for n, a in arrays.items() if n.startswith("oof.")}
+
+    _saved: ClassVar[SavedParts] = (Saved(_final_arrays, _restore_final),)
 
 
 def _final_has(method: str) -> Any:
@@ -577,6 +579,8 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     """
 
     _takes_several_targets = True
+    _is_weighted_sum = True
+    _saved: ClassVar[SavedParts] = ("_n_targets",)
     _response_method = "predict"
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:

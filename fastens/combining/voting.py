@@ -37,6 +37,7 @@ from fastens.combining.folds import (
 from fastens.combining.member_weights import GUARDED, LEARNERS, SELECTION, OutOfFold, learn_weights, mean_loss
 from fastens.combining.members import BaseMembers, forests, requesting
 from fastens.combining.responses import CV, RULES, VERBOSE, NamedMembers, added, joint_classes, with_ties
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import Deadline
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
@@ -66,7 +67,6 @@ def _has_deadline(model: Any) -> bool:
     return isinstance(model, BoostedTrees) and [type(each) for each in model.callbacks or ()] == [Deadline]
 
 
-_LOSSES = "losses"
 # Sums of weights that differ by less are treated as equal.
 _ROUNDING = 1e-12
 
@@ -106,18 +106,26 @@ class BaseWeightedMembers(BaseMembers):
         self._check_fitted()
         return self._fitted_by_name(self._members)
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        return (*self._of_members, *super()._fitted_names())
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return members_to_arrays(self._prefix, self._members)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_members(self, arrays: Arrays) -> None:
         self._members = members_from_arrays(self._prefix, arrays, getattr(self, "classes_", None), self._n_targets)
+
+    def _arrays_of_members(self) -> Arrays:
+        return {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._of_members}
+
+    def _restore_arrays_of_members(self, arrays: Arrays) -> None:
+        for name in self._of_members:
+            setattr(self, name, arrays[f"fitted.{name}"])
+
+    def _check_arrays_of_members(self, arrays: Arrays) -> None:
         for name in self._of_members:
             found = getattr(self, name)
             if np.shape(found)[:1] != (len(self._members),) or np.isnan(found).any():
                 raise ValueError(f"{name} does not match the members")
+
+    _saved: ClassVar[SavedParts] = (
+        Saved(lambda model: members_to_arrays(model._prefix, model._members), _restore_members),
+        Saved(_arrays_of_members, _restore_arrays_of_members, _check_arrays_of_members, is_first=True),
+    )
 
 
 @with_parameters
@@ -137,6 +145,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
     time_limit: float | None = parameter(real(0, open_low=True) | NONE, default=None)
     verbose: int | bool = parameter(VERBOSE, default=False)
 
+    _is_weighted_sum = True
     _losses: Array | None = field(init=False, default=None)
 
     def __sklearn_tags__(self) -> Any:
@@ -155,8 +164,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             raise AttributeError("weights must be learned in fit for the losses of the members")
         return self._losses
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         is_learned = isinstance(self.weights, str) and not self.prefit
         for name, value, default in (("refit", self.refit, True), ("time_limit", self.time_limit, None)):
             if value != default and not is_learned:
@@ -250,7 +258,8 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return learn_weights(cast(str, self.weights), out_of_fold)
 
     def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
-        return OutOfFold(responses, target, weight, is_classification=False)
+        """Return the data that weights are learned from."""
+        raise NotImplementedError
 
     def _given_weights(self, specs: list[MemberSpec]) -> Array:
         """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
@@ -262,7 +271,9 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             weights = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(f"weights must be numbers; got {given!r}: {error}") from error
-        allowed = self._weight_shapes(len(names))
+        classes = getattr(self, "classes_", None)
+        by_class = [(len(names), len(classes))] if isinstance(classes, np.ndarray) else []
+        allowed = [(len(names),), *by_class]
         if weights.shape not in allowed:
             raise ValueError(f"weights must have the shape {' or '.join(map(str, allowed))}; got {weights.shape}.")
         if not np.isfinite(weights).all() or weights.min() < 0 or not (weights.sum(axis=0) > 0).all():
@@ -282,18 +293,11 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             given = [weight for name, weight in zip(all_names, given, strict=True) if name in names]
         return given
 
-    def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
-        return [(n_members,)]
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._fitted_arrays()
-        return found if self._losses is None else found | {_LOSSES: self._losses}
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        self._losses = arrays.get(_LOSSES)
+    def _check_losses(self, arrays: Arrays) -> None:
         if self._losses is not None and self._losses.shape != (len(self._members),):
             raise ValueError("the losses do not match the members")
+
+    _saved: ClassVar[SavedParts] = (attributes("_losses", key="losses"), Saved(finish=_check_losses))
 
     # Predict --------------------------------------------------
 
@@ -423,12 +427,13 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         if self.prefit:
             (members,) = self._levels()
             self.classes_, index = joint_classes(self.classes_, index, members)
-        self._factors_of_classes = _factors_by_target(self.class_weights, self.classes_)
+        self._read_factors()
         return index
 
-    def _weight_shapes(self, n_members: int) -> list[tuple[int, ...]]:
-        by_class = [] if isinstance(self.classes_, list) else [(n_members, len(self.classes_))]
-        return [(n_members,), *by_class]
+    def _read_factors(self, arrays: Arrays | None = None) -> None:
+        self._factors_of_classes = _factors_by_target(self.class_weights, self.classes_)
+
+    _saved: ClassVar[SavedParts] = (Saved(finish=_read_factors),)
 
     def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
         """Return the data that weights are learned from; each target of a row counts as one row."""
@@ -522,10 +527,6 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         targets = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
         return self._names_out(sum(map(len, targets)) if fitted.voting == SOFT else len(targets), input_features)
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        self._factors_of_classes = _factors_by_target(self.class_weights, self.classes_)
-
 
 @transforms_streams
 @with_parameters
@@ -568,7 +569,11 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     """
 
     _takes_several_targets = True
+    _saved: ClassVar[SavedParts] = ("_n_targets",)
     _response_method = "predict"
+
+    def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
+        return OutOfFold(responses, target, weight, is_classification=False)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,) or (n_samples, n_targets)."""

@@ -27,6 +27,7 @@ from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.grow.growth import weight_unit
 from fastens.engine.rows.sampling import repeated
 from fastens.engine.whole import are_copies
+from fastens.modelfile.saving import SavedParts
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, one_of, parameter, real
 from fastens.rollback import keeps_model
@@ -195,11 +196,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     def _first_batch(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> WeightedMajorityClassifier:
         """Learn the columns and the classes, and weight prefit members or train the others."""
-        self._all_classes = None if classes is None else read_classes(classes)
+        self._declared_classes = None if classes is None else read_classes(classes)
         try:
             data, _ = self._start_members(X, y, {"sample_weight": sample_weight})
         finally:
-            del self._all_classes
+            del self._declared_classes
         (specs,) = self._specs()
         self._start_weights(len(specs))
         if self.prefit:
@@ -215,19 +216,18 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._members = members
         return self
 
-    def _learn_target(self, y: NDArray[Any]) -> Array:
-        known = getattr(self, "_all_classes", None)
-        if self.prefit:
-            parts = labels_of_members(self._levels()[0]) + ([] if known is None else [("classes", known)])
-            known = joined_labels(parts) if parts else None
-        if known is None:
-            return super()._learn_target(y)
-        self.classes_ = known
-        return self._encode_target(y)
+    @property
+    def _known_classes(self) -> Any:  # type: ignore[override]
+        """The classes that `partial_fit` declares, and the classes of prefit members."""
+        declared = getattr(self, "_declared_classes", None)
+        if not self.prefit:
+            return declared
+        parts = labels_of_members(self._levels()[0]) + ([] if declared is None else [("classes", declared)])
+        return joined_labels(parts) if parts else None
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Any:
         # The mean weight of a stream is unknown, so `partial_fit` uses weights unchanged, even in its first batch.
-        return weight if hasattr(self, "_all_classes") else super()._weights_to_count(weight, is_fit=is_fit)
+        return weight if hasattr(self, "_declared_classes") else super()._weights_to_count(weight, is_fit=is_fit)
 
     # Online --------------------------------------------------
 
@@ -300,9 +300,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         responses = self._responses(X)
         return with_ties((self.weights_[:, None, None] * responses).sum(axis=0))
 
-    # Saving --------------------------------------------------
-
-    _saved_names: ClassVar[tuple[str, ...]] = ("n_mistakes_", "n_seen_", "_heaviest")
+    _saved: ClassVar[SavedParts] = ("n_mistakes_", "n_seen_", "_heaviest")
 
 
 def _is_online(model: Any) -> bool:

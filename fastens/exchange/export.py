@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.engine.losses.column_losses import ColumnLosses, ExponentialLoss, LeastSquares, SeveralLevels
-from fastens.engine.losses.losses import BinaryLogLoss, LogLinkLoss, Loss, MulticlassLogLoss
-from fastens.engine.losses.numeric_losses import CrossEntropy, CustomClassLoss, CustomLoss, Exponential
+from fastens.engine.losses.column_losses import ColumnLosses
+from fastens.engine.losses.numeric_losses import CustomLoss
 from fastens.engine.losses.ranking_loss import AFT, Cox
 from fastens.engine.names import are_texts
 from fastens.engine.trees.trees import TreeEnsemble, codes_left
@@ -147,31 +146,12 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
 
 
 def _link(loss: Any) -> tuple[str, float]:
-    """Return the link of a loss, determined by its `predict` method, and the factor that the link needs."""
-    if isinstance(loss, LeastSquares):
-        return _link(loss._base)
-    if isinstance(loss, CustomLoss):
-        if hasattr(loss._source, "predict"):
-            raise CannotHoldError("a custom loss with a method predict")
-        of_classes = "sigmoid" if loss.n_outputs == 1 else "softmax"
-        return (of_classes if isinstance(loss, CustomClassLoss) else "identity"), 1.0
-    if isinstance(loss, ExponentialLoss):
-        return ("sigmoid" if loss.n_outputs == 1 else "one vs rest"), 1.0
-    link = _LINKS.get(type(loss).predict)
-    if link is None:
+    """Return the name of the inverse link of a loss, and the factor that it needs."""
+    if isinstance(loss, CustomLoss) and hasattr(loss._source, "predict"):
+        raise CannotHoldError("a custom loss with a method predict")
+    if not loss.link.name:
         raise CannotHoldError(f"the predictions of loss={loss.name!r}")
-    return link
-
-
-_LINKS: dict[Any, tuple[str, float]] = {
-    Loss.predict: ("identity", 1.0),
-    LogLinkLoss.predict: ("exp", 1.0),
-    BinaryLogLoss.predict: ("sigmoid", 1.0),
-    CrossEntropy.predict: ("sigmoid", 1.0),
-    Exponential.predict: ("sigmoid", 2.0),
-    MulticlassLogLoss.predict: ("softmax", 1.0),
-    SeveralLevels.predict: ("sorted", 1.0),
-}
+    return loss.link.name, loss.link.factor
 
 
 def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any]:

@@ -31,6 +31,13 @@ GROWING, DRAWING, CHOOSING, PERMUTING = range(4)
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
+def check_seed(model: Any, arrays: Any) -> None:
+    """Raise ValueError if the seed of a restored model is out of range; imported models have no seed."""
+    seed = vars(model).get("_seed", 0)
+    if not isinstance(seed, int) or not 0 <= seed < np.iinfo(np.int32).max:
+        raise ValueError(f"the seed of the fit is malformed: {seed!r}")
+
+
 def draw_seed(random_state: Any) -> int:
     """Return the seed of a fit."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -17,7 +17,7 @@ from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.growth import count_of, prune
 from fastens.engine.parts import release
-from fastens.engine.rows.sampling import Bootstrap, checked_seed, content_hashes
+from fastens.engine.rows.sampling import Bootstrap, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import decision_path
 from fastens.engine.trees.trees import MeasuredTree, Tree, TreeEnsemble, TreeStore
@@ -30,6 +30,7 @@ from fastens.forests.bags import (
     Strata,
     Weighting,
     check_continued,
+    check_seed,
     draw_seed,
     plan_draws,
     rows_in_bags,
@@ -46,6 +47,7 @@ from fastens.forests.parameters import (
 from fastens.forests.posterior_averaging import AUTO, AVERAGING, OUT_OF_BAG, POSTERIOR, Averaging
 from fastens.forests.tree import Members, template
 from fastens.inspection.plotting import COUNT, check_position
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, PosteriorAverage
 from fastens.params.rules import ANYTHING, FLAG, FUNCTION, NONE, parameter, real, whole
@@ -163,30 +165,28 @@ class BaseForest(TreeParameters, TreeModel):
     def _plan_bags(self, data: TrainingData, everyone: AllRows, n_threads: int) -> Weighting:
         """Plan the bags; return the row weights, or with bootstrap a function from counts to weights, if any."""
         self._bootstrap: Bootstrap | None = None
-        factors, weight = self._row_factors(everyone), everyone.sample_weight
+        weight, (factors, reweighting) = everyone.sample_weight, self._class_weighting(everyone)
         if not self.bootstrap:
             return multiplied(weight, factors)
         [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, n_threads)])
         if self.oob_score:
             is_here = data.comm.size == 1
             warn_of_duplicates(hashes, data.X if is_here else None, everyone.y)
-        self._bootstrap = plan_draws(self.max_samples, hashes, weight, factors, self._strata(everyone))
-        return self._reweighting(everyone)
+        classes = getattr(self, "classes_", None)
+        strata = None if classes is None else Strata.of(self.bootstrap, everyone.y, classes)
+        self._bootstrap = plan_draws(self.max_samples, hashes, weight, factors, strata)
+        return reweighting
 
     def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
         """Store the training targets of each leaf."""
         raise NotImplementedError
 
-    def _row_factors(self, data: AllRows) -> Array | None:
-        """Return the factor of each row's weight that follows from its class, or None."""
-        return None
+    def _class_weighting(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
+        """Return the factors of the rows' weights that follow from their classes, or a function for each bag."""
+        return (None, None) if getattr(self, "class_weight", None) is None else self._weigh_classes(data)
 
-    def _reweighting(self, data: AllRows) -> Reweight | None:
-        return None
-
-    def _strata(self, data: AllRows) -> Strata | None:
-        """Return the strata that rows are drawn from; None without stratification."""
-        return None
+    def _weigh_classes(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
+        raise NotImplementedError
 
     def _bags(self) -> Bags:
         n, fitted = len(self._column_of), self._as_fitted()
@@ -281,9 +281,6 @@ class BaseForest(TreeParameters, TreeModel):
         raw /= self._ensemble.n_trees
         return raw
 
-    def _contribution_scale(self) -> float:
-        return 1 / self._ensemble.n_trees
-
     @property
     def feature_importances_(self) -> Array:
         """Mean decrease in impurity of each feature, normalised to sum to 1, shape (n_features,)."""
@@ -340,10 +337,6 @@ class BaseForest(TreeParameters, TreeModel):
         """Yield the predictions of each tree in turn."""
         each, targets = self._each_tree(X), self._targets
         return (targets.decoded(targets.answers(values)) for values in each)
-
-    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
-        """Return the index of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
-        return self._leaves(X)
 
     def decision_path(self, X: ArrayLike) -> tuple[csr_matrix, NDArray[np.int64]]:
         """Return the nodes that each row visits.
@@ -539,21 +532,21 @@ class BaseForest(TreeParameters, TreeModel):
     def _n_outputs(self) -> int:
         return self._targets.n_values
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("_n_targets", "_seed")
+    def _bag_arrays(self) -> Arrays:
+        parts = (self._bootstrap, self._averaging, self._out_of_bag)
+        return {name: array for part in parts if part is not None for name, array in part.to_arrays().items()}
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._fitted_arrays()
-        for part in (self._bootstrap, self._averaging, self._out_of_bag):
-            found |= {} if part is None else part.to_arrays()
-        return found if self._kept_rows is None else found | {_KEPT_ROWS: self._kept_rows}
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        self._seed = checked_seed(self._seed)
+    def _restore_bags(self, arrays: Arrays) -> None:
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
-        self._kept_rows = arrays.get(_KEPT_ROWS)
+
+    _saved: ClassVar[SavedParts] = (
+        *("_n_targets", "_seed"),
+        Saved(_bag_arrays, finish=_restore_bags),
+        attributes("_kept_rows", key=_KEPT_ROWS),
+        Saved(finish=check_seed),
+    )
 
 
 def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:

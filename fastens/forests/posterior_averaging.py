@@ -324,7 +324,7 @@ def _weigher_of_rows_left_out(forest: Any, data: TrainingData) -> Callable[[Any]
 
     The weights of all rows sum to the number of draws.
     """
-    weight = multiplied(data.sample_weight, forest._row_factors(data))
+    weight = multiplied(data.sample_weight, forest._class_weighting(data)[0])
     weight = np.ones(len(data.y)) if weight is None else weight
     weight = weight * (forest._bootstrap.draws[-1] / weight.sum())
     hashes = content_hashes(data.X, data.y, resolve_n_jobs(forest.n_jobs))

@@ -20,7 +20,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import LeftOut, on_used_columns
 from fastens.engine.trees.leaf_values import LeafRows
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.forests.bags import Reweight, Strata
+from fastens.forests.bags import Reweight
 from fastens.forests.base_forest import BaseForest
 from fastens.forests.out_of_bag import MAX_ROWS, TreeErrors, quantiles_of_trees
 from fastens.forests.parameters import CLASS_CRITERION, NUMBER_OF_FEATURES, STRATIFIED
@@ -32,6 +32,7 @@ from fastens.forests.posterior_averaging import (
     RandomSplitClassAveraging,
 )
 from fastens.forests.tree import TreesClassifier, TreesRegressor
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.params.estimator import with_parameters
 from fastens.params.options import PosteriorAverage
 from fastens.params.rules import FLAG, instance, one_of, parameter
@@ -83,7 +84,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     _averaging_kind: ClassVar = ClassAveraging
 
     def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
-        return weight  # Class weights multiply the drawing probabilities instead: see `_row_factors`.
+        return weight  # Class weights multiply the drawing probabilities instead: see `_weigh_classes`.
 
     def _weighs_bags(self) -> bool:
         """Return True if class weights apply to the rows in a bag rather than to the drawing probabilities."""
@@ -97,17 +98,11 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
             given["class_weight"] = "balanced"
         return given | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})
 
-    def _row_factors(self, data: AllRows) -> Array | None:
-        if self.class_weight is None or self._weighs_bags():
-            return None
+    def _weigh_classes(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
         given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
-        factors = self._class_factors(given, data.y, data.sample_weight)
-        return factors if self.bootstrap else as_multiples(factors, data.sample_weight, self._factor_bits)
-
-    def _reweighting(self, data: AllRows) -> Reweight | None:
-        if self.class_weight is None or not self._weighs_bags():
-            return None
-        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+        if not self._weighs_bags():
+            factors = self._class_factors(given, data.y, data.sample_weight)
+            return factors if self.bootstrap else as_multiples(factors, data.sample_weight, self._factor_bits), None
 
         # Factors are scaled to integers, the smallest with eight bits, so that weights stay equivalent to repetition.
         y = data.y
@@ -121,10 +116,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
             weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
             return weight
 
-        return reweight
-
-    def _strata(self, data: AllRows) -> Strata | None:
-        return Strata.of(self.bootstrap, data.y, self.classes_)
+        return None, reweight
 
     def _predicting_trees(self) -> TreeEnsemble:
         if self._as_fitted().voting == "soft":
@@ -412,20 +404,17 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
                 )
         return quantiles_of_trees(values, levels)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._fitted_arrays()
-        return (
-            found | self._leaf_rows.to_arrays() | {_LEAF_VALUES: self._leaf_values}
-            if hasattr(self, "_leaf_rows")
-            else found
-        )
+    def _leaf_row_arrays(self) -> Arrays:
+        return self._leaf_rows.to_arrays() if hasattr(self, "_leaf_rows") else {}
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
+    def _restore_leaf_rows(self, arrays: Arrays) -> None:
         if _LEAF_VALUES in arrays:
-            self._leaf_values = arrays[_LEAF_VALUES]
-            node_offsets = self._ensemble.node_offsets
-            self._leaf_rows = LeafRows.from_arrays(arrays, node_offsets, len(self._leaf_values))
+            self._leaf_rows = LeafRows.from_arrays(arrays, self._ensemble.node_offsets, len(self._leaf_values))
+
+    _saved: ClassVar[SavedParts] = (
+        Saved(_leaf_row_arrays, finish=_restore_leaf_rows),
+        attributes("_leaf_values", key=_LEAF_VALUES),
+    )
 
 
 @with_parameters

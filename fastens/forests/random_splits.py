@@ -20,7 +20,7 @@ from fastens.engine.elementary import exp, log
 from fastens.engine.forest.forests import ForestGrower, ForestParameters, number_target
 from fastens.engine.grow.growth import count_of
 from fastens.engine.losses.losses import weighted_quantile, whole_weights
-from fastens.engine.rows.sampling import Bootstrap, Subsample, checked_seed, content_hashes
+from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import depths
 from fastens.engine.trees.trees import TreeEnsemble, TreeStore
@@ -29,11 +29,13 @@ from fastens.forests.bags import (
     OwnRows,
     Samples,
     check_continued,
+    check_seed,
     draw_seed,
     n_drawn,
 )
 from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, NUMBER_OF_FEATURES, n_of_rows
 from fastens.forests.tree import Members
+from fastens.modelfile.saving import Saved, SavedParts, attributes
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Texts
@@ -137,6 +139,10 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         self._check_fitted()
         return Members(self)
 
+    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return the index of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
+        return self._leaves(X)
+
     def __len__(self) -> int:
         """Return the number of trees."""
         return len(self.estimators_)
@@ -145,17 +151,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         """Return a tree of `estimators_`, or a list of trees for a slice."""
         return self.estimators_[index]
 
-    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
-        """Return the index of the leaf that each row falls into in each tree, (n_samples, n_estimators)."""
-        return self._leaves(X)
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return super()._fitted_arrays() | ({_SEED: np.array(self._seed)} if hasattr(self, "_seed") else {})
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        if _SEED in arrays:
-            self._seed = checked_seed(arrays[_SEED].item())
+    _saved: ClassVar[SavedParts] = (attributes("_seed", key=_SEED), Saved(finish=check_seed))
 
     def _n_outputs(self) -> int:
         return 1
@@ -356,7 +352,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         """Return -1 for outliers and 1 for inliers, shape (n_samples,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("offset_", "max_samples_")
+    _saved: ClassVar[SavedParts] = ("offset_", "max_samples_")
 
 
 def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:

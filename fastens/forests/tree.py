@@ -36,6 +36,7 @@ from fastens.forests.parameters import (
     takes_equals_at_random,
 )
 from fastens.forests.posterior_averaging import AVERAGING, ClassAveraging, RandomSplitClassAveraging
+from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, PosteriorAverage
@@ -204,6 +205,12 @@ def _shares(values: Values) -> Array:
 _ALL_SHARES = "has_all_shares"
 
 
+def _check_values(model: Any, arrays: Arrays) -> None:
+    """Raise ValueError unless each tree has a value for every output."""
+    if model._ensemble.value.shape[1] != model._ensemble.n_outputs:
+        raise ValueError("the values of the trees and the targets do not match")
+
+
 class TreesClassifier(BaseClassifier):
     """Mixin of classifiers whose leaf values are class probabilities."""
 
@@ -214,18 +221,18 @@ class TreesClassifier(BaseClassifier):
     if TYPE_CHECKING:
         _mean: Any
 
+    def _restore_shares(self, arrays: Arrays) -> None:
+        self._has_all_shares = _ALL_SHARES in arrays
+
+    _saved: ClassVar[SavedParts] = (
+        Saved(
+            lambda model: {_ALL_SHARES: np.array(True)} if model._has_all_shares else {}, _restore_shares, _check_values
+        ),
+    )
+
     @property
     def _targets(self) -> ClassTargets:
         return ClassTargets(self.classes_, self._has_all_shares)
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return super()._fitted_arrays() | ({_ALL_SHARES: np.array(True)} if self._has_all_shares else {})
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        if _ALL_SHARES in arrays:
-            self._has_all_shares = True
-        super()._restore_fitted(arrays)
-        _check_values(self)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row, (n_samples,) or (n_samples, n_targets).
@@ -246,6 +253,7 @@ class TreesRegressor(BaseRegressor):
 
     _docs: ClassVar[Docs] = DOCS
     _value_dtype: ClassVar[Any] = np.float32
+    _saved: ClassVar[SavedParts] = (Saved(finish=_check_values),)
     if TYPE_CHECKING:
         criterion: str
         _mean: Any
@@ -265,36 +273,23 @@ class TreesRegressor(BaseRegressor):
             )
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        return self._numbers(y, needs_some=True)
-
-    def _numbers(self, y: NDArray[Any], *, needs_some: bool) -> NDArray[np.float64]:
-        y = super()._encode_target(y)
-        return check_counts(y, self._comm, needs_some=needs_some) if self._as_fitted().criterion == "poisson" else y
+        return self._counts(super()._learn_target(y), needs_some=True)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        n_targets = 1 if y.ndim == 1 else y.shape[1]
-        if n_targets != self._n_targets:
-            raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
-        return self._numbers(y, needs_some=False)  # in a warm start, all counts of the new rows may be 0
+        return self._counts(super()._encode_target(y), needs_some=False)  # a warm start may add rows with counts of 0
+
+    def _counts(self, y: NDArray[np.float64], *, needs_some: bool) -> NDArray[np.float64]:
+        is_poisson = self._as_fitted().criterion == "poisson"
+        return check_counts(y, self._comm, needs_some=needs_some) if is_poisson else y
 
     @property
     def _targets(self) -> NumberTargets:
         return NumberTargets(self._n_targets, self._value_dtype)
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        _check_values(self)
-
     def predict(self, X: ArrayLike) -> NDArray[np.floating]:
         """Return the predictions, (n_samples,) or (n_samples, n_targets)."""
         mean = self._mean(X)
         return mean[:, 0] if self._n_targets == 1 else mean
-
-
-def _check_values(model: Any) -> None:
-    """Raise ValueError unless each tree has a value for every output."""
-    if model._ensemble.value.shape[1] != model._ensemble.n_outputs:
-        raise ValueError("the values of the trees and the targets do not match")
 
 
 NO_NODE, NO_FEATURE = -1, -2
@@ -537,7 +532,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
     def _n_outputs(self) -> int:
         return self._targets.n_values
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("_n_targets",)
+    _saved: ClassVar[SavedParts] = ("_n_targets",)
 
 
 class _PrunedByCost(BaseDecisionTree):
@@ -608,8 +603,7 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
     def _compares_weights(self) -> bool:  # type: ignore[override]
         return self.averaging is not None
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         if self.averaging is not None:
             ClassAveraging.check(self)
 
@@ -670,16 +664,12 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
         y = everyone.y.reshape(everyone.n_rows, -1)
         self._impurities = node_impurities(self._ensemble, leaf, y, everyone.sample_weight, self.criterion)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        found = super()._fitted_arrays()
-        return found if self._impurities is None else found | {_IMPURITIES: self._impurities}
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
-        found = arrays.get(_IMPURITIES)
+    def _check_impurities(self, arrays: Arrays) -> None:
+        found = self._impurities
         if found is not None and (found.dtype != np.float64 or found.shape != self._ensemble.feature.shape):
             raise ValueError("the impurities and the nodes do not match")
-        self._impurities = found
+
+    _saved: ClassVar[SavedParts] = (attributes("_impurities", key=_IMPURITIES), Saved(finish=_check_impurities))
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
         if self.criterion == "poisson":

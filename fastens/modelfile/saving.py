@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,17 +22,72 @@ from fastens.modelfile.storage import (
 from fastens.params.options import Options
 
 STATISTICS = "statistics."
+Arrays = dict[str, np.ndarray]
+
+
+class Saved(NamedTuple):
+    """Functions that save a part of a model's fitted state as named arrays, and restore it.
+
+    Attributes
+    ----------
+    to_arrays : callable
+        Returns the part as arrays.
+    from_arrays : callable
+        Sets the fitted attributes from all arrays of the model. The parts of base classes are restored first.
+    finish : callable
+        Called with all arrays after the parts of all classes have been restored, to rebuild derived attributes.
+    is_first : bool
+        True if the part is restored before the other parts of all classes, which may need it.
+
+    The functions raise ValueError if the arrays do not form a valid model. Arrays that pass the checks are safe to use.
+    """
+
+    to_arrays: Callable[[Any], Arrays] = lambda model: {}
+    from_arrays: Callable[[Any, Arrays], None] = lambda model, arrays: None
+    finish: Callable[[Any, Arrays], None] = lambda model, arrays: None
+    is_first: bool = False
+
+
+def attributes(*names: str, key: str = "fitted.{}", when: Callable[[Any], bool] | None = None) -> Saved:
+    """Return the part that saves numbers and arrays unchanged.
+
+    Parameters
+    ----------
+    *names : str
+        The fitted attributes.
+    key : str, default="fitted.{}"
+        Name of an array in model files, with the name of the attribute instead of the braces.
+    when : callable, optional
+        Returns True if the model must have the attributes, which are then restored first. If None, the attributes
+        that are set and are not None are saved.
+    """
+
+    def to_arrays(model: Any) -> Arrays:
+        chosen = [name for name in names if (vars(model).get(name) is not None if when is None else when(model))]
+        return {key.format(name): np.asarray(getattr(model, name)) for name in chosen}
+
+    def from_arrays(model: Any, arrays: Arrays) -> None:
+        for name in names:
+            if key.format(name) in arrays if when is None else when(model):
+                array = arrays[key.format(name)]
+                setattr(model, name, array if array.ndim else array.item())
+
+    return Saved(to_arrays, from_arrays, is_first=when is not None)
+
+
+# The parts of a class; a name stands for an attribute that all fitted models have.
+SavedParts = tuple[str | Saved, ...]
 
 
 class SavedEstimator:
     """Mixin for estimators that can be saved to a file.
 
-    A subclass returns its fitted state as arrays (`_fitted_arrays`) and restores it (`_restore_fitted`).
+    Each class lists the parts of the fitted state that it defines in `_saved`.
     """
 
     metadata_: dict[str, Any] | None = None
-    # Names of fitted attributes of this class, numbers and numeric arrays, that are saved unchanged.
-    _saved_names: ClassVar[tuple[str, ...]] = ()
+    # The saved parts of this class.
+    _saved: ClassVar[SavedParts] = ()
     # The classes that a file may contain inside another model, by name.
     _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
 
@@ -88,8 +143,7 @@ class SavedEstimator:
 
     def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         model = self._as_fitted()
-        arrays: dict[str, np.ndarray] = model._fitted_arrays()
-        arrays |= {f"fitted.{name}": np.asarray(getattr(model, name)) for name in model._fitted_names()}
+        arrays: Arrays = model._fitted_arrays()
         arrays |= {STATISTICS + name: array for name, array in model._statistics_arrays().items()}
         meta = {
             "parameters": {name: savable(name, value) for name, value in model._saved_parameters().items()},
@@ -111,9 +165,6 @@ class SavedEstimator:
         )
         if meta["metadata"] is not None:
             model.metadata_ = dict(meta["metadata"])
-        for name in model._fitted_names():
-            array = arrays[f"fitted.{name}"]
-            setattr(model, name, array if array.ndim else array.item())
         model._restore_fitted(arrays)
         later = {name: restored_parameter(value) for name, value in meta.get("set after fit", {}).items()}
         return model.set_params(**later) if later else model
@@ -122,23 +173,30 @@ class SavedEstimator:
         """Return the parameters to save."""
         return dict(self.get_params(deep=False))
 
-    def _fitted_names(self) -> tuple[str, ...]:
-        """Return the names of fitted attributes that are saved unchanged: `_saved_names` of all classes."""
-        listed = [vars(base).get("_saved_names", ()) for base in reversed(type(self).__mro__)]
-        return tuple(name for names in listed for name in names)
+    @classmethod
+    def _saved_parts(cls) -> list[Saved]:
+        """Return the saved parts of all classes in the order in which they are restored."""
+        listed = [part for base in reversed(cls.__mro__) for part in vars(base).get("_saved", ())]
+        parts = [attributes(part, when=_always) if isinstance(part, str) else part for part in listed]
+        return sorted(parts, key=lambda part: not part.is_first)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        """Return the rest of the fitted state as plain arrays."""
-        return {}
+    def _fitted_arrays(self) -> Arrays:
+        """Return the fitted state as plain arrays."""
+        arrays: Arrays = {}
+        for part in sorted(self._saved_parts(), key=lambda part: part.is_first):  # files list attributes last
+            arrays |= part.to_arrays(self)
+        return arrays
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        """Restore the state of `_fitted_arrays`, and rebuild the attributes derived from it.
+    def _restore_fitted(self, arrays: Arrays) -> None:
+        """Restore the state of `_fitted_arrays`; raise ValueError if the arrays do not form a valid model."""
+        for part in self._saved_parts():
+            part.from_arrays(self, arrays)
+        for part in self._saved_parts():
+            part.finish(self, arrays)
 
-        Raises
-        ------
-        ValueError
-            If the arrays do not form a valid model. Arrays that pass the checks are safe to use.
-        """
+
+def _always(model: Any) -> bool:
+    return True
 
 
 def _plain_metadata(metadata: Any) -> dict[str, Any]:

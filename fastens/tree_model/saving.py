@@ -22,6 +22,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import leaf_features, on_used_columns, raw_of_rows
 from fastens.engine.trees.packing import MAX_CODES
 from fastens.engine.trees.trees import TreeEnsemble, recoded
+from fastens.modelfile.saving import Saved, SavedParts
 from fastens.modelfile.storage import ModelFileError
 from fastens.params.options import Categories
 from fastens.params.rules import Rule, whole
@@ -84,6 +85,8 @@ class SavedEnsemble:
     _splits_dates = True
     _splits_lists = True
     _holds: str | None = "forest"
+    # True if a model may hold other estimators instead of trees.
+    _may_lack_trees: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # attributes of the estimator
         n_jobs: int | None
@@ -94,11 +97,16 @@ class SavedEnsemble:
         _options: Any
         _every_parameter: Any
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return tree_arrays(self._ensemble, PREFIX)
+    def _tree_arrays(self) -> dict[str, np.ndarray]:
+        return {} if self._may_lack_trees and "_ensemble" not in vars(self) else tree_arrays(self._ensemble, PREFIX)
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        self._ensemble = trees_among(arrays, PREFIX)
+    def _restore_trees(self, arrays: dict[str, np.ndarray]) -> None:
+        if not self._may_lack_trees or any(name.startswith(PREFIX) for name in arrays):
+            self._ensemble = trees_among(arrays, PREFIX)
+
+    def _check_trees(self, arrays: dict[str, np.ndarray]) -> None:
+        if "_ensemble" not in vars(self):
+            return
         if not 1 <= getattr(self, "_n_targets", 1) <= self._ensemble.n_outputs:
             raise ModelFileError("the trees and the targets do not match")
         self._restored()
@@ -110,6 +118,8 @@ class SavedEnsemble:
             raise ModelFileError("the trees and the classes do not match")
         if self._ensemble.n_trees % self._ensemble.trees_per_round:
             raise ModelFileError("the trees cannot be divided into rounds")
+
+    _saved: ClassVar[SavedParts] = (Saved(_tree_arrays, _restore_trees, _check_trees),)
 
     def _n_outputs(self) -> int:
         """Return the number of raw predictions per row."""

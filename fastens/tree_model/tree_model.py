@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 
 from fastens.base import BaseFastens
 from fastens.engine.grow.growth import Columns, count_of, feature_chances, interaction_groups, monotone_signs
-from fastens.engine.losses.losses import Loss
+from fastens.engine.losses.losses import IDENTITY
 from fastens.inspection.contribution_plots import output_place, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
 from fastens.inspection.plotting import check_position
@@ -168,7 +168,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
     @property
     def _predicts_raw(self) -> bool:
         """True if predictions, or probabilities, equal the raw predictions."""
-        return self._has_class_shares or self._targets is not None or type(self._loss).predict is Loss.predict
+        return self._has_class_shares or self._targets is not None or self._loss.link == IDENTITY
 
     def _inverse_link(self, raw: Array) -> Array:
         """Apply the inverse link to raw predictions of one target, (n_rows,); classifiers return the last class."""
@@ -179,7 +179,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
 
     def _contribution_scale(self) -> float:
         """Return the factor that turns the sum of the trees into a prediction."""
-        return 1.0
+        return 1 / self._ensemble.n_trees if self._combination == "mean" else 1.0
 
     def permutation_importance(
         self,

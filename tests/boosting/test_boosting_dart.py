@@ -211,17 +211,6 @@ def test_new_values_know_the_weights_of_classes(n_targets, X, rng):
         np.testing.assert_allclose(again._raw(X), model._raw(X), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["poisson", "log_loss"])
-def test_losses_of_several_targets_that_know_no_noise_were_pickled_before(loss, X, rng):
-    kind = GradientBoostingRegressor if loss == "poisson" else GradientBoostingClassifier
-    y = (X[:, :2] + rng.normal(size=(400, 2)) > 0.5).astype(int)
-    model = kind(loss=loss, n_estimators=10).fit(X, y)
-    for name in ("noise_l2", "noise_power"):
-        vars(model._loss).pop(name, None)
-    again = model.refit_leaves(X, y, decay_rate=0.0)
-    np.testing.assert_allclose(again._raw(X), model._raw(X), rtol=1e-5, atol=1e-6)
-
-
 def test_leaves_move_with_the_data(X, rng, tmp_path):
     y = make_target("squared_error", X, rng)
     model = GradientBoostingRegressor(n_estimators=50).fit(X[:200], y[:200])

@@ -36,8 +36,8 @@ def test_ctrl_c_while_all_rows_are_trained_on_leaves_the_model_that_stopped(X, y
     model = GradientBoostingRegressor(early_stopping=EarlyStopping(refit=True), **options).fit(table, -y)
     runs, run = [], Rounds.run
 
-    def interrupted(rounds, on_round=None):
-        run(rounds, on_round)
+    def interrupted(rounds, *arguments):
+        run(rounds, *arguments)
         runs.append(rounds)
         if len(runs) == 2:
             raise KeyboardInterrupt

@@ -225,3 +225,11 @@ def test_dates_are_explained_as_one_column(interactions):
         axes = (1, 2) if interactions else 1
         np.testing.assert_allclose(found.base_values + found.values.sum(axis=axes), model.predict(X), atol=1e-9)
         assert found.display_data[0, 1] == X["when"].iloc[0].to_pydatetime()
+
+
+def test_members_whose_trees_minimise_the_squared_error(table):
+    X, y = table
+    textbook = fastens.GradientBoostingRegressor.textbook(n_estimators=3)
+    model = fastens.VotingRegressor([("textbook", textbook), NUMBERS[1]]).fit(X, y)
+    found = model.explain(X[:20])
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:20]), atol=1e-9)

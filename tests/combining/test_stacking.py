@@ -695,7 +695,7 @@ def test_several_targets_of_default_stacks(two_targets, final, levels, tmp_path)
     )
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(fastens.load(tmp_path / "model").predict(X), predicted)
-    with pytest.raises(ValueError, match=r"same number of targets as y, 2; got 1"):
+    with pytest.raises(ValueError, match=r"same number of targets as in fit, 2; got 1"):
         model.fit(X, Y, X_val=X[:20], y_val=Y[:20, 0])
     assert model.fit(X, Y[:, 0]).predict(X).shape == (200,)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ from fastens.bayes.counts.attributes import DiscreteClassifier
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.inspection.network_plot import plot_boundaries, plot_lattice
 from fastens.inspection.plotting import shortened
-from fastens.modelfile.saving import SavedEstimator
+from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING as ANY_VALUE
 from fastens.params.rules import one_of, parameter, real, whole
@@ -523,10 +523,10 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
 
     # Saving --------------------------------------------------
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _example_arrays(self) -> dict[str, np.ndarray]:
         return {"codes": self._examples.codes, "weight": self._examples.weight, "seed": np.array(self._seed)}
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_examples(self, arrays: dict[str, np.ndarray]) -> None:
         codes, weight = arrays["codes"].astype(np.int64), arrays["weight"].astype(np.float64)
         sizes = self._attribute_sizes()
         if codes.ndim != 2 or codes.shape[1] != len(sizes) or len(sizes) != len(self._encoder.categories):
@@ -538,3 +538,5 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
         self._learn_positive()
         self._seed = int(arrays["seed"])
         self._examples = Examples(codes, weight)
+
+    _saved: ClassVar[SavedParts] = (Saved(_example_arrays, _restore_examples),)

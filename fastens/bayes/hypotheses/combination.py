@@ -15,6 +15,7 @@ from fastens.combining.folds import Fold, GivenRows, MemberData, known_rows
 from fastens.combining.responses import DOCS, RULES, joined_labels, labels_of_members, own_request
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
+from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
@@ -205,13 +206,11 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         "noise=(1, 1) learns it for each member."
     )
 
-    def _learn_target(self, y: NDArray[Any]) -> Array:
+    @property
+    def _known_classes(self) -> Any:  # type: ignore[override]
+        """The classes of prefit members; the rows passed to `fit` may lack some of them."""
         labels = labels_of_members(self._levels()[0]) if self._is_prefit else []
-        if not labels:
-            return super()._learn_target(y)
-        # Prefitted members define the classes; the rows passed to fit may lack some of them.
-        self.classes_ = joined_labels(labels)
-        return self._encode_target(y)
+        return joined_labels(labels) if labels else None
 
     # Fit --------------------------------------------------
 
@@ -248,6 +247,11 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         noise = evidence.noise_of_members()
         self.noise_ = np.empty(0) if noise is None else noise
         self.posterior_, self.log_evidence_ = posterior(prior, self.log_likelihoods_, float(self.temperature))
+        self._combine(evidence, prior)
+
+    def _combine(self, evidence: Evidence, prior: Array) -> None:
+        """Learn from the posterior how the members are combined."""
+        raise NotImplementedError
 
     # Members --------------------------------------------------
 
@@ -291,12 +295,11 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
 
     # Saving --------------------------------------------------
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("noise_", "log_evidence_")
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
+    def _check_noise(self, arrays: Arrays) -> None:
         if self.noise_.shape != ((0,) if self.noise is None else (len(self._members),)):
             raise ValueError("the noise is malformed")
+
+    _saved: ClassVar[SavedParts] = ("noise_", "log_evidence_", Saved(finish=_check_noise))
 
 
 def _without_unknown_classes(data: MemberData, folds: list[Fold]) -> MemberData:
@@ -375,8 +378,7 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     method: str = parameter(one_of("bma", "pool", "pseudo-bma+"), default="bma")
     concentration: float = parameter(real(0, open_low=True), default=1.0)
 
-    def _weigh(self, evidence: Evidence, prior: Array) -> None:
-        super()._weigh(evidence, prior)
+    def _combine(self, evidence: Evidence, prior: Array) -> None:
         if self.method == "bma":
             self.weights_ = self.posterior_.copy()
         elif self.method == "pool":
@@ -418,8 +420,7 @@ class _OneMemberClassifier(BaseCombination):
 
     chosen_index_: int
 
-    def _weigh(self, evidence: Evidence, prior: Array) -> None:
-        super()._weigh(evidence, prior)
+    def _combine(self, evidence: Evidence, prior: Array) -> None:
         self.chosen_index_ = self._choose()
 
     def _choose(self) -> int:
@@ -435,12 +436,11 @@ class _OneMemberClassifier(BaseCombination):
         rows = self._check_table(X)
         return self._proba_of(self.chosen_index_, rows)
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("chosen_index_",)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
+    def _check_chosen(self, arrays: Arrays) -> None:
         if not 0 <= self.chosen_index_ < len(self._members):
             raise ValueError("chosen_index_ is malformed")
+
+    _saved: ClassVar[SavedParts] = ("chosen_index_", Saved(finish=_check_chosen))
 
 
 @with_parameters
@@ -544,10 +544,9 @@ class GibbsClassifier(_OneMemberClassifier):
             votes[np.arange(len(votes)), self._proba_of(int(index), rows).argmax(axis=1)] += n
         return self.classes_[votes.argmax(axis=1)]
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("drawn_indices_",)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
+    def _check_drawn(self, arrays: Arrays) -> None:
         drawn = self.drawn_indices_
         if drawn.shape != (self.n_draws,) or drawn.min() < 0 or drawn.max() >= len(self._members):
             raise ValueError("drawn_indices_ is malformed")
+
+    _saved: ClassVar[SavedParts] = ("drawn_indices_", Saved(finish=_check_drawn))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from fastens.base import BaseFastens
 from fastens.bayes.posterior import check_prior, draw_index, generator
 from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
 from fastens.inspection.plotting import axes, plain, shortened, whole_ticks
+from fastens.modelfile.saving import Saved, SavedParts
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter, whole
 from fastens.params.types import RandomState
@@ -322,10 +323,7 @@ class FiniteHypothesisLearner(BaseFastens):
                 setattr(self, name, list(map(_as_label, labels)))
         self._start()
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return {"log_likelihoods": self.log_likelihoods_}
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_likelihoods(self, arrays: dict[str, np.ndarray]) -> None:
         logs = arrays["log_likelihoods"].astype(np.float64)
         joint = logs + self._log_prior
         if logs.ndim != 2 or logs.shape[1] != len(self._table) or len(logs) == 0 or np.isnan(logs).any():
@@ -334,6 +332,10 @@ class FiniteHypothesisLearner(BaseFastens):
             raise ValueError("the likelihoods are malformed")
         self.log_likelihoods_ = logs
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint[1:], axis=1)])
+
+    _saved: ClassVar[SavedParts] = (
+        Saved(lambda model: {"log_likelihoods": model.log_likelihoods_}, _restore_likelihoods),
+    )
 
 
 def _most(probabilities: Array) -> Any:

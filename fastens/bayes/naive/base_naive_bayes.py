@@ -18,7 +18,7 @@ from fastens.bayes.posterior import ParameterPosteriorMixin
 from fastens.engine.elementary import exp, log, logsumexp, sum_in_order
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import resolve_n_jobs
-from fastens.modelfile.saving import SavedEstimator
+from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
 from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
@@ -448,16 +448,14 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self._likelihoods = likelihoods
         self.classes_, self._encoder = classes, encoder
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("class_count_", "class_log_prior_")
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _likelihood_arrays(self) -> dict[str, np.ndarray]:
         return {
             f"likelihood{index}.{name}": getattr(likelihood, name)
             for index, likelihood in enumerate(self._likelihoods)
             for name in (*likelihood.statistics, *likelihood.tables)
         }
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_likelihoods(self, arrays: dict[str, np.ndarray]) -> None:
         n_classes = len(self.classes_)
         if self.class_count_.shape != (n_classes,) or self.class_log_prior_.shape != (n_classes,):
             raise ValueError("the counts of the classes are malformed")
@@ -469,6 +467,12 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
                 setattr(likelihood, name, arrays[f"likelihood{index}.{name}"])
             n_features = self.n_features_in_ if likelihood.columns is None else len(likelihood.columns)
             likelihood.check(n_classes, n_features)
+
+    # The likelihoods are restored last, because other classes restore the bins and kinds of their columns.
+    _saved: ClassVar[SavedParts] = (
+        *("class_count_", "class_log_prior_"),
+        Saved(_likelihood_arrays, finish=_restore_likelihoods),
+    )
 
 
 class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):

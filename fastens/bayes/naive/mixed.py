@@ -32,6 +32,7 @@ from fastens.bayes.naive.likelihoods import (
     NotPositionsError,
 )
 from fastens.engine.parts import MappedRows, RowSource, as_array, parts_of
+from fastens.modelfile.saving import Saved, SavedParts
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import NONE, Rule, one_of, parameter, real, whole
 from fastens.params.types import ColumnChoice
@@ -138,8 +139,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         tags.input_tags.categorical = True
         return tags
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         check_feature_prior(self)
 
     def _count_first(self, data: TrainingData) -> list[Likelihood]:
@@ -276,8 +276,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     unseen: str = parameter(UNSEEN, default="ignore")
     feature_prior: float | None = parameter(FEATURE_PRIOR, default=None)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         check_feature_prior(self)
 
     @property
@@ -340,12 +339,11 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         if not np.array_equal(self.kinds_, other.kinds_):
             raise ValueError(f"other must have columns of the same kinds as this model, {self.kinds_.tolist()}.")
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("kinds_",)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _check_kinds(self, arrays: dict[str, np.ndarray]) -> None:
         if self.kinds_.shape != (self.n_features_in_,) or not set(self.kinds_.tolist()) <= set(KINDS):
             raise ValueError("the kinds of the columns are malformed")
-        super()._restore_fitted(arrays)
+
+    _saved: ClassVar[SavedParts] = ("kinds_", Saved(from_arrays=_check_kinds))
 
 
 def _index_of(table: Table, column: Any) -> int:

@@ -37,6 +37,7 @@ from fastens.engine.bins.binning import Binning
 from fastens.engine.comm import counted
 from fastens.engine.elementary import log
 from fastens.engine.threads import resolve_n_jobs, threads_for
+from fastens.modelfile.saving import Saved, SavedParts
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, instance, parameter, real, whole
 from fastens.params.types import ColumnChoice
@@ -554,12 +555,10 @@ class _PairModel(CategoryInput):
                 "its partial_fit on the other rows."
             )
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return super()._fitted_arrays() | limits_to_arrays(self._limits)
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_limits(self, arrays: dict[str, np.ndarray]) -> None:
         self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
-        super()._restore_fitted(arrays)
+
+    _saved: ClassVar[SavedParts] = (Saved(lambda model: limits_to_arrays(model._limits), _restore_limits),)
 
 
 @with_parameters

@@ -27,7 +27,7 @@ from fastens.engine.elementary import log
 from fastens.engine.limits import MAX_INT32
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.whole import are_copies
-from fastens.modelfile.saving import SavedEstimator
+from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, parameter, real, whole
@@ -609,12 +609,14 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._column = state.get("column")
         self._take_terms(terms)
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _classifier_arrays(self) -> dict[str, np.ndarray]:
         return {f"classifier.{name}": array for name, array in self.classifier_._to_state()[0].items()}
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_classifier(self, arrays: dict[str, np.ndarray]) -> None:
         state = {name.removeprefix("classifier."): array for name, array in arrays.items()}
         self.classifier_ = MODELS[self.model]._from_state(state, self.__dict__.pop("_classifier_state"))
         if self.classifier_.n_features_in_ != len(self.terms_):
             raise ValueError("the vocabulary does not match the counts")
         self.classes_ = self.classifier_.classes_
+
+    _saved: ClassVar[SavedParts] = (Saved(_classifier_arrays, _restore_classifier),)

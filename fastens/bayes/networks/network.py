@@ -243,8 +243,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     random_state: RandomState = None
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _validate_combinations(self) -> None:
         if self.learning_rate is not None and self.missing == "em":
             raise ValueError(
                 "learning_rate must be None unless missing='gradient' or 'theta-gradient', because missing='em' has "

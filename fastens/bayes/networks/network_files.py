@@ -19,6 +19,7 @@ from fastens.bayes.counts.attributes import Limits, bin_names, distinct_values, 
 from fastens.bayes.counts.counting import offsets_of
 from fastens.bayes.networks.network_data import NetworkData, as_table, joined
 from fastens.bayes.networks.structures import Parents, parents_from
+from fastens.modelfile.saving import Saved, SavedParts
 from fastens.modelfile.storage import replacing
 from fastens.params.rules import instance
 from fastens.table.encoder import InputEncoder
@@ -392,9 +393,7 @@ class NetworkFiles:
 
     # Saving --------------------------------------------------
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("history_", "n_iter_")
-
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _network_arrays(self) -> dict[str, np.ndarray]:
         parents = self._network.parents
         arrays = {
             "parents": np.array([parent for found in parents for parent in found], dtype=np.int64),
@@ -407,7 +406,7 @@ class NetworkFiles:
         arrays |= limits_to_arrays(self._limits)
         return arrays if self._counts is None else arrays | {"counts": joined(self._counts)}
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_network(self, arrays: dict[str, np.ndarray]) -> None:
         self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
         names, states = self._variables()  # type: ignore[attr-defined]
         n_parents = arrays["n_parents"]
@@ -431,6 +430,8 @@ class NetworkFiles:
         self._counts = _split(arrays["counts"], shapes) if "counts" in arrays else None
         if self._counts is not None and not all(np.isfinite(c).all() and (c >= 0).all() for c in self._counts):
             raise ValueError("the counts are malformed")
+
+    _saved: ClassVar[SavedParts] = ("history_", "n_iter_", Saved(_network_arrays, _restore_network))
 
 
 def as_regressions(name: str, given: Any) -> Array:

@@ -23,6 +23,7 @@ from fastens.engine.whole import are_copies
 from fastens.forests.bags import draw_seed
 from fastens.forests.parameters import CLASS_CRITERION, CLASS_DOCS, DOCS, features_per_split
 from fastens.forests.tree import BaseDecisionTree, TreesClassifier, TreesRegressor, single_tree
+from fastens.modelfile.saving import Saved, SavedParts
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, POSITIVE, SPLIT_PRIOR, one_of, parameter, real, whole
@@ -332,13 +333,10 @@ class BaseBayesTree(BaseDecisionTree):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_prunings"}
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("_n_thresholds",)
+    def _node_arrays(self) -> dict[str, np.ndarray]:
+        return {"node_statistics": self._node_statistics, "n_splits": self._n_splits}
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
-        return super()._fitted_arrays() | {"node_statistics": self._node_statistics, "n_splits": self._n_splits}
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_fitted(arrays)
+    def _restore_nodes(self, arrays: dict[str, np.ndarray]) -> None:
         statistics = arrays["node_statistics"]
         n_nodes, expected = len(self._ensemble.left_child), len(self._leaf_prior.statistics(np.zeros(1)))
         if statistics.shape != (expected, n_nodes) or not np.isfinite(statistics).all():
@@ -351,6 +349,8 @@ class BaseBayesTree(BaseDecisionTree):
         if n_splits.shape != (n_nodes,) or not (n_splits >= 1).all():
             raise ValueError("the numbers of splits and the tree do not match")
         self._node_statistics, self._n_splits = statistics.astype(np.float64), n_splits.astype(np.float64)
+
+    _saved: ClassVar[SavedParts] = ("_n_thresholds", Saved(_node_arrays, finish=_restore_nodes))
 
 
 def _or_ones(data: AllRows) -> Array:
@@ -520,15 +520,14 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         levels = interval_levels(coverage)
         return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("_class_shares", "_prior_rows")
-
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _check_prior(self, arrays: dict[str, np.ndarray]) -> None:
         shares = self._class_shares
         if shares.shape != (len(self.classes_),) or not ((shares >= 0) & (shares <= 1)).all():
             raise ValueError("the shares and the classes do not match")
         if not 0 < self._prior_rows < np.inf:
             raise ValueError("the number of prior rows is not positive")
-        super()._restore_fitted(arrays)
+
+    _saved: ClassVar[SavedParts] = ("_class_shares", "_prior_rows", Saved(from_arrays=_check_prior))
 
 
 @with_parameters
@@ -672,7 +671,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         """
         return self._quantiles(X, interval_levels(coverage), 0)
 
-    _saved_names: ClassVar[tuple[str, ...]] = ("_location", "_variance")
+    _saved: ClassVar[SavedParts] = ("_location", "_variance")
 
     def _restored(self) -> None:
         if not np.shape(self._location) == np.shape(self._variance) == (self._ensemble.n_outputs,):

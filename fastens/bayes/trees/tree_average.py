@@ -17,7 +17,7 @@ from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.engine.comm import LOCAL, Comm, chain_sum, max_floats
 from fastens.engine.elementary import exp, gammaln, log, log1p
 from fastens.engine.parts import RowSource, map_parts, parts_of
-from fastens.modelfile.saving import SavedEstimator
+from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
@@ -596,11 +596,11 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     # Saving --------------------------------------------------
 
-    def _fitted_arrays(self) -> dict[str, np.ndarray]:
+    def _question_arrays(self) -> dict[str, np.ndarray]:
         questions = {f"question.{name}": array for name, array in self._questions._asdict().items()}
         return {"answers": self._answers, "counts": self._counts, **questions}
 
-    def _restore_fitted(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_questions(self, arrays: dict[str, np.ndarray]) -> None:
         column, kind, value = (arrays[f"question.{name}"] for name in BinaryFeatures._fields)
         questions = BinaryFeatures(column.astype(np.int64), kind.astype(np.int64), value.astype(np.float64))
         answers, counts = arrays["answers"].astype(np.int64), arrays["counts"].astype(np.float64)
@@ -610,6 +610,8 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
             raise ValueError("the questions and the columns do not match")
         self._questions, self._answers, self._counts = questions, answers, counts
         self._average()
+
+    _saved: ClassVar[SavedParts] = (Saved(_question_arrays, _restore_questions),)
 
 
 def _check_restored(questions: BinaryFeatures, answers: NDArray[np.int64], counts: Array) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, floats_of_bits, is_any, max_floats, ordered_bits, sum_ints
 from fastens.engine.elementary import exp, expit, sum_in_order
-from fastens.engine.losses.losses import BinaryLogLoss, Floats, Loss, weighted_mean
+from fastens.engine.losses.losses import NO_LINK, BinaryLogLoss, Floats, Link, Loss, binary_probabilities, weighted_mean
 from fastens.engine.whole import are_whole
 
 
@@ -23,13 +24,17 @@ class JoinedLosses(Loss):
         The losses, all of the same kind.
     """
 
+    # True if the loss is the sum of the parts instead of their mean.
+    _is_sum: ClassVar[bool] = False
+
     def __init__(self, parts: Sequence[Loss]) -> None:
         self.n_outputs = sum(part.n_outputs for part in parts)
         self.parts = list(parts)
         self.name = parts[0].name
         self.constant_hessian = all(part.constant_hessian for part in parts)
         self.renews_leaves, self.has_log_odds = parts[0].renews_leaves, parts[0].has_log_odds
-        self.has_distribution = parts[0].has_distribution
+        self.has_distribution, self.measures_noise = parts[0].has_distribution, parts[0].measures_noise
+        self.noise_l2, self.noise_power = parts[0].noise_l2, parts[0].noise_power
         ends = np.cumsum([part.n_outputs for part in parts])
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
         self._part_of = [number for number, part in enumerate(parts) for _ in range(part.n_outputs)]
@@ -37,24 +42,6 @@ class JoinedLosses(Loss):
     def target_of(self, y: Array, part: int) -> Array:
         """Return the target of a part."""
         raise NotImplementedError
-
-    # These are properties computed from the parts, so that losses that were pickled without the attributes have them
-    # too.
-
-    @property
-    def measures_noise(self) -> bool:
-        """True if the variance of the gradients decreases to the noise variance."""
-        return self.parts[0].measures_noise
-
-    @property
-    def noise_l2(self) -> float:  # type: ignore[override]
-        """Factor of the default L2; see `Loss`."""
-        return self.parts[0].noise_l2
-
-    @property
-    def noise_power(self) -> float:  # type: ignore[override]
-        """Exponent of the noise in the default L2; see `Loss`."""
-        return self.parts[0].noise_power
 
     def _with_targets(self, y: Array) -> Iterator[tuple[Loss, slice, Array]]:
         for number, (part, outputs) in enumerate(zip(self.parts, self._outputs, strict=True)):
@@ -76,8 +63,8 @@ class JoinedLosses(Loss):
         for part, _, target in self._with_targets(y):
             part.check_start(target)
 
-    def check_measured(self) -> None:
-        """Raise ValueError if the loss of a row is not available."""
+    def check_measured(self, y: Array | None = None) -> None:
+        """Raise ValueError if the loss of a part is not available."""
         for part in self.parts:
             part.check_measured()
 
@@ -107,13 +94,20 @@ class JoinedLosses(Loss):
             curvature = None if hessians is None else hessians[outputs]
             part.gradients(target, raw[outputs], gradients[outputs], curvature, n_threads)
 
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the mean of the losses of the parts."""
-        return self._total(y, raw, sample_weight, n_threads) / len(self.parts)
+    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
+        """Return the derivatives of all parts in double precision, if they have formulas for them."""
+        found = [part.exact_derivatives(target, raw[outputs]) for part, outputs, target in self._with_targets(y)]
+        return np.concatenate([first for first, _ in found]), np.concatenate([second for _, second in found])
 
-    def _total(self, y: Array, raw: Array, sample_weight: Array | None, n_threads: int) -> float:
+    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
+        """Return the mean of the losses of the parts, or their sum."""
         parts = self._with_targets(y)
-        return sum_in_order(part.loss(target, raw[rows], sample_weight, n_threads) for part, rows, target in parts)
+        total = sum_in_order(part.loss(target, raw[rows], sample_weight, n_threads) for part, rows, target in parts)
+        return total if self._is_sum else total / len(self.parts)
+
+    def row_losses(self, y: Array, raw: Array) -> Array:
+        """Return the loss of each row if there is one part."""
+        return self.parts[0].row_losses(self.target_of(y, 0), raw)
 
     def split(self, raw: Array) -> list[Array]:
         """Split raw predictions of shape (n_rows, n_outputs) by part."""
@@ -136,6 +130,8 @@ class ColumnLosses(JoinedLosses):
     >>> loss.start(np.array([[1.0, 0.0], [3.0, 1.0]]))
     array([2., 0.])
     """
+
+    link = NO_LINK
 
     def target_of(self, y: Array, part: int) -> Array:
         """Return a column of y."""
@@ -160,22 +156,22 @@ class SeveralLevels(JoinedLosses):
     """
 
     has_levels = True
+    link = Link("sorted", partial(np.sort, axis=1))
 
     def target_of(self, y: Array, part: int) -> Array:
         """Return y, which is the target of all levels."""
         return y
 
-    def row_losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row if there is one level."""
-        return self.parts[0].row_losses(y, raw)
 
-    def predict(self, raw: Array) -> Array:
-        """Return the levels of each row in ascending order, shape (n_rows, n_levels)."""
-        return np.sort(raw, axis=1)
+def _shares_against_rest(raw: Array) -> Array:
+    return np.column_stack([binary_probabilities(np.ascontiguousarray(column))[:, 1] for column in raw.T])
 
 
 class OneVsRest(JoinedLosses):
     """Sum of the one-vs-rest log losses of all classes; probabilities do not sum to 1."""
+
+    link = Link("", _shares_against_rest)
+    _is_sum = True
 
     def __init__(self, n_classes: int) -> None:
         super().__init__([BinaryLogLoss() for _ in range(n_classes)])
@@ -185,19 +181,10 @@ class OneVsRest(JoinedLosses):
         """Return 1 for the rows of a class."""
         return (y == part).astype(np.float64)
 
-    def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the sum of the losses of the classes."""
-        return self._total(y, raw, sample_weight, n_threads)
-
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the derivatives in double precision."""
         share = self.predict(raw.T).T
         return share - (y == np.arange(self.n_outputs)[:, None]), share * (1 - share)
-
-    def predict(self, raw: Array) -> Array:
-        """Return the one-vs-rest probability of each class."""
-        pairs = zip(self.parts, self.split(raw), strict=True)
-        return np.column_stack([part.predict(column)[:, 1] for part, column in pairs])
 
 
 def losses_of_targets(loss: Loss) -> list[Loss]:
@@ -206,6 +193,15 @@ def losses_of_targets(loss: Loss) -> list[Loss]:
 
 
 Array = NDArray[np.float64]
+
+
+def _boosted_shares(raw: Array) -> Array:
+    return np.hstack([expit(-raw), expit(raw)])
+
+
+def _shares_of_votes(raw: Array) -> Array:
+    share = np.maximum(expit(raw), np.finfo(float).tiny)
+    return share / share.sum(axis=1, keepdims=True)
 
 
 class ExponentialLoss(Loss):
@@ -219,6 +215,8 @@ class ExponentialLoss(Loss):
 
     def __init__(self, n_classes: int) -> None:
         self.n_outputs = 1 if n_classes == 2 else n_classes
+        is_binary = n_classes == 2
+        self.link = Link("sigmoid", _boosted_shares) if is_binary else Link("one vs rest", _shares_of_votes)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return 0, so that all weights are equal in the first round."""
@@ -237,14 +235,6 @@ class ExponentialLoss(Loss):
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
         columns = [exp(np.minimum(-0.5 * self._signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
         return np.mean(columns, axis=0)
-
-    def predict(self, raw: Array) -> Array:
-        """Return the class probabilities; in the multiclass case, one-vs-rest probabilities normalized to sum to 1."""
-        if self.n_outputs == 1:
-            return np.hstack([expit(-raw), expit(raw)])
-        share = expit(raw)
-        share = np.maximum(share, np.finfo(float).tiny)
-        return share / share.sum(axis=1, keepdims=True)
 
     def _signs(self, y: Array, k: int) -> Array:
         return np.where(y == (1 if self.n_outputs == 1 else k), 1.0, -1.0)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import is_any, max_floats
 from fastens.engine.elementary import betaln, digamma, exp, expit, gammaln, log, log1p, trigamma
-from fastens.engine.losses.losses import Floats, Loss, class_weights, weighted_mean
-from fastens.engine.losses.numeric_losses import BLOCK, NumericLoss
+from fastens.engine.losses.losses import NO_LINK, Floats, Loss, class_weights, weighted_mean
+from fastens.engine.losses.numeric_losses import BLOCK
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ _MEAN_OF_LOG = 0.42278433509846714  # digamma(2)
 _MAX_Z = 20.0  # maximum of the logarithm in exponentials of exponentials
 
 
-class Distribution(NumericLoss):
+class Distribution(Loss):
     """Base class of negative log likelihoods; `raw` has a row for each parameter.
 
     Attributes
@@ -44,13 +44,14 @@ class Distribution(NumericLoss):
 
     noise_l2, noise_power = 5.0, 1.0
     has_distribution = True
+    link = NO_LINK
+    largest_raw: float | None = 10.0
     # True if the first raw prediction has the unit of the target, or of its logarithm.
     _has_location: ClassVar[bool] = False
     limits: Sequence[tuple[float, float]]
     _unit: float | None = None
 
     def __init__(self) -> None:
-        super().__init__()
         self.n_outputs = len(self.limits)
         self._outputs = [_Output(self, output) for output in range(self.n_outputs)]
 
@@ -80,10 +81,6 @@ class Distribution(NumericLoss):
     def of_output(self, output: int) -> Loss:
         """Return the loss whose attributes describe one parameter."""
         return self._outputs[output]
-
-    def magnitude(self, y: Array) -> float:
-        """Return an approximate upper bound of the absolute raw predictions."""
-        return super().magnitude(y) if self._has_location else 10.0
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Measure the unit of a location before the first round."""
@@ -186,16 +183,12 @@ class _Output(Loss):
 
     def __init__(self, whole: Distribution, output: int) -> None:
         self._whole, self._is_location = whole, output == 0 and whole._has_location
-        self.name = whole.name
+        self.name, self.max_step = whole.name, math.inf if self._is_location else _MAX_STEP
 
     @property
     def noise_unit(self) -> float:  # type: ignore[override]
         """Square root of the noise of the best constant for a location, and 1 for other parameters."""
         return (self._whole._unit or 1.0) if self._is_location else 1.0
-
-    def damped(self, steps: Array) -> Array:
-        """Clip Newton steps of parameters on a logarithmic scale."""
-        return steps if self._is_location else np.clip(steps, -_MAX_STEP, _MAX_STEP)
 
 
 # Distributions with a location and a scale --------------------------------------------------
@@ -204,12 +197,18 @@ _ANY = (-1e308, 1e308)
 _LOG_SCALE = (-340.0, 340.0)
 
 
-class Normal(Distribution):
+class _LocationScale(Distribution):
+    """Base class of distributions with the location raw[0] and the scale exp(raw[1])."""
+
+    limits: Sequence[tuple[float, float]] = (_ANY, _LOG_SCALE)
+    largest_raw = None
+    _has_location = True
+
+
+class Normal(_LocationScale):
     """Normal distribution with mean raw[0] and standard deviation exp(raw[1])."""
 
     name = "normal"
-    limits: Sequence[tuple[float, float]] = (_ANY, _LOG_SCALE)
-    _has_location = True
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
         """Return the derivatives of the rows' losses and the Fisher information."""
@@ -274,7 +273,7 @@ class LogNormal(Normal):
         return stats.lognorm(exp(raw[1]), 0.0, exp(raw[0]))
 
 
-class StudentT(Normal):
+class StudentT(_LocationScale):
     """Student's t distribution with location raw[0], scale exp(raw[1]) and exp(raw[2]) degrees of freedom."""
 
     name = "student_t"
@@ -302,6 +301,10 @@ class StudentT(Normal):
         """Return the parameters for ten degrees of freedom."""
         return [mean, float(log(deviation * math.sqrt(0.8))), math.log(10)]
 
+    def mean(self, raw: Sequence[Array]) -> Array:
+        """Return the location, which is the mean with more than one degree of freedom."""
+        return raw[0]
+
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
         """Return scipy.stats.t."""
         from scipy import stats
@@ -327,13 +330,16 @@ class _LogMean(Distribution):
 
 
 class _Positive(_LogMean):
+    # The shape at which the search starts is this power of mean / deviation.
+    _shape_power: ClassVar[float] = 2.0
+
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are positive."""
         self._check_targets(y, "be positive", y > 0)
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the logarithms of the mean and of mean**2 / variance."""
-        return [float(log(mean)), 2 * float(log(mean / deviation))]
+        """Return the logarithms of the mean and of an approximate shape."""
+        return [float(log(mean)), self._shape_power * float(log(mean / deviation))]
 
 
 class GammaDistribution(_Positive):
@@ -365,6 +371,7 @@ class Weibull(_Positive):
     name = "weibull"
     # The mean of a constant target is too low by 0.6 / shape, which is 9e-9 at the limit.
     limits = (_LOG_MEAN, (-4.0, 18.0))
+    _shape_power = 1.086  # Justus et al. (1978)
 
     def _log_scale(self, raw: Sequence[Array], shape: Array) -> Array:
         return raw[0] - gammaln(1 + 1 / shape)
@@ -384,10 +391,6 @@ class Weibull(_Positive):
         # Beyond its limit, the exponential is continued by its tangent, so that the derivatives are exact.
         rest = np.maximum(z - _MAX_Z, 0.0)
         return exp(np.minimum(z, _MAX_Z)) * (1 + rest) - z + logs - raw[1]
-
-    def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the logarithms of the mean and of an approximate shape (Justus et al. 1978)."""
-        return [float(log(mean)), 1.086 * float(log(mean / deviation))]
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
         """Return scipy.stats.weibull_min."""

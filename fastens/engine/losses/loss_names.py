@@ -7,10 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastens.engine.elementary import logaddexp
-from fastens.engine.losses.column_losses import OneVsRest, SeveralLevels
+from fastens.engine.losses.column_losses import JoinedLosses, OneVsRest, SeveralLevels
 from fastens.engine.losses.distributions import (
     BetaDistribution,
     GammaDistribution,
@@ -28,6 +27,7 @@ from fastens.engine.losses.losses import (
     BinaryLogLoss,
     Gamma,
     Huber,
+    Link,
     Loss,
     MulticlassLogLoss,
     Poisson,
@@ -46,55 +46,33 @@ from fastens.engine.losses.numeric_losses import (
 )
 
 
-class RootSquaredError(SquaredError):
+def _signed_squares(raw: Array) -> Array:
+    return np.sign(raw[:, 0]) * raw[:, 0] * raw[:, 0]
+
+
+class RootSquaredError(JoinedLosses):
     """The squared error of sign(y) sqrt(abs(y)); predictions are sign(raw) raw**2 (LightGBM's `reg_sqrt`)."""
 
-    name = "squared_error_of_root"
-    _kernel = "squared_error"
+    link = Link("", _signed_squares)
 
-    def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the mean of the roots."""
-        return super().start(_root(y), sample_weight)
+    def __init__(self) -> None:
+        super().__init__([SquaredError()])
+        self.name = "squared_error_of_root"
 
-    def gradients(
-        self,
-        y: Array,
-        raw: Array,
-        gradients: NDArray[np.float32],
-        hessians: NDArray[np.float32] | None,
-        n_threads: int = 1,
-    ) -> None:
-        """Write the derivatives for the roots."""
-        super().gradients(_root(y), raw, gradients, hessians, n_threads)
+    def target_of(self, y: Array, part: int) -> Array:
+        """Return the roots."""
+        return np.sign(y) * np.sqrt(np.abs(y))
 
-    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return prediction minus root, and 1."""
-        return super().exact_derivatives(_root(y), raw)
 
-    def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """Return the root minus the raw prediction."""
-        return _root(y) - raw[output]
-
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        return super()._losses_of(_root(y), raw, n_threads)
-
-    def predict(self, raw: Array) -> Array:
-        """Return the squared raw predictions with their signs."""
-        return np.sign(raw[:, 0]) * raw[:, 0] * raw[:, 0]
+def _intensities(raw: Array) -> Array:
+    return logaddexp(0.0, raw[:, 0])
 
 
 class CrossEntropyLambda(CrossEntropy):
     """The cross entropy of 1 - exp(-m), the logistic function of raw; predictions are m = log(1 + exp(raw))."""
 
     name = "cross_entropy_lambda"
-
-    def predict(self, raw: Array) -> Array:
-        """Return the intensity m."""
-        return logaddexp(0.0, raw[:, 0])
-
-
-def _root(y: Array) -> Array:
-    return np.sign(y) * np.sqrt(np.abs(y))
+    link = Link("", _intensities)
 
 
 def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Loss:
@@ -153,6 +131,16 @@ def regression_loss(loss: Any, level: Any = None) -> Loss:
         Level or levels between 0 and 1 for "quantile" and "expectile".
     """
     return REGRESSION[loss](level) if isinstance(loss, str) else CustomLoss(loss)
+
+
+def distribution_of(loss: Loss, raw: Array) -> Any:
+    """Return the rows' frozen distributions of scipy.stats; raise ValueError if the loss does not predict them."""
+    if loss.frozen is None:
+        raise ValueError(
+            "loss must be one that predicts a distribution, such as 'normal' or 'negative_binomial'; got "
+            f"{loss.name!r}."
+        )
+    return loss.frozen(raw)
 
 
 def classification_loss(loss: Any, n_classes: int) -> Loss:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +170,55 @@ def whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.
     return np.maximum(np.rint(weights * _weight_scale(weights, comm)).astype(np.int64), weights > 0)
 
 
+class Link(NamedTuple):
+    """A link between raw predictions and predictions.
+
+    Attributes
+    ----------
+    name : str
+        Name of the inverse of the link in exported models; empty if other formats do not have it.
+    inverse : callable
+        Returns the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs).
+    factor : float
+        Factor of the raw predictions before the named function.
+    """
+
+    name: str
+    inverse: Callable[[Array], Array]
+    factor: float = 1.0
+
+
+def _first_column(raw: Array) -> Array:
+    return raw[:, 0]
+
+
+def _means_of_logs(raw: Array) -> Array:
+    out = np.empty(raw.shape[0])
+    kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
+    return out
+
+
+def binary_probabilities(raw: Array) -> Array:
+    """Return the probabilities of both classes, (n_rows, 2)."""
+    out = np.empty((raw.size, 2))
+    kernels.binary_probabilities(raw.reshape(-1), out)
+    return out
+
+
+def _class_probabilities(raw: Array) -> Array:
+    out = np.empty(raw.shape)
+    kernels.class_probabilities(np.ascontiguousarray(raw), out)
+    return out
+
+
+# For losses that override `predict`.
+NO_LINK = Link("", np.asarray)
+IDENTITY = Link("identity", _first_column)
+LOG = Link("exp", _means_of_logs)
+LOGIT = Link("sigmoid", binary_probabilities)
+SOFTMAX = Link("softmax", _class_probabilities)
+
+
 class Loss:
     """Base class of losses, which defines everything that boosting needs from a loss.
 
@@ -204,6 +254,23 @@ class Loss:
         True if the raw predictions are all parameters of a distribution, which `frozen` returns.
     bounds : pair of numbers
         Lower and upper bound of the targets.
+    link : Link
+        How raw predictions become predictions. Losses whose predictions depend on the fit override `predict`.
+    measures_noise : bool
+        True if the variance of the gradients, divided by the mean hessian, decreases to the noise variance.
+    max_step : float
+        Maximum absolute Newton step of a leaf.
+    largest_raw : float or None
+        Approximate upper bound of the absolute raw predictions. If None, it is the largest absolute target.
+    variance_power : float
+        The variance of a row is proportional to this power of its mean.
+    has_censored_targets : bool
+        True if the targets are bounds of times, which have no mean.
+    frozen : method or None
+        Returns the distributions of rows, from raw predictions of shape (n_rows, n_outputs), as a frozen distribution
+        of scipy.stats. If None, the loss does not predict distributions.
+    reads_bytes : bool
+        True if the targets are class indices, which the kernels read as bytes, too.
     comm : Comm
         Communicator of the ranks.
     """
@@ -219,17 +286,20 @@ class Loss:
     tail = 0.5
     has_distribution = False
     bounds = (-math.inf, math.inf)
+    link = IDENTITY
+    measures_noise = True
+    max_step = math.inf
+    largest_raw: float | None = None
+    variance_power = 0.0
+    has_censored_targets = False
+    frozen: Any = None
+    reads_bytes = False
     comm: Comm = LOCAL
     n_outputs: int = 1
     _grain = _GRAIN_EXP
     # For renewed leaves: the quantile of the residuals, and the clipping limit for the mean of the remainders.
     _leaf_level = 0.5
     _leaf_limit = 0.0
-
-    @property
-    def measures_noise(self) -> bool:
-        """True if the variance of the gradients, divided by the mean hessian, decreases to the noise variance."""
-        return not self.renews_leaves
 
     def join(self, comm: Comm) -> None:
         """Reduce over the rows of all ranks from now on."""
@@ -246,12 +316,12 @@ class Loss:
     def check_start(self, y: Array) -> None:
         """Raise ValueError if no constant minimizes the loss."""
 
-    def check_measured(self) -> None:
-        """Raise ValueError if the loss of a row is not available."""
+    def check_measured(self, y: Array | None = None) -> None:
+        """Raise ValueError if the loss of rows, which may have the targets `y`, is not available."""
 
     def magnitude(self, y: Array) -> float:
         """Return an approximate upper bound of the absolute raw predictions."""
-        return max_floats(self.comm, float(np.abs(y).max(initial=0.0)))[0]
+        return self.largest_raw or max_floats(self.comm, float(np.abs(y).max(initial=0.0)))[0]
 
     def of_output(self, output: int) -> Loss:
         """Return the loss that renews the leaves of one output's trees."""
@@ -277,7 +347,7 @@ class Loss:
 
     def narrowed(self, y: Array) -> NDArray[Any]:
         """Return targets that a fit holds during all rounds, in the smallest type that the loss reads."""
-        return y
+        return y.astype(np.uint8) if self.reads_bytes and self.n_outputs <= 256 else y
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the derivatives in double precision if the loss has formulas for them, otherwise in float32."""
@@ -299,26 +369,19 @@ class Loss:
 
     def predict(self, raw: Array) -> Array:
         """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
-        return raw[:, 0]
+        return self.link.inverse(raw)
 
     def decision(self, raw: Array) -> Array:
         """Return the scores of the classes, of which the largest is predicted; raw predictions by default."""
         return raw
 
-    def frozen(self, raw: Array) -> Any:
-        """Return the rows' distributions as a frozen distribution of scipy.stats; raise ValueError if there is none."""
-        raise ValueError(
-            "loss must be one that predicts a distribution, such as 'normal' or 'negative_binomial'; got "
-            f"{self.name!r}."
-        )
-
     def deviation(self, predicted: Array) -> Array:
         """Return values proportional to the standard deviation of the rows, from predictions (n_rows, n_columns)."""
-        return np.ones(len(predicted))
+        return np.maximum(predicted[:, 0], np.finfo(float).tiny) ** (self.variance_power / 2)
 
     def damped(self, steps: Array) -> Array:
-        """Return Newton steps of leaves, shortened to the minimum of the loss if they would overshoot it by far."""
-        return steps
+        """Return Newton steps of leaves, shortened if they would overshoot the minimum of the loss by far."""
+        return steps if self.max_step == math.inf else np.minimum(np.maximum(steps, -self.max_step), self.max_step)
 
     def leaf_values(
         self,
@@ -386,6 +449,7 @@ class Quantile(KernelLoss):
     constant_hessian = True
     _grain = _GRAIN_RESIDUAL
     renews_leaves = True
+    measures_noise = False
 
     def __init__(self, level: float) -> None:
         super().__init__(parameter=level)
@@ -415,6 +479,7 @@ class Huber(KernelLoss):
     constant_hessian = True
     _grain = _GRAIN_RESIDUAL
     renews_leaves = True
+    measures_noise = False
 
     def __init__(self, alpha: float = 0.9) -> None:
         super().__init__()
@@ -438,6 +503,7 @@ class LogLinkLoss(Loss):
     """Base class of losses with the mean exp(raw) and a variance proportional to a power of the mean."""
 
     bounds = (0.0, math.inf)
+    link = LOG
     variance_power = 1.0
     noise_l2, noise_power = 30.0, 1.0  # makes the default L2 independent of the target's unit
 
@@ -448,16 +514,6 @@ class LogLinkLoss(Loss):
             assert sample_weight is not None
             mean = exact_sum(y * sample_weight, self.comm) / exact_sum(sample_weight, self.comm)
         return np.array([log(mean)])
-
-    def predict(self, raw: Array) -> Array:
-        """Return the mean, exp(raw)."""
-        out = np.empty(raw.shape[0])
-        kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
-        return out
-
-    def deviation(self, predicted: Array) -> Array:
-        """Return values proportional to the standard deviation implied by the variance power."""
-        return np.maximum(predicted[:, 0], np.finfo(float).tiny) ** (self.variance_power / 2)
 
 
 class Poisson(LogLinkLoss, KernelLoss):
@@ -511,18 +567,12 @@ class _LogLoss(KernelLoss):
     max_step = 10.0
     has_log_odds = True
     noise_l2 = 3.0
-
-    def narrowed(self, y: Array) -> NDArray[Any]:
-        """Return class indices as bytes if there are at most 256 classes."""
-        return y.astype(np.uint8) if self.n_outputs <= 256 else y
-
-    def damped(self, steps: Array) -> Array:
-        """Clip Newton steps to at most `max_step`."""
-        return np.minimum(np.maximum(steps, -self.max_step), self.max_step)
+    reads_bytes = True
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return p - 1 for the true class and p otherwise, and p (1 - p), times K / (K - 1) for K > 2 classes."""
-        share = np.ascontiguousarray(self.predict(np.ascontiguousarray(raw.T)).T)
+        of_classes = LOGIT if self.n_outputs == 1 else SOFTMAX
+        share = np.ascontiguousarray(of_classes.inverse(np.ascontiguousarray(raw.T)).T)
         if self.n_outputs == 1:
             return share[1:] - y, share[1:] * share[:1]
         is_own = y == np.arange(self.n_outputs)[:, None]
@@ -534,16 +584,11 @@ class BinaryLogLoss(_LogLoss):
 
     name = "log_loss"
     _kernel = "binary_log_loss"
+    link = LOGIT
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return the log odds of class 1."""
         return np.array([log_odds(y, sample_weight, self.comm)])
-
-    def predict(self, raw: Array) -> Array:
-        """Return the probabilities of both classes."""
-        out = np.empty((raw.size, 2))
-        kernels.binary_probabilities(raw.reshape(-1), out)
-        return out
 
 
 class MulticlassLogLoss(_LogLoss):
@@ -555,18 +600,13 @@ class MulticlassLogLoss(_LogLoss):
 
     name = "log_loss"
     _kernel = "multiclass_log_loss"
+    link = SOFTMAX
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return the logarithms of the class priors."""
         shares = class_weights(y, sample_weight, self.n_outputs, self.comm)
         total = sum(shares)
         return log([share / total for share in shares])
-
-    def predict(self, raw: Array) -> Array:
-        """Return the class probabilities."""
-        out = np.empty(raw.shape)
-        kernels.class_probabilities(np.ascontiguousarray(raw), out)
-        return out
 
 
 def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:

@@ -13,11 +13,15 @@ import fastens.engine.losses.gradients as kernels
 from fastens.engine.comm import gathered
 from fastens.engine.elementary import log, log1p
 from fastens.engine.losses.losses import (
+    LOGIT,
+    NO_LINK,
+    SOFTMAX,
     BinaryLogLoss,
     Floats,
+    Link,
     LogLinkLoss,
     Loss,
-    MulticlassLogLoss,
+    binary_probabilities,
     exact_sum,
     log_odds,
     weighted_mean,
@@ -56,7 +60,7 @@ class NumericLoss(Loss):
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
             gradients[0, rows], second = self.derivatives(y[rows], raw[0, rows])
-            if hessians is not None:
+            if hessians is not None and not self.constant_hessian:
                 hessians[0, rows] = second
 
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
@@ -137,11 +141,6 @@ class LogCosh(NumericLoss):
         self.constant_hessian = self.renews_leaves = not by_newton
         self._leaf_limit = 1.0
 
-    @property
-    def measures_noise(self) -> bool:
-        """True, because small gradients equal the residuals, so that their variance decreases to the noise variance."""
-        return True
-
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return the constant with the lowest loss."""
         median = weighted_quantile(y, 0.5, sample_weight, self.comm)
@@ -150,10 +149,6 @@ class LogCosh(NumericLoss):
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Reduce the clipping limit if all residuals are small, so that fixed-point means stay precise."""
         self._leaf_limit = min(1.0, 2 * self.magnitude(y - raw[0]))
-
-    def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the gradients, and the hessians if they are needed."""
-        super().gradients(y, raw, gradients, None if self.constant_hessian else hessians, n_threads)
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the gradients, and the curvatures of the parabolas that touch the loss from above."""
@@ -212,10 +207,15 @@ class Expectile(NumericLoss):
         return np.where(difference < 0, self._parameter, 1 - self._parameter)
 
 
+def _halved_probabilities(raw: Array) -> Array:
+    return binary_probabilities(2 * raw)
+
+
 class Exponential(NumericLoss):
     """Exponential loss of AdaBoost, exp(-raw) for class 1 and exp(raw) for class 0; raw is half the log odds."""
 
     name = "exponential"
+    link = Link("sigmoid", _halved_probabilities, 2.0)
     has_log_odds = True
     noise_l2, noise_power = 10.0, 1.0  # hessians grow with the loss, so the L2 penalty must grow as well
 
@@ -233,10 +233,6 @@ class Exponential(NumericLoss):
         """Return the loss of each row."""
         return exp((1 - 2 * y) * raw)
 
-    def predict(self, raw: Array) -> Array:
-        """Return the probabilities of both classes."""
-        return BinaryLogLoss().predict(2 * raw)
-
     def damped(self, steps: Array) -> Array:
         """Return the exact minimum of a leaf's loss, half the log odds of its weights: artanh of its Newton step."""
         limit = math.tanh(5.0)  # the odds change by at most e**10 in one round, as with the log loss
@@ -244,15 +240,17 @@ class Exponential(NumericLoss):
         return 0.5 * (log1p(steps) - log1p(-steps))
 
 
+def _second_probability(raw: Array) -> Array:
+    return binary_probabilities(raw)[:, 1]
+
+
 class CrossEntropy(BinaryLogLoss):
     """Cross entropy of targets that are probabilities between 0 and 1."""
 
     name = "cross_entropy"
     bounds = (0.0, 1.0)
-
-    def narrowed(self, y: Array) -> Array:
-        """Return the targets unchanged, because they may be fractions."""
-        return y
+    link = Link("sigmoid", _second_probability)
+    reads_bytes = False
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are between 0 and 1."""
@@ -274,16 +272,8 @@ class CrossEntropy(BinaryLogLoss):
             return np.array([log(exact_sum(y * weight, self.comm) / exact_sum((1 - y) * weight, self.comm))])
         return np.array([log(mean / (1 - mean))])
 
-    def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives of the log loss in double precision."""
-        return BinaryLogLoss().exact_derivatives(y, raw)
 
-    def predict(self, raw: Array) -> Array:
-        """Return the expected target."""
-        return super().predict(raw)[:, 1]
-
-
-class CustomLoss(NumericLoss):
+class CustomLoss(Loss):
     """User-defined loss: a function of (y, raw) that returns gradients and hessians, or an object with `derivatives`.
 
     The function receives all rows at once, or the rows of one rank in distributed fits. The derivatives of a row must
@@ -299,11 +289,14 @@ class CustomLoss(NumericLoss):
     """
 
     name = "custom"
+    # True if the source predicts the probability of the second of two classes.
+    _is_binary: bool = False
 
     def __init__(self, source: Any, n_outputs: int = 1) -> None:
-        super().__init__()
         self.n_outputs = n_outputs
         self._source = source
+        if hasattr(source, "predict"):
+            self.link = NO_LINK
         self._derivatives: Callable[[Array, Array], Any] = getattr(source, "derivatives", source)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
@@ -353,7 +346,7 @@ class CustomLoss(NumericLoss):
             raise ValueError(f"loss must return hessians of at least 0; got {hessians.min()}.")
         return gradients, hessians
 
-    def check_measured(self) -> None:
+    def check_measured(self, y: Array | None = None) -> None:
         """Raise ValueError if the source does not define `loss`."""
         if not hasattr(self._source, "loss"):
             raise ValueError(
@@ -368,15 +361,22 @@ class CustomLoss(NumericLoss):
         return _of_shape(y.shape, self._source.loss(_unchangeable(y), _unchangeable(raw)), "loss.loss")
 
     def predict(self, raw: Array) -> Array:
-        """Apply the source's inverse link, or return the raw predictions if it does not define `predict`."""
-        given = self._as_given(raw)
+        """Apply the source's inverse link, or the default link if it does not define `predict`."""
         if not hasattr(self._source, "predict"):
-            return given
-        return _of_shape(given.shape, self._source.predict(given.copy()), "loss.predict")
+            return self.link.inverse(raw)
+        given = self._as_given(raw)
+        found = _of_shape(given.shape, self._source.predict(given.copy()), "loss.predict")
+        return np.column_stack([1 - found, found]) if self._is_binary else found
+
+
+def _certain(raw: Array) -> Array:
+    return np.ones((len(raw), 1))
 
 
 class OneClass(Loss):
     """Loss of a target with a single class: the loss is 0, the probability is 1, and all leaf values are 0."""
+
+    link = Link("", _certain)
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -393,10 +393,6 @@ class OneClass(Loss):
 
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
         return np.zeros(len(y))
-
-    def predict(self, raw: Array) -> Array:
-        """Return the probability of the class, 1, with shape (n_rows, 1)."""
-        return np.ones((len(raw), 1))
 
 
 class CustomClassLoss(CustomLoss):
@@ -415,14 +411,9 @@ class CustomClassLoss(CustomLoss):
 
     def __init__(self, source: Any, n_classes: int = 2) -> None:
         super().__init__(source, 1 if n_classes == 2 else n_classes)
-
-    def predict(self, raw: Array) -> Array:
-        """Return the class probabilities."""
-        if not hasattr(self._source, "predict"):
-            known = BinaryLogLoss() if self.n_outputs == 1 else MulticlassLogLoss(self.n_outputs)
-            return known.predict(raw)
-        found = super().predict(raw)
-        return found if self.n_outputs > 1 else np.column_stack([1 - found, found])
+        self._is_binary = n_classes == 2
+        if not hasattr(source, "predict"):
+            self.link = LOGIT if self._is_binary else SOFTMAX
 
 
 def _of_shape(shape: tuple[int, ...], found: Any, name: str) -> Array:

@@ -78,7 +78,8 @@ class LambdaRank(Loss):
 
     by_rows = False
     measures_noise = False
-    max_step = 10.0
+    max_step = 10.0  # the curvature of pairs with distant scores vanishes
+    largest_raw = 1.0  # scores are sums of slopes of at most 1
 
     def __init__(self, options: RankingOptions) -> None:
         self.n_outputs = 1
@@ -88,10 +89,6 @@ class LambdaRank(Loss):
         self.position_biases: list[Array] = []
         self._n_rounds = 0
         self._weight: Array | None = None
-
-    def magnitude(self, y: Array) -> float:
-        """Return 1, because scores are sums of slopes of at most 1."""
-        return 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return 0, because only score differences matter."""
@@ -151,10 +148,6 @@ class LambdaRank(Loss):
         """Return the weighted mean average precision of the queries at the top `at` positions; if None, at all."""
         queries = self._queries(y, self._options.label_gain)
         return weighted_mean(queries.average_precision(raw[0], at), queries.weights(sample_weight), self.comm)
-
-    def damped(self, steps: Array) -> Array:
-        """Clip Newton steps to `max_step`, because the curvature of pairs with distant scores vanishes."""
-        return np.clip(steps, -self.max_step, self.max_step)
 
     def _queries(self, y: Array, label_gain: str) -> Queries:
         """Return the queries of a target; the queries of the last few targets are cached."""
@@ -254,6 +247,8 @@ class Cox(Loss):
     name = "cox"
     by_rows = False
     noise_l2, noise_power = 30.0, 1.0  # as for other log-link losses, because events are counts
+    max_step, largest_raw = MAX_STEP, 1.0  # raw predictions are logarithms
+    has_censored_targets = True
 
     def __init__(self) -> None:
         self.n_outputs = 1
@@ -271,9 +266,12 @@ class Cox(Loss):
         if not is_any(self.comm, bool(known.any())):
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
 
-    def magnitude(self, y: Array) -> float:
-        """Return 1, because raw predictions are logarithms."""
-        return 1.0
+    def check_measured(self, y: Array | None = None) -> None:
+        """Raise ValueError if all rows of a validation set are censored."""
+        if y is not None and not is_any(self.comm, bool(events(y).any())):
+            raise ValueError(
+                f"The validation set must hold at least one event for loss='cox'; all {len(y)} rows are censored."
+            )
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return 0, because only differences matter."""
@@ -305,10 +303,6 @@ class Cox(Loss):
     def _whole(self, y: Array, score: Array, weight: Array | None) -> list[Any]:
         """Return the targets, raw predictions and weights of all ranks, because risk sets contain rows of all ranks."""
         return gathered(self.comm, [y, score, weight])
-
-    def damped(self, steps: Array) -> Array:
-        """Clip Newton steps to `MAX_STEP`."""
-        return np.clip(steps, -MAX_STEP, MAX_STEP)
 
 
 def hazard_ratios(raw: Array) -> Array:
@@ -389,6 +383,8 @@ class AFT(Loss):
 
     name = "aft"
     noise_l2, noise_power = 30.0, 1.0  # raw predictions are logarithms of times
+    max_step, largest_raw = MAX_STEP, 1.0
+    has_censored_targets = True
 
     def __init__(self, distribution: str, scale: float) -> None:
         self.n_outputs = 1
@@ -406,10 +402,6 @@ class AFT(Loss):
                 "y must hold at least one event, or both lower and upper bounds, for loss='aft'; "
                 "got only one-sided bounds."
             )
-
-    def magnitude(self, y: Array) -> float:
-        """Return 1, because raw predictions are logarithms."""
-        return 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return the constant with the lowest loss, found by Newton's method because the loss is convex."""
@@ -442,10 +434,6 @@ class AFT(Loss):
         out = np.empty(len(y))
         row_losses(self._code, self._scale, y, raw[0], out, threads_for(len(y), n_threads, self._grain))
         return out
-
-    def damped(self, steps: Array) -> Array:
-        """Clip Newton steps to `MAX_STEP`."""
-        return np.clip(steps, -MAX_STEP, MAX_STEP)
 
     def predict_survival(self, raw: Array, times: Array) -> Array:
         """Return the probability of surviving each of the times, shape (n_rows, n_times)."""

@@ -115,13 +115,6 @@ def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[
     return mixed(mixed(key) + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
 
 
-def checked_seed(seed: Any) -> int:
-    """Return a seed read from a file; raise ValueError if it is out of range."""
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < np.iinfo(np.int32).max:
-        raise ValueError(f"the seed of the fit is malformed: {seed!r}")
-    return int(seed)
-
-
 def _cumulated(weight: Array) -> Array:
     """Return cumulative weights, scaled by a power of two so that sums neither overflow nor become subnormal."""
     return np.cumsum(np.ldexp(weight, -np.frexp(weight.max())[1]))
