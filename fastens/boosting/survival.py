@@ -221,7 +221,7 @@ class GradientBoostingSurvival(BoostedTrees):
     # The target --------------------------------------------------
 
     @staticmethod
-    def _strata_of(y: Array) -> NDArray[np.bool_] | None:
+    def _strata_of(y: Array) -> NDArray[np.bool_] | None:  # type: ignore[override]
         """Return which times were observed, if some were not."""
         known = events(y)
         return None if known.all() else known

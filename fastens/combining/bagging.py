@@ -607,7 +607,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
     voting: str = parameter(one_of("soft", "hard"), default="soft")
 
     @property
-    def _known_classes(self) -> Any:  # type: ignore[override]
+    def _known_classes(self) -> Any:
         """The classes of the members that a warm start keeps."""
         return self.classes_ if self.warm_start and hasattr(self, "_members") else None
 

@@ -217,7 +217,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return self
 
     @property
-    def _known_classes(self) -> Any:  # type: ignore[override]
+    def _known_classes(self) -> Any:
         """The classes that `partial_fit` declares, and the classes of prefit members."""
         declared = getattr(self, "_declared_classes", None)
         if not self.prefit:

@@ -54,7 +54,7 @@ class Averaging:
     # Statistics of the leaves of all trees, concatenated, for each set of rows: see `together`.
     leaf_statistics: list[NDArray[Any]]
 
-    def __init__(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> None:
+    def __init__(self, forest: Any, data: AllRows | TrainingData, matrix: AnyMatrix) -> None:
         self.n_thresholds = thresholds_of_features(matrix.n_codes)
         self.leaf_statistics = []
 
@@ -127,7 +127,7 @@ class Averaging:
 
     # Fit --------------------------------------------------
 
-    def averager(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> TreeAverager:
+    def averager(self, forest: Any, data: AllRows | TrainingData, matrix: AnyMatrix) -> TreeAverager:
         """Return the averager of trees during growth."""
         prior = self.pruning_prior(forest)
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
@@ -259,7 +259,7 @@ class ClassAveraging(Averaging):
                 "sample_weight times class_weight must sum to at most 3.4e38 with averaging; got "
                 f"{tree.weight[0]}. Scale the weights down, or pass averaging=None."
             )
-        bootstrap = getattr(forest, "_bootstrap", None)  # single trees do not draw rows
+        bootstrap: Any = getattr(forest, "_bootstrap", None)  # single trees do not draw rows
         reweighted = bootstrap is not None and forest.class_weight is not None and forest._weighs_bags()
         return float(bootstrap.draws[-1] / tree.weight[0]) if reweighted else 1.0
 
@@ -281,7 +281,7 @@ class NumberAveraging(Averaging):
     # True if the statistics are for Poisson counts; stored because the forest's criterion may have been changed since.
     is_of_counts: bool
 
-    def __init__(self, forest: Any, data: AllRows, matrix: AnyMatrix) -> None:
+    def __init__(self, forest: Any, data: AllRows | TrainingData, matrix: AnyMatrix) -> None:
         super().__init__(forest, data, matrix)
         self.location, self.variance = location_and_variance(data.y, data.sample_weight)
         self.is_of_counts = forest.criterion == POISSON

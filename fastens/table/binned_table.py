@@ -106,8 +106,8 @@ class TableArrays(NamedTuple):
             raise ValueError("its row-major codes do not match the shape or type of its bins")
         if any(each is not None and len(each) != n_rows for each in (y, weight)) or hashes.dtype != np.uint64:
             raise ValueError("its targets, weights or hashes do not match its rows")
-        are_floats = values is None or values.dtype in FLOATS
-        if (values is not None) != has_values or not are_floats or np.shape(values) not in ((), (n_rows, n_features)):
+        are_right = values is None or (values.dtype in FLOATS and values.shape in ((), (n_rows, n_features)))
+        if (values is not None) != has_values or not are_right:
             raise ValueError("its values do not match the shape or type of its codes")
         for start in range(0, n_rows if reads_all else 0, _BLOCK):
             by_column = columns[:, start : start + _BLOCK]

@@ -327,7 +327,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
                 f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, because it bins "
                 "tables differently."
             )
-        y, names = given.get("y"), getattr(X, "y_name", None)
+        y: Any = given.get("y")
+        names: Any = getattr(X, "y_name", None)
         given["X"], *found = X.with_columns({name: given.get(name) for name in own})
         given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
         if getattr(model, "_learns_names_of_targets", False) and are_texts(names) and (y is None or are_texts(y)):

@@ -207,7 +207,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
     )
 
     @property
-    def _known_classes(self) -> Any:  # type: ignore[override]
+    def _known_classes(self) -> Any:
         """The classes of prefit members; the rows passed to `fit` may lack some of them."""
         labels = labels_of_members(self._levels()[0]) if self._is_prefit else []
         return joined_labels(labels) if labels else None

@@ -65,6 +65,10 @@ class Distribution(Loss):
         """Return the raw predictions at which the search for the best constants starts."""
         raise NotImplementedError
 
+    def losses(self, y: Array, raw: Sequence[Array]) -> Array:
+        """Return the negative log density of each row."""
+        raise NotImplementedError
+
     def mean(self, raw: Sequence[Array]) -> Array:
         """Return the mean of each row's distribution."""
         raise NotImplementedError
