@@ -225,7 +225,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self.__dict__.update(out_of_bag_attributes(self, rounds.out_of_bag, training))
         if again is not None:
             with keep_on_interrupt(self):
-                self._fit_again(again, start)
+                self._fit_again(again, start, rounds.shifts)
         return self
 
     # Before the rounds --------------------------------------------------
@@ -332,9 +332,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
 
     # After the rounds --------------------------------------------------
 
-    def _fit_again(self, data: TrainingData, start: float) -> None:
+    def _fit_again(self, data: TrainingData, start: float, shifts: dict[int, Array]) -> None:
         """Fit anew to all rows with the best number of rounds; the recorded scores are kept."""
         rounds = self._start_rounds(data, None, None)
+        rounds.shifts = shifts
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
         rounds.run(None, end_of_time(self._stopping, start, is_last=True))
         self.n_estimators_ = rounds.n_rounds

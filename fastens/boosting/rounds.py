@@ -80,6 +80,7 @@ class Round(NamedTuple):
     sample: RowSample | None  # the rows drawn; None for all rows
     first_seed: int  # seed of the first tree; the next trees use the following numbers
     rate: float  # factor of every leaf value
+    shift: Array | None = None  # values to add to all leaves of each output
     # The validation rows and their raw predictions, which trees are also added to.
     watched: tuple[Table, Array] | None = None
 
@@ -206,6 +207,8 @@ class OutputTrees:
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
         """Return the tree just grown, with its final leaf values."""
         tree.value[:] = self._shrunk(tree.value, this.rate, number)
+        if this.shift is not None:
+            tree.value[:] += on_grid(this.shift[self.outputs[number]], self.problem.grid)
         return tree
 
     def _shrunk(self, values: Array, rate: float, number: int) -> Array:
@@ -520,6 +523,7 @@ class Rounds:
         self.others: dict[str, Metrics] = {}
         self._other_rows: list[tuple[Table, Array]] = []
         self.trees: list[Tree] = []
+        self.shifts: dict[int, Array] = {}  # by round, for a refit without validation rows
         self.history = History()
         self._sampler = None
         if hashes is not None:
@@ -645,6 +649,7 @@ class Rounds:
             sample,
             (self.rules.seed << 32) + index * self.leaves.n_trees,
             self.rules.rate(index) * dropped.factor_of_new,
+            self._shift(index),
             None if self.validation is None else (self._watched, self.validation.raw),
         )
         with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
@@ -657,6 +662,20 @@ class Rounds:
             self._add_to_others(tree, number)
         self.trees.extend(trees)
         self._rescale(dropped.rounds, -dropped.factor_of_old)
+
+    def _shift(self, index: int) -> Array | None:
+        """Return the shift that widens distributions to the errors on the validation rows, which training understates.
+
+        Only trees make distributions narrower: the scale has to stay behind the location, because rows that are still
+        predicted badly would otherwise count as noise and be given up.
+        """
+        rows = self.validation
+        if rows is None or not self.history.decides or self.rules.linear_l2 is not None:
+            return self.shifts.get(index)
+        shift = self.loss.log_dispersion(rows.y, rows.raw, rows.weight)
+        if shift is not None:
+            self.shifts[index] = np.maximum(shift, 0.0)
+        return self.shifts.get(index)
 
     def _sample(self, index: int) -> RowSample | None:
         """Compute the gradients of a round and draw its rows; None for all rows."""

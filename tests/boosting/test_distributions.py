@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.metrics import log_loss
 
 import fastens
 from fastens import (
     ConformalClassifier,
     ConformalRegressor,
+    EarlyStopping,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     RandomForestRegressor,
@@ -144,6 +146,54 @@ def test_early_stopping_by_crps(rng):
     best = model.evals_result_["validation"]["neg_crps"].max()
     assert -crps(y[400:], model.predict_dist(X[400:])) == pytest.approx(best, rel=1e-9)
     assert model.evals_result_["validation"]["neg_crps"].argmax() + 1 == model.n_estimators_
+
+
+@pytest.fixture
+def noise(rng):
+    """Training, validation and test rows of a target that is mostly noise."""
+    X = rng.normal(size=(1200, 5))
+    y = np.exp(X[:, 0] + rng.normal(size=1200))
+    return [(X[rows], y[rows]) for rows in (slice(0, 300), slice(300, 700), slice(700, None))]
+
+
+def dispersion(model, X, y):
+    """Standard deviation of the targets as normal scores of the predicted distributions, 1 if they are right."""
+    probability = np.clip(model.predict_dist(X).cdf(y), 1e-12, 1 - 1e-12)
+    return np.sqrt((stats.norm.ppf(probability) ** 2).mean())
+
+
+@pytest.mark.parametrize("loss", ["normal", "lognormal"])
+def test_deviations_are_as_wide_as_the_errors_on_validation_rows(loss, noise):
+    """Large trees fit noise, so that the training rows understate the deviations."""
+    fit, val, test = noise if loss == "lognormal" else [(X, np.log(y)) for X, y in noise]
+    model = model_of(loss, n_estimators=60, early_stopping=False, categorical_features=None)
+    assert dispersion(model.fit(*fit, X_val=val[0], y_val=val[1]), *test) > 1.5
+    numbers = iter(range(100))  # a metric that keeps all rounds
+    model.set_params(early_stopping=True, eval_metric=lambda y, predicted: ("round", next(numbers), True))
+    model.fit(*fit, X_val=val[0], y_val=val[1])
+    assert model.n_estimators_ == 60
+    assert dispersion(model, *test) == pytest.approx(1, abs=0.15)
+
+
+def test_widened_deviations_are_kept(noise):
+    """A refit on all rows widens its rounds as much, and continued fits equal uninterrupted ones."""
+    (X, y), (X_val, y_val), test = noise
+    numbers = {"categorical_features": None}
+    rows = np.vstack([X, X_val]), np.append(y, y_val)
+    refit = model_of(
+        "lognormal", n_estimators=300, early_stopping=EarlyStopping(refit=True), random_state=0, **numbers
+    ).fit(*rows)
+    plain = model_of("lognormal", n_estimators=refit.n_estimators_, **numbers).fit(*rows)
+    assert dispersion(refit, *test) < 0.97 * dispersion(plain, *test)
+    options = {"learning_rate": 0.05, "early_stopping": True, "warm_start": True} | numbers
+    model, expected = (model_of("lognormal", n_estimators=n, **options) for n in (10, 20))
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    assert model.n_estimators_ == 10
+    model.set_params(n_estimators=20).fit(X, y, X_val=X_val, y_val=y_val)
+    expected.fit(X, y, X_val=X_val, y_val=y_val)
+    np.testing.assert_array_equal(model.predict_dist(X).std(), expected.predict_dist(X).std())
+    curve, whole = (each.evals_result_["validation"]["loss"] for each in (model, expected))
+    np.testing.assert_array_equal(curve, whole)
 
 
 def test_several_targets(rng):

@@ -28,18 +28,20 @@ def components(network):
 def given(network, evidence):
     """Yield each cell, its joint density with the evidence, and the mean and covariance of the rest.
 
-    Evidence on a continuous variable is a float; on a discrete variable a position, or likelihoods of all values.
+    Evidence on a continuous variable is a float, or a number and the standard deviation of its noise; on a discrete
+    variable a position, or likelihoods of all values.
     """
     numbers = [v for v in evidence if v in network.continuous]
-    rest = [v for v in sorted(network.continuous) if v not in numbers]
-    value = np.array([evidence[v] for v in numbers])
+    observed = [evidence[v] if isinstance(evidence[v], tuple) else (evidence[v], 0.0) for v in numbers]
+    value, noise = np.array(observed).reshape(-1, 2).T
+    rest = [v for v in sorted(network.continuous) if v not in numbers or isinstance(evidence[v], tuple)]
     for cell, prior, mean, covariance in components(network):
         p = np.longdouble(prior)
         for v in set(evidence) - set(numbers):
             p = p * (evidence[v][cell[v]] if isinstance(evidence[v], np.ndarray) else cell[v] == evidence[v])
         centre, spread = mean[rest], covariance[np.ix_(rest, rest)]
         if numbers:
-            across, within = covariance[np.ix_(rest, numbers)], covariance[np.ix_(numbers, numbers)]
+            across, within = covariance[np.ix_(rest, numbers)], covariance[np.ix_(numbers, numbers)] + np.diag(noise**2)
             p = p * np.exp(np.longdouble(multivariate_normal(mean[numbers], within).logpdf(value)))
             weights = np.linalg.solve(within, across.T).T
             centre = centre + weights @ (value - mean[numbers])

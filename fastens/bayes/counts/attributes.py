@@ -63,7 +63,7 @@ def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
     for index, edges in enumerate(limits):
         if edges is not None:
             column = out[:, index]
-            out[:, index] = np.where(np.isnan(column), np.nan, np.searchsorted(edges, column))
+            out[:, index] = np.where(np.isnan(column), np.nan, np.searchsorted(edges, column) if edges.size else 0.0)
     return out
 
 

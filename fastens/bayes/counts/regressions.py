@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +20,22 @@ MIN_VARIANCE = 1e-9  # relative to the variance of the column; the default of sc
 def family_moments(rows: CodedRows, child: int, parents: Sequence[int], known_too: Sequence[int] = ()) -> Array:
     """Sum the second moments (1, continuous parents, child) of the rows of a family by values of discrete parents."""
     discrete = [parent for parent in parents if parent not in rows.continuous]
-    known = (rows.codes[[*parents, child, *known_too]] > 0).all(axis=0)
+    is_known = (rows.codes[[*parents, child, *known_too]] > 0).all(axis=0)
+    known: Any = slice(None) if is_known.all() else is_known  # a slice avoids copies of the columns
     sizes = rows.sizes.tolist()
-    cells = np.zeros(int(known.sum()), dtype=np.int64)
+    cells = np.zeros(int(is_known.sum()), dtype=np.int64)
     for parent in discrete:
         cells = cells * sizes[parent] + rows.codes[parent][known] - 1
     numbers = [parent for parent in parents if parent in rows.continuous]
-    z = [np.ones(len(cells)), *(rows.of_values(variable)[known] for variable in (*numbers, child))]
-    weights = np.ones(len(cells)) if rows.weights is None else rows.weights[known]
-    out = np.empty((n_cells(discrete, sizes), len(z), len(z)))
-    for i, one in enumerate(z):
-        for j, other in enumerate(z[: i + 1]):
-            out[:, i, j] = out[:, j, i] = np.bincount(cells, weights * one * other, minlength=len(out))
+    z = [rows.of_values(variable)[known] for variable in (*numbers, child)]
+    weights = None if rows.weights is None else rows.weights[known]
+    out = np.empty((n_cells(discrete, sizes), 1 + len(z), 1 + len(z)))
+    out[:, 0, 0] = np.bincount(cells, weights, minlength=len(out))
+    for i, one in enumerate(z, 1):
+        weighted = one if weights is None else weights * one
+        out[:, i, 0] = out[:, 0, i] = np.bincount(cells, weighted, minlength=len(out))
+        for j, other in enumerate(z[:i], 1):
+            out[:, i, j] = out[:, j, i] = np.bincount(cells, weighted * other, minlength=len(out))
     return out
 
 

@@ -70,6 +70,7 @@ def condition(
     shape = (1,) * (len(scope) + 1)
     constant = np.zeros(shape)
     precision, shift = np.zeros((*shape, len(missing), len(missing))), np.zeros((*shape, len(missing)))
+    terms = []
     for node in group:
         family = network.families[node]
         view, own_scope, known = split_axes(network.regressions[node], family, unknown)
@@ -92,16 +93,19 @@ def condition(
                 constant = constant + np.log(residual == 0)
             continue
         variance = view[..., -1]
-        constant = constant - 0.5 * (residual**2 / variance + log(variance) + LOG_2PI)
+        terms.append((residual, slopes, variance))
         precision = precision + slopes[..., :, None] * slopes[..., None, :] / variance[..., None, None]
         shift = shift + slopes * (residual / variance)[..., None]
-    if not missing:
-        return Conditional(scope, constant, missing, shift, precision)
-    precision = precision + np.diag(np.where(free, 0.0, 1.0))  # constants are independent of the others
-    covariance = np.linalg.inv(precision)
-    mean = (covariance @ shift[..., None])[..., 0]
-    constant = constant + 0.5 * (shift * mean).sum(axis=-1)
-    if not by_max:
+    mean, covariance = shift, precision
+    if missing:
+        precision = precision + np.diag(np.where(free, 0.0, 1.0))  # constants are independent of the others
+        covariance = np.linalg.inv(precision)
+        mean = (covariance @ shift[..., None])[..., 0]
+    for residual, slopes, variance in terms:
+        # The densities at the mean do not cancel each other, unlike the coefficients of the quadratic.
+        squared = (residual - (slopes * mean).sum(axis=-1)) ** 2
+        constant = constant - 0.5 * (squared / variance + log(variance) + LOG_2PI)
+    if missing and not by_max:
         constant = constant + 0.5 * (sum(free) * LOG_2PI - np.linalg.slogdet(precision)[1])
     constants = np.array([network.constants.get(variable, 0.0) for variable in missing])
     return Conditional(scope, constant, missing, mean + constants, covariance * np.outer(free, free))

@@ -323,7 +323,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         numbers = _numbers_of(positions, continuous, len(names))
         sizes = np.array([len(found) for found in states], dtype=np.int64)
         data = CodedRows(codes, sizes, weights, n_threads, comm, numbers, frozenset(continuous))
-        parents = self._choose_parents(names, standardised(data)[0] if continuous else data)
+        parents = self._choose_parents(names, data)
         check_directions(parents, data.continuous, names)
         self._estimate_tables(NetworkData(names, states, parents, ()), data)
         return self
@@ -437,6 +437,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             forbidden = tuple(tuple({*a, *b}) for a, b in zip(forbidden, to_discrete, strict=True))
         rules = EdgeRules(required, forbidden, self.max_parents)
         rules.check(names)
+        data = standardised(data)[0] if data.continuous else data
         if self.structure == "pc":
             return pc(data, names, rules, self.independence_test, self.significance_level)
         search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information, rules)
@@ -513,7 +514,8 @@ def _numbers_of(positions: NDArray[Any], continuous: list[int], n_variables: int
     if not continuous:
         return None
     found = np.zeros((n_variables, len(positions)))
-    found[continuous] = np.nan_to_num(positions[:, continuous].T.astype(np.float64), posinf=np.inf, neginf=-np.inf)
+    found[continuous] = positions.T[continuous]
     if np.isinf(found).any():
         raise ValueError("continuous columns must hold finite numbers; got an infinite value.")
+    found[np.isnan(found)] = 0.0
     return found

@@ -99,6 +99,23 @@ class NetworkData:
         constants = {v: np.array([[values[v], 0.0]]) for v in self.continuous & set(values)}
         return replace(self, parents=parents, tables=tuple(tables), regressions={**self.regressions, **constants})
 
+    def with_observations(self, deviations: Mapping[int, float]) -> NetworkData:
+        """Return the network with noisy observations of continuous variables, by the standard deviations of the noise.
+
+        An observation is a further variable at the end: the sum of the variable and normal noise.
+        """
+        if not deviations:
+            return self
+        first, n = len(self.names), len(deviations)
+        regressions = {first + i: np.array([[[0.0, 1.0, std**2]]]) for i, std in enumerate(deviations.values())}
+        return NetworkData(
+            (*self.names, *[""] * n),
+            (*self.states, *[(None,)] * n),
+            (*self.parents, *((variable,) for variable in deviations)),
+            (*self.tables, *[np.ones((1, 1))] * n),
+            {**self.regressions, **regressions},
+        )
+
     def with_sorted_states(self, variable: int) -> NetworkData:
         """Return the network with the values of one variable sorted in ascending order."""
         values = self.states[variable]

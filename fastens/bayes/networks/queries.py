@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Evidence = Mapping[str, Any] | None
 NUMBER = Rule("a finite number", real(-np.inf).holds)
+OBSERVATION = NUMBER | Rule(
+    "a dict of the mean and the std of a noisy observation",
+    lambda value: isinstance(value, Mapping) and set(value) == {"mean", "std"} and NUMBER.holds(value["mean"]),
+)
 
 
 class Explanation(NamedTuple):
@@ -160,15 +164,25 @@ class NetworkQueries:
             raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
         return names.index(self._encoder.texts[columns.index(plain_name(variable))])
 
-    def _evidence(self, evidence: Evidence) -> dict[int, Any]:
-        """Return the position of each value, or the likelihoods of all values, by variable."""
+    def _evidence(self, evidence: Evidence) -> tuple[NetworkData, dict[int, Any]]:
+        """Return the position of each value, or the likelihoods of all values, by variable.
+
+        They are evidence of the first result, which has a further variable for each noisy observation of a number.
+        """
+        self._check_fitted()
         (NONE | instance(Mapping, "a dict that maps variables to values")).check("evidence", evidence)
         found: dict[int, Any] = {}
+        noisy: dict[int, tuple[float, float]] = {}  # means and standard deviations
         for variable, value in (evidence or {}).items():
             number = self._number(variable, "evidence")
             if number in self._network.continuous:
-                NUMBER.check(f"evidence for {variable!r}", value)
-                found[number] = float(value)
+                OBSERVATION.check(f"evidence for {variable!r}", value)
+                if isinstance(value, Mapping):
+                    # A smaller deviation would be lost among the rounding errors of the mean.
+                    real(max(1e-12 * abs(value["mean"]), 1e-100)).check(f"std of {variable!r}", value["std"])
+                    noisy[number] = float(value["mean"]), float(value["std"])
+                else:
+                    found[number] = float(value)
                 continue
             if isinstance(value, Mapping):
                 found[number] = self._likelihoods(number, variable, value)
@@ -178,7 +192,8 @@ class NetworkQueries:
                 values = list(self._network.states[number])
                 raise ValueError(f"evidence for {variable!r} must be one of its values, {values}; got {value!r}.")
             found[number] = position
-        return found
+        network = self._network.with_observations({number: std for number, (_, std) in noisy.items()})
+        return network, found | dict(enumerate((mean for mean, _ in noisy.values()), len(self._network.names)))
 
     def _likelihoods(self, number: int, variable: Any, given: Mapping[Any, Any]) -> Array:
         """Return virtual evidence as a likelihood for each value of a variable."""
@@ -232,9 +247,9 @@ class NetworkQueries:
         """
         self._check_fitted()
         instance(Mapping, "a dict of values by variable").check("interventions", interventions)
-        known = self._evidence(interventions)
-        if len(observed(known)) < len(known):
-            raise ValueError(f"interventions must be values; got likelihoods in {dict(interventions)!r}.")
+        _, known = self._evidence(interventions)
+        if any(isinstance(value, Mapping) for value in interventions.values()):
+            raise ValueError(f"interventions must be values; got uncertain observations in {dict(interventions)!r}.")
         changed = copy(self)
         changed._network = self._network.fixed(known)
         return changed
@@ -257,7 +272,8 @@ class NetworkQueries:
         evidence : dict, optional
             Values of observed variables by name. A dict instead of a value is virtual evidence: the likelihood of an
             uncertain observation for each value of the variable, such as ``{"grass": {"dry": 0.1, "wet": 0.7}}``. Only
-            the ratios of likelihoods affect the result.
+            the ratios of likelihoods affect the result. For a continuous variable, it is the observed number and the
+            standard deviation of its normal error: ``{"height": {"mean": 180, "std": 2}}``.
 
         Returns
         -------
@@ -275,13 +291,14 @@ class NetworkQueries:
         self._check_fitted()
         instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
         queried = [variables] if isinstance(variables, str) else list(variables)
-        numbers, known = [self._number(variable, "variables") for variable in queried], self._evidence(evidence)
+        numbers = [self._number(variable, "variables") for variable in queried]
+        network, known = self._evidence(evidence)
         if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(observed(known)):
             raise ValueError(f"variables must be one or more distinct variables without evidence; got {queried}.")
         n_continuous = len(self._network.continuous.intersection(numbers))
         if 0 < n_continuous < len(numbers):
             raise ValueError(f"variables must be all discrete or all continuous; got {queried}. Query them separately.")
-        *found, log_evidence = (query_numbers if n_continuous else query)(self._network, numbers, known)
+        *found, log_evidence = (query_numbers if n_continuous else query)(network, numbers, known)
         if log_evidence == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
         if n_continuous:
@@ -298,7 +315,8 @@ class NetworkQueries:
 
         It is a log density if the evidence contains continuous variables.
         """
-        return query(self._fitted, [], self._evidence(evidence))[1]
+        network, known = self._evidence(evidence)
+        return query(network, [], known)[1]
 
     def most_probable(self, evidence: Evidence = None) -> Explanation:
         """Return the most probable explanation: the most probable joint values of all unobserved variables.
@@ -306,14 +324,14 @@ class NetworkQueries:
         Parameters
         ----------
         evidence : dict, optional
-            Values of observed variables by name.
+            Values of observed variables by name, and virtual evidence as in `query`.
 
         Returns
         -------
         Explanation
             Named tuple with `values` and `log_probability`, the log joint probability of the values and the evidence.
         """
-        found, numbers, log_probability = explain(self._fitted, self._evidence(evidence))
+        found, numbers, log_probability = explain(*self._evidence(evidence))
         values = {
             self._network.names[v]: float(numbers[v])
             if v in self._network.continuous
@@ -346,12 +364,12 @@ class NetworkQueries:
         """
         self._check_fitted()
         whole(0).check("n", n)
-        known = self._evidence(evidence)
-        if known and query(self._network, [], known)[1] == -np.inf:
+        network, known = self._evidence(evidence)
+        if known and query(network, [], known)[1] == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
-        positions, numbers = draw(self._network, n, known, generator(random_state))
-        out = np.empty((n, len(positions)), dtype=object)
-        for column, (values, drawn) in enumerate(zip(self._network.states, positions, strict=True)):
+        positions, numbers = draw(network, n, known, generator(random_state))
+        out = np.empty((n, len(self._network.names)), dtype=object)
+        for column, (values, drawn) in enumerate(zip(self._network.states, positions, strict=False)):
             lookup = np.empty(len(values), dtype=object)
             lookup[:] = values
             out[:, column] = numbers[column] if column in self._network.continuous else lookup[drawn]

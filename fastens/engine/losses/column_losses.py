@@ -99,6 +99,13 @@ class JoinedLosses(Loss):
         found = [part.exact_derivatives(target, raw[outputs]) for part, outputs, target in self._with_targets(y)]
         return np.concatenate([first for first, _ in found]), np.concatenate([second for _, second in found])
 
+    def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
+        """Return how much wider the errors of all parts are than predicted, or None."""
+        parts = self._with_targets(y)
+        shifts = [part.log_dispersion(target, raw[outputs], sample_weight) for part, outputs, target in parts]
+        known = [shift for shift in shifts if shift is not None]
+        return np.concatenate(known) if len(known) == len(shifts) else None
+
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Return the mean of the losses of the parts, or their sum."""
         parts = self._with_targets(y)

@@ -379,6 +379,13 @@ class Loss:
         """Return values proportional to the standard deviation of the rows, from predictions (n_rows, n_columns)."""
         return np.maximum(predicted[:, 0], np.finfo(float).tiny) ** (self.variance_power / 2)
 
+    def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
+        """Return how much wider the errors are than predicted, as a change of each raw prediction.
+
+        None for losses that do not predict the dispersion of the targets.
+        """
+        return None
+
     def damped(self, steps: Array) -> Array:
         """Return Newton steps of leaves, shortened if they would overshoot the minimum of the loss by far."""
         return steps if self.max_step == math.inf else np.minimum(np.maximum(steps, -self.max_step), self.max_step)

@@ -24,10 +24,18 @@ def random_evidence(rng, network, n_known=3, virtual=False):
     evidence = {}
     for v in rng.permutation(len(network.names))[:n_known].tolist():
         if v in network.continuous:
-            evidence[v] = float(rng.normal(0, 3))
+            evidence[v] = (rng.normal(0, 3), rng.random() + 0.1) if virtual else float(rng.normal(0, 3))
         else:
             evidence[v] = rng.random(network.sizes[v]) if virtual else int(rng.integers(network.sizes[v]))
     return evidence
+
+
+def with_noise(network, evidence):
+    """The network with the noisy observations of numbers in the evidence, and the evidence of its variables."""
+    noisy = [v for v, found in evidence.items() if isinstance(found, tuple)]
+    places = {v: len(network.names) + i for i, v in enumerate(noisy)}
+    known = {places.get(v, v): found[0] if v in places else found for v, found in evidence.items()}
+    return network.with_observations({v: evidence[v][1] for v in noisy}), known
 
 
 def as_rows(network, rows):
@@ -46,17 +54,18 @@ def test_queries(seed):
     network.check()
     for n_known in range(5):
         evidence = random_evidence(rng, network, n_known, virtual=bool(n_known % 2))
+        observed = with_noise(network, evidence)
         rest = [v for v in range(6) if not isinstance(evidence.get(v), int | float)]
         discrete = [v for v in rest if v not in network.continuous]
         for variables in (discrete[:1], discrete[:2]):
-            table, log_evidence = inference.query(network, variables, evidence)
+            table, log_evidence = inference.query(observed[0], variables, observed[1])
             expected, density = mixed_networks.query(network, variables, evidence)
             np.testing.assert_allclose(table, expected, atol=1e-9)
             assert log_evidence == pytest.approx(np.log(density))
         numbers = [v for v in rest if v in network.continuous]
         for variables in (numbers[:1], numbers[-2:][::-1]):
             if variables:
-                *mixture, log_evidence = inference.query_numbers(network, variables, evidence)
+                *mixture, log_evidence = inference.query_numbers(observed[0], variables, observed[1])
                 mean, covariance = inference.mixture_moments(*(found[None] for found in mixture))
                 expected, spread = mixed_networks.moments(network, variables, evidence)
                 np.testing.assert_allclose(mean[0], expected, rtol=1e-7, atol=1e-8)
@@ -90,8 +99,8 @@ def test_rows_with_missing_values(seed):
 def test_most_probable_values(seed):
     rng = np.random.default_rng(seed)
     network = random_mixed_network(rng)
-    evidence = random_evidence(rng, network, seed % 4)
-    best, numbers, log_density = inference.explain(network, evidence)
+    evidence = random_evidence(rng, network, seed % 4, virtual=bool(seed % 2))
+    best, numbers, log_density = inference.explain(*with_noise(network, evidence))
     cells = []
     for cell, p, mean, (rest, spread) in mixed_networks.given(network, evidence):
         peak = np.sqrt(np.linalg.det(2 * np.pi * spread)) if rest else 1.0
@@ -99,7 +108,7 @@ def test_most_probable_values(seed):
     density, cell, mean = max(cells, key=lambda found: found[0])
     assert log_density == pytest.approx(np.log(density))
     assert {v: found for v, found in best.items() if v not in network.continuous} == {
-        v: cell[v] for v in range(6) if v not in network.continuous and v not in evidence
+        v: cell[v] for v in range(6) if v not in network.continuous and not isinstance(evidence.get(v), int)
     }
     np.testing.assert_allclose(numbers[list(mean)], list(mean.values()), rtol=1e-7, atol=1e-8)
 
@@ -137,18 +146,19 @@ def test_interventions_are_mutilated_networks(seed):
     assert drawn[numbers[1]].std() > 0
 
 
-@pytest.mark.parametrize("with_evidence", [False, True])
-def test_samples_have_the_exact_distribution(with_evidence):
+@pytest.mark.parametrize("observed", [None, 0.5, (0.5, 1.5)])
+def test_samples_have_the_exact_distribution(observed):
     rng = np.random.default_rng(4)
     network = random_mixed_network(rng)
     numbers = sorted(network.continuous)
     discrete = next(v for v in range(6) if v not in network.continuous and network.sizes[v] > 1)
-    evidence = {numbers[1]: 0.5} if with_evidence else {}
-    positions, values = inference.draw(network, 40_000, evidence, rng)
+    evidence = {} if observed is None else {numbers[1]: observed}
+    with_observation, known = with_noise(network, evidence)
+    positions, values = inference.draw(with_observation, 40_000, known, rng)
     expected, _ = mixed_networks.query(network, [discrete], evidence)
     counts = np.bincount(positions[discrete], minlength=len(expected))
     assert stats.chisquare(counts, expected * 40_000).pvalue > 1e-4
-    rest = [v for v in numbers if v not in evidence]
+    rest = [v for v in numbers if not isinstance(evidence.get(v), float)]
     mean, covariance = mixed_networks.moments(network, rest, evidence)
     scale = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose((values[rest].mean(axis=1) - mean) / scale, 0, atol=0.03)
@@ -274,7 +284,10 @@ def test_queries_by_name(table):
     assert drawn.height.nunique() == 5
     for bad, message in [
         ({"evidence": {"height": "tall"}}, "evidence for 'height' must be a finite number"),
-        ({"evidence": {"height": {1: 2}}}, "evidence for 'height' must be a finite number"),
+        ({"evidence": {"height": {1: 2}}}, "or a dict of the mean and the std of a noisy observation; got {1: 2}"),
+        ({"evidence": {"height": {"mean": "tall", "std": 1}}}, "or a dict of the mean and the std"),
+        ({"evidence": {"height": {"mean": 180, "std": 0}}}, "std of 'height' must be a number at least 1.8e-10; got 0"),
+        ({"evidence": {"height": {"mean": 180, "std": np.inf}}}, "std of 'height' must be a number"),
         ({"variables": ["sex", "weight"]}, "variables must be all discrete or all continuous"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -283,6 +296,44 @@ def test_queries_by_name(table):
         model.sample_posterior(1)
     with pytest.raises(ValueError, match="must be discrete to be written as BIF"):
         model.write_bif("never.bif")
+
+
+def test_noisy_observations(table):
+    model = BayesianNetwork(EDGES, continuous_features="from_dtype", smoothing="none").fit(table)
+    noisy = {"height": {"mean": 185, "std": 4}}
+    densities = {
+        sex: stats.norm(mean, np.sqrt(variance + 16)).pdf(185) * (table.sex == sex).mean()
+        for sex, (mean, variance) in zip("fm", model.regressions_["height"], strict=True)
+    }
+    total = sum(densities.values())
+    assert model.log_probability(noisy) == pytest.approx(np.log(total))
+    assert model.query("sex", noisy)["m"] == pytest.approx(densities["m"] / total)
+    _, (mean, variance) = model.regressions_["height"]
+    tall = model.query("height", {"sex": "m", **noisy})
+    assert tall.mean[0] == pytest.approx((mean / variance + 185 / 16) / (1 / variance + 1 / 16))
+    assert tall.covariance[0, 0] == pytest.approx(1 / (1 / variance + 1 / 16))
+    found = model.most_probable(noisy)
+    assert list(found.values) == ["sex", "height", "weight"]
+    drawn = pd.DataFrame(model.sample(4000, noisy, random_state=0), columns=model.node_names_)
+    assert drawn.height.mean() == pytest.approx(model.query("height", noisy).mean[0], abs=0.3)
+    assert (drawn.sex == "m").mean() == pytest.approx(densities["m"] / total, abs=0.03)
+    exact, nearly = ({"height": value, "weight": 80} for value in (185, {"mean": 185, "std": 1e-9}))
+    assert model.log_probability(nearly) == pytest.approx(model.log_probability(exact), abs=1e-6)
+    assert model.query("sex", nearly)["m"] == pytest.approx(model.query("sex", exact)["m"], abs=1e-6)
+    given = model.do({"height": 170})
+    assert given.log_probability(noisy) == pytest.approx(stats.norm(170, 4).logpdf(185))
+    with pytest.raises(ValueError, match="interventions must be values; got uncertain observations"):
+        model.do(noisy)
+
+
+def test_densities_of_nearly_constant_differences_are_exact():
+    """The second time equals the first up to a millisecond, and both are large."""
+    model = BayesianNetwork.from_tables(
+        {"start": None, "stop": None}, {"stop": ["start"]}, {"start": [1.7e9, 1.0], "stop": [0.0, 1.0, 1e-6]}
+    )
+    expected = stats.norm(1.7e9, np.sqrt(1 + 1e-6)).logpdf(1.7e9 + 0.5)
+    assert model.log_probability({"stop": 1.7e9 + 0.5}) == pytest.approx(expected, abs=1e-5)
+    assert model.query("start", {"stop": 1.7e9 + 0.5}).mean[0] == pytest.approx(1.7e9 + 0.5, abs=1e-5)
 
 
 def test_tables_by_hand():

@@ -633,7 +633,7 @@ def test_virtual_evidence_and_interventions_by_value(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             net.query("rain", evidence)
-    with pytest.raises(ValueError, match="interventions must be values; got likelihoods"):
+    with pytest.raises(ValueError, match="interventions must be values; got uncertain observations"):
         net.do({"grass": report})
     with pytest.raises(ValueError, match="interventions must be a dict of values by variable; got None"):
         net.do(None)

@@ -107,6 +107,19 @@ def test_ordered_classes_are_a_cumulative_link_model(rng):
         assert np.isfinite(loss._losses_of(np.full(2, float(k)), far)).all()
 
 
+def test_dispersion_of_errors(rng):
+    y, weight = np.exp(2 + 3 * rng.normal(size=4000)), rng.integers(0, 3, 4000).astype(float)
+    raw = np.stack([np.full(4000, 2.0), np.log(rng.uniform(1, 2, 4000))])
+    power = stats.norm().expect(lambda z: np.abs(z) ** 1.5)
+    z = np.abs(np.log(y) - 2) / np.exp(raw[1])
+    expected = np.log(np.average(z**1.5, weights=weight) / power) / 1.5
+    for name, target in (("lognormal", y), ("normal", np.log(y))):
+        found = regression_loss(name).log_dispersion(target, raw, weight)
+        np.testing.assert_allclose(found, [0, expected], rtol=1e-9)
+    assert regression_loss("normal").log_dispersion(raw[0], raw).tolist() == [0, -1]
+    assert regression_loss("student_t").log_dispersion(y, np.zeros((3, 4000))) is None
+
+
 @pytest.mark.parametrize("name", ["normal", "student_t"])
 def test_constant_targets_have_a_start(name):
     for value in (2.0, 0.0, -1e20):
