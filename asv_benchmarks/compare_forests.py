@@ -26,6 +26,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.datasets import data_folder, generated
 from benchmarks.forest_models import FOREST_PEERS, ForestPeer, ForestSettings
 from comparison import report
+from comparison.generated_tables import tfidf
 from comparison.measure import Goal, Result, Values, interleaved, median_of_calls
 from comparison.peak_memory import memory
 
@@ -184,6 +185,18 @@ def predictions(options: Options) -> list[Result]:
     ]
 
 
+def sparse_predictions(options: Options) -> list[Result]:
+    """Texts, next to the libraries that take sparse rows."""
+    X, y = tfidf(options.rows(18_846))
+    settings = ForestSettings(n_threads=options.n_threads)
+    models = {peer.name: peer.make(settings).fit(X, y) for peer in options.of_kind("forest", ("oneDAL",))}
+    calls = {name: (lambda model=model: model.predict_proba(X)) for name, model in models.items()}
+    for call in calls.values():
+        call()
+    title = f"predict {X.shape[0]:,} sparse rows of {X.shape[1]:,} columns, 100 deep trees"
+    return [Result(title, "s", interleaved(calls, options.repeats), [Goal(1, 2, "scikit-learn")])]
+
+
 def peak_memory(options: Options) -> list[Result]:
     data = generated(options.rows(100_000), N_COLUMNS)
     values: Values = {}
@@ -220,6 +233,7 @@ WORKLOADS: dict[str, Callable[[Options], list[Result]]] = {
     "entropy": entropy,
     "small": small,
     "predict": predictions,
+    "sparse": sparse_predictions,
     "memory": peak_memory,
 }
 

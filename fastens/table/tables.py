@@ -348,7 +348,8 @@ def column_positions(parameter: str, given: Any, names: list[Any] | None, n_feat
 
 def joined_kinds(parts: Sequence[Sequence[bool | None]]) -> list[bool | None]:
     """Return which columns are categorical in any part of a table."""
-    return [None if set(found) == {None} else any(found) for found in zip(*parts, strict=True)]
+    several = zip(*parts, strict=True) if len(parts) > 1 else ()
+    return [None if set(found) == {None} else any(found) for found in several] or [*parts[0]]
 
 
 def joined_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple[str, ...]]:

@@ -75,13 +75,10 @@ class Binning:
         if lookup is not None and lookup.any():
             self.lookup = np.ascontiguousarray(lookup, dtype=np.int32)
         self.is_categorical = np.array([codes is not None for codes in category_codes], dtype=bool)
-        self.n_codes = np.array(
-            [
-                len(limits) + 2 if codes is None else int(codes.max(initial=1)) + 1
-                for limits, codes in zip(thresholds, category_codes, strict=True)
-            ],
-            dtype=np.int32,
-        )
+        self.n_codes = np.fromiter(map(len, thresholds), np.int32, len(thresholds)) + np.int32(2)
+        for feature in np.flatnonzero(self.is_categorical).tolist():
+            codes = category_codes[feature]
+            self.n_codes[feature] = 2 if codes is None else int(codes.max(initial=1)) + 1
         if self.lookup is not None:
             self.n_codes = np.maximum(self.n_codes, self.lookup[:, 0] + 1)
         self.code_dtype = np.dtype(np.uint8 if self.n_codes.max(initial=0) <= 256 else np.uint16)

@@ -95,6 +95,7 @@ cdef class Grower:
         set_table(&self.ws, matrix, rules.monotone)
         self.noise_units = [1.0] * self.ws.n_outputs
         self._set_limits()
+        self._set_most_stored()
         self._set_near()
         self.all_active = allow_stored(&self.ws, self.ws.rules.min_count if weights.are_ones else 1)
         self._set_ranks(weights.comm)
@@ -129,6 +130,13 @@ cdef class Grower:
         self.ws.min_hessian, self.ws.min_gain = rules.min_child_weight, rules.min_gain_to_split
         self.ws.rules = read_rules(rules)
         self.set_fewest_rows(rules.min_samples_leaf)
+
+    cdef _set_most_stored(self):
+        # Bounded leaf values are searched with sums that cells of zeros must hold.
+        is_plain = self.ws.n_outputs == 1 and not (self.rules.clip_to_bounds or self.matrix.is_categorical.any())
+        if self.matrix.is_sparse and is_plain:
+            cells = self.matrix.cells[: self.matrix.columns.n_stored]
+            self.ws.most_stored = np.bincount(cells, minlength=1).max()
 
     def set_fewest_rows(self, int64_t fewest):
         """Set the minimum number of rows in a leaf of the following trees."""

@@ -85,10 +85,11 @@ FASTENS_INLINE Sums unpack(uint64_t word, const CellLayout* layout)
     return sums;
 }
 
+/* Sums that overflow the fields give a word that is exact modulo 2**64. */
 FASTENS_INLINE uint64_t pack(const Sums* sums, const CellLayout* layout)
 {
-    return (uint64_t)(sums->gradient + layout->gradient_bias * sums->count) << layout->gradient_shift
-        | (uint64_t)sums->hessian << layout->hessian_shift | (uint64_t)sums->count;
+    return ((uint64_t)(sums->gradient + layout->gradient_bias * sums->count) << layout->gradient_shift)
+        + ((uint64_t)sums->hessian << layout->hessian_shift) + (uint64_t)sums->count;
 }
 
 /* Converts an integer below 2^52 to double. OR-ing it into the bits of 2^52 avoids a conversion instruction, which
@@ -166,6 +167,12 @@ FASTENS_INLINE void set_cell(const Histogram* histogram, ptrdiff_t cell, const S
         words[1] = sums->hessian;
         words[2] = sums->weight << 32 | sums->count;
     }
+}
+
+/* The third word of wide cells holds the count, and a packed cell that may overflow is 0 only if it is empty. */
+FASTENS_INLINE int is_empty(const Histogram* histogram, ptrdiff_t cell)
+{
+    return histogram->packed ? histogram->cells[cell] == 0 : (uint32_t)histogram->cells[3 * cell + 2] == 0;
 }
 
 /* Adds a packed cell to a wide cell and clears it. */

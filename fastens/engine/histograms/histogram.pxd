@@ -78,7 +78,10 @@ cdef void build_sparse_histogram(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     const uint64_t* active, uint64_t* scratch, Histogram* out,
 ) noexcept nogil
-cdef int64_t complete_zeros(
+cdef void complete_zeros(
+    const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
+) noexcept nogil
+cdef int64_t count_stored(
     const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
 ) noexcept nogil
 cdef void subtract_zeros(

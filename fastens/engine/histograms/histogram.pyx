@@ -402,10 +402,14 @@ cdef inline void _set_rest(
         cells[width * zero + k] = rest[k]
 
 
-cdef int64_t complete_zeros(
+cdef void complete_zeros(
     const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
 ) noexcept nogil:
-    """Set a feature's cell of zeros, which counts 0 so far, from the sums of the node; return its count."""
+    """Set a feature's cell of zeros, which counts 0 so far, from the sums of the node.
+
+    In a node of more rows than packed cells hold, this cell may overflow. Its word is still exact modulo 2**64, so
+    differences of words are exact.
+    """
     cdef int64_t[3] rest
     cdef Histogram whole
     whole.cells, whole.packed = &rest[0], histogram.packed
@@ -414,7 +418,20 @@ cdef int64_t complete_zeros(
         _set_rest(histogram.cells + feature.offset, feature.n_codes, feature.most_frequent_bin, rest, 1)
     else:
         _set_rest(histogram.cells + 3 * feature.offset, feature.n_codes, feature.most_frequent_bin, rest, 3)
-    return cell_sums(&whole, 0, layout).count
+
+
+cdef int64_t count_stored(
+    const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
+) noexcept nogil:
+    """Return the number of the node's rows whose code is not that of zeros, whose cell may overflow."""
+    cdef const int64_t* cells = histogram.cells + feature.offset
+    cdef int64_t count = 0, mask = <int64_t>layout.count_mask
+    cdef Py_ssize_t i
+    if not histogram.packed or total.count <= mask:
+        return total.count - cell_sums(histogram, feature.offset + feature.most_frequent_bin, layout).count
+    for i in range(feature.n_codes):
+        count += cells[i] & mask
+    return count - (cells[feature.most_frequent_bin] & mask)
 
 
 cdef void subtract_zeros(
@@ -422,6 +439,10 @@ cdef void subtract_zeros(
 ) noexcept nogil:
     """Subtract a child whose rows are all zero; `out` already equals the parent except for this cell."""
     cdef Py_ssize_t cell = feature.offset + feature.most_frequent_bin
-    cdef Sums whole = cell_sums(parent, cell, layout), part = cell_sums(child, cell, layout)
+    cdef Sums whole, part
+    if parent.packed and child.packed:
+        out.cells[cell] = parent.cells[cell] - child.cells[cell]
+        return
+    whole, part = cell_sums(parent, cell, layout), cell_sums(child, cell, layout)
     whole = sums_difference(&whole, &part)
     set_cell(out, cell, &whole, layout)

@@ -56,7 +56,7 @@ cdef extern from "engine/predict/walk.h" nogil:
         const Nodes* nodes, const Walk* walk, const Codes* codes, int code_size, uint32_t n_rows, uint32_t* at,
         uint32_t* waiting) noexcept
     void walk_trees(
-        const Nodes* nodes, const Walk* walks, int n_trees, const uint64_t* keys, uint32_t* at,
+        const Nodes* nodes, const Walk* walks, int n_trees, const Codes* codes, int code_size, uint32_t* at,
         uint32_t* waiting) noexcept
 
 
@@ -87,6 +87,7 @@ cdef struct Program:
     int32_t n_features              # minimum number of columns of the input
     float64_t* baseline             # one for each output
     const FeatureBins* bins         # NULL if the input consists of codes
+    void* zeros                     # by view: the code of 0
     int code_size                   # 1 or 2: uint8 or uint16 codes
     int level
 

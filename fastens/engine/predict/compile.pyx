@@ -2,7 +2,7 @@
 
 import numpy as np
 from fastens.engine.structs cimport (
-    code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+    code_t, float32_t, float64_t, int32_t, int64_t, prefetch, uint16_t, uint32_t, uint64_t, uint8_t
 )
 from libc.stdint cimport INT32_MAX, UINT16_MAX, UINT32_MAX
 from libc.stdlib cimport calloc, free
@@ -259,6 +259,11 @@ cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value
     cdef int32_t[::1] leaves = np.empty(2 * largest, dtype=np.int32)
     allocate_program(program, a)
     plan_views(program, a, program.column_of)
+    program.zeros = allocate(program.n_views, program.code_size)
+    if program.bins != NULL and program.code_size == 1:
+        fill_zeros(program, <uint8_t*> program.zeros)
+    elif program.bins != NULL:
+        fill_zeros(program, <uint16_t*> program.zeros)
     if a.n_words > 0 or program.n_views > MAX_NARROW_VIEWS:
         program.nodes.views = <int32_t*> allocate(a.n_nodes, sizeof(int32_t))
         program.nodes.sets, program.nodes.set_words = a.category_set, a.category_words
@@ -335,6 +340,7 @@ cdef class CompiledTrees:
 
     def __dealloc__(self):
         free(self.program.baseline)
+        free(self.program.zeros)
         free(self.program.scans)
         free(self.program.walks)
         free(<void*> self.program.nodes.words)
@@ -347,6 +353,7 @@ cdef class CompiledTrees:
 
 
 cdef enum:
+    VALUES_AHEAD = 8    # prefetch distance, in stored values, of the thresholds; twice as far, the bins are fetched
     BIN_ROWS = 64       # rows binned together for all features: their values stay in the L1 cache
 
 
@@ -375,29 +382,46 @@ cdef inline void write_code(
         codes[column.shifted * view_stride] = <code_t> (code - 1)
 
 
+cdef inline void write_stored(
+    const Program* program, const Rows* rows, Py_ssize_t row, code_t* codes, Py_ssize_t view_stride
+) noexcept nogil:
+    # Consecutive values have different columns, whose bins are rarely in the L1 cache.
+    cdef const int32_t* ahead
+    cdef int64_t k, n_stored = rows.starts[rows.n_rows]
+    for k in range(rows.starts[row], rows.starts[row + 1]):
+        ahead = rows.features + k + VALUES_AHEAD
+        if k + 2 * VALUES_AHEAD < n_stored:
+            prefetch(program.bins + ahead[VALUES_AHEAD])
+            if ahead[0] < program.n_features:
+                prefetch(program.bins[ahead[0]].thresholds)
+        if rows.features[k] < program.n_features and program.column_of[rows.features[k]] >= 0:
+            write_code(program, rows, k, program.columns[program.column_of[rows.features[k]]], codes, view_stride)
+
+
+cdef void fill_zeros(const Program* program, code_t* zeros) noexcept nogil:
+    cdef float64_t zero = 0.0
+    cdef Rows values = Rows(<const char*> &zero, 1, 0, 0, c"d", NULL, NULL)
+    cdef int32_t c
+    for c in range(program.n_columns):
+        write_code(program, &values, 0, program.columns[c], zeros, 1)
+
+
 cdef void fill_stored(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* codes, Py_ssize_t row_stride,
     Py_ssize_t view_stride
 ) noexcept nogil:
     # Fills records (view_stride 1) or views (row_stride 1) of sparse rows: with the codes of 0, then of stored values.
-    cdef float64_t zero = 0.0
-    cdef Rows zeros = Rows(<const char*> &zero, 1, 0, 0, c"d", NULL, NULL)
-    cdef Py_ssize_t r, v, c
-    cdef int64_t k
-    for c in range(program.n_columns):
-        write_code(program, &zeros, 0, program.columns[c], codes, view_stride)
+    cdef const code_t* zeros = <const code_t*> program.zeros
+    cdef Py_ssize_t r, v
     if view_stride == 1:
-        for r in range(1, n_rows):
-            memcpy(codes + r * row_stride, codes, program.n_views * sizeof(code_t))
+        for r in range(n_rows):
+            memcpy(codes + r * row_stride, zeros, program.n_views * sizeof(code_t))
     else:
         for v in range(program.n_views):
-            for r in range(1, n_rows):
-                codes[v * view_stride + r] = codes[v * view_stride]
+            for r in range(n_rows):
+                codes[v * view_stride + r] = zeros[v]
     for r in range(n_rows):
-        for k in range(rows.starts[row + r], rows.starts[row + r + 1]):
-            if rows.features[k] < program.n_features and program.column_of[rows.features[k]] >= 0:
-                c = program.column_of[rows.features[k]]
-                write_code(program, rows, k, program.columns[c], codes + r * row_stride, view_stride)
+        write_stored(program, rows, row + r, codes + r * row_stride, view_stride)
 
 
 # ---------------------------------------------------------------------------------------------------------- by feature

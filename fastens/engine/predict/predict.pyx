@@ -9,15 +9,15 @@ import numpy as np
 from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 )
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from fastens.engine.predict.compile cimport (
-    SCAN_ROWS, TEST_SHIFT, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
+    SCAN_ROWS, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
 )
 from fastens.engine.predict.compile cimport Rows, fill_records, fill_views, record_size
 from fastens.engine.structs cimport (
-    code_t, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+    code_t, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 )
 from fastens.engine.thread_pool cimport MAX_THREADS, parallel_for_until_interrupted
 
@@ -30,6 +30,9 @@ cdef enum:
     WALK_BYTES = 1 << 22        # maximum total size of the records of these rows
     APPLY_ROWS = 8192           # rows whose leaves in APPLY_TREES trees are transposed to row order together
     APPLY_TREES = 16
+    # Sparse rows with longer records walk one by one, because records of many rows do not fit in the cache.
+    MAX_SHARED_RECORD = 1 << 11
+    ROWS_ONE_BY_ONE = 64        # rows that a thread takes at a time
 
 
 cdef struct Sums:
@@ -162,38 +165,43 @@ cdef void find_leaves(
         t += APPLY_TREES
 
 
-# ------------------------------------------------------------------------------------------------------------- few rows
+# ----------------------------------------------------------------------------------------------------------- one by one
 
-cdef struct OneRow:
-    # Workspace: the codes, first as a record and then as keys by view, and by tree.
-    char* record
-    uint64_t* keys
-    uint32_t* at
-    uint32_t* waiting
-
-
-cdef void add_row(
-    const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, const OneRow* memory
+cdef void walk_row(
+    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Scratch* scratch,
+    code_t* record
 ) noexcept nogil:
-    # Predicts one row with all trees together.
-    cdef float64_t* out = sums.raw + row * sums.row_stride
-    cdef int32_t v, t
-    if program.code_size == 1:
-        fill_records(program, rows, row, 1, <uint8_t*> memory.record)
-        for v in range(program.n_views):
-            memory.keys[v] = <uint64_t> (<uint8_t*> memory.record)[v] << TEST_SHIFT
-    else:
-        fill_records(program, rows, row, 1, <uint16_t*> memory.record)
-        for v in range(program.n_views):
-            memory.keys[v] = <uint64_t> (<uint16_t*> memory.record)[v] << TEST_SHIFT
+    # Takes one row through all trees together.
+    cdef Codes codes = Codes(scratch.codes, 0, NULL)
+    cdef float64_t* out
+    cdef int32_t t, first = 0, last = program.n_trees
+    if leaves == NULL:
+        first, last = sums.first_tree, sums.last_tree
+    fill_records(program, rows, row, 1, record)
     walk_trees(
-        &program.nodes, program.walks + sums.first_tree, sums.last_tree - sums.first_tree, memory.keys, memory.at,
-        memory.waiting)
-    if program.n_outputs == 1:
-        out[0] = sum_of_nodes(program, memory.at, sums.last_tree - sums.first_tree, out[0])
+        &program.nodes, program.walks + first, last - first, &codes, program.code_size, scratch.at, scratch.waiting)
+    if leaves != NULL:
+        for t in range(last):
+            leaves[row * last + t] = <int32_t> (scratch.at[t] - program.walks[t].root)
         return
-    for t in range(sums.first_tree, sums.last_tree):
-        add_values(program, t, memory.at + t - sums.first_tree, 1, out, sums.row_stride, sums.output_stride)
+    out = sums.raw + row * sums.row_stride
+    if program.n_outputs == 1:
+        out[0] = sum_of_nodes(program, scratch.at, last - first, out[0])
+        return
+    for t in range(first, last):
+        add_values(program, t, scratch.at + t - first, 1, out, sums.row_stride, sums.output_stride)
+
+
+cdef void walk_one_by_one(
+    const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Py_ssize_t n_rows,
+    Scratch* scratch
+) noexcept nogil:
+    cdef Py_ssize_t r
+    for r in range(row, row + n_rows):
+        if program.code_size == 1:
+            walk_row(program, rows, sums, leaves, r, scratch, <uint8_t*> scratch.codes)
+        else:
+            walk_row(program, rows, sums, leaves, r, scratch, <uint16_t*> scratch.codes)
 
 
 cdef inline float64_t sum_of_nodes(
@@ -215,9 +223,12 @@ cdef inline float64_t sum_of_nodes(
 # ---------------------------------------------------------------------------------------------------------- interface
 
 cdef struct Plan:
-    # How the rows are divided into blocks: with views (SCAN_ROWS rows each), or with records.
+    # How the rows are divided into blocks: with views (SCAN_ROWS rows each), with records, or with one record.
     bint by_view
+    bint one_by_one
     Py_ssize_t block_rows
+    Py_ssize_t n_records
+    Py_ssize_t n_waiting
     Py_ssize_t n_blocks
     size_t memory               # bytes for one thread
 
@@ -228,21 +239,34 @@ cdef Plan plan_blocks(
     # Blocks of equal size, at most `most` rows; `at` has space for n_at nodes per row.
     cdef Plan plan
     cdef Py_ssize_t row_bytes = record_size(program) + (n_at + 1) * sizeof(uint32_t)
-    plan.by_view = by_view
+    plan.by_view, plan.one_by_one = by_view, False
     plan.block_rows = most
     if by_view:
         plan.block_rows = SCAN_ROWS
         row_bytes = <Py_ssize_t> program.n_views * program.code_size + 1 + 2 * sizeof(uint32_t)
         row_bytes += program.n_outputs * sizeof(float64_t)
     plan.n_blocks = (n_rows + plan.block_rows - 1) // plan.block_rows
+    plan.n_records = plan.n_waiting = plan.block_rows
     plan.memory = plan.block_rows * row_bytes + program.n_views * sizeof(void*) + 2 * CACHE_LINE
     return plan
+
+
+cdef Plan plan_one_by_one(const Program* program, Py_ssize_t n_rows) noexcept nogil:
+    cdef Plan plan = Plan(False, True, ROWS_ONE_BY_ONE, 1, program.n_trees + WALK_LANES, 0, 0)
+    plan.n_blocks = (n_rows + ROWS_ONE_BY_ONE - 1) // ROWS_ONE_BY_ONE
+    plan.memory = record_size(program) + (2 * plan.n_waiting) * sizeof(uint32_t)
+    plan.memory += program.n_views * sizeof(void*) + 2 * CACHE_LINE
+    return plan
+
+
+cdef inline bint goes_one_by_one(const Program* program, const Rows* rows) noexcept nogil:
+    return rows.n_rows <= FEW_ROWS or rows.starts != NULL and record_size(program) > MAX_SHARED_RECORD
 
 
 cdef Scratch scratch_at(const Program* program, const Plan* plan, char* memory) noexcept nogil:
     # Ordered by alignment; the codes, a multiple of CACHE_LINE bytes, come first.
     cdef Scratch scratch
-    cdef Py_ssize_t n_codes = plan.block_rows * record_size(program)
+    cdef Py_ssize_t n_codes = plan.n_records * record_size(program)
     scratch.codes = memory + (CACHE_LINE - <size_t> memory % CACHE_LINE) % CACHE_LINE
     if plan.by_view:
         n_codes = <Py_ssize_t> program.n_views * program.code_size * SCAN_ROWS
@@ -251,7 +275,7 @@ cdef Scratch scratch_at(const Program* program, const Plan* plan, char* memory) 
     scratch.waiting = <uint32_t*> scratch.raw
     if plan.by_view:
         scratch.waiting = <uint32_t*> (scratch.raw + <Py_ssize_t> program.n_outputs * SCAN_ROWS)
-    scratch.at = scratch.waiting + plan.block_rows
+    scratch.at = scratch.waiting + plan.n_waiting
     scratch.leaf = <uint8_t*> (scratch.at + plan.block_rows)
     return scratch
 
@@ -264,7 +288,9 @@ cdef void run_block(
     cdef Scratch scratch = scratch_at(program, plan, memory)
     cdef Py_ssize_t row = block * plan.block_rows
     cdef Py_ssize_t n_rows = min(plan.block_rows, rows.n_rows - row)
-    if leaves != NULL:
+    if plan.one_by_one:
+        walk_one_by_one(program, rows, sums, leaves, row, n_rows, &scratch)
+    elif leaves != NULL:
         find_leaves(program, rows, leaves, row, n_rows, &scratch)
     elif not plan.by_view:
         walk_block(program, rows, sums, row, n_rows, &scratch)
@@ -303,24 +329,6 @@ cdef int run_blocks(
             parallel_for_until_interrupted(run_piece, &blocks, plan.n_blocks, n)
     finally:
         free(blocks.memory)
-    return 0
-
-
-cdef int run_few(const Program* program, const Rows* rows, const Sums* sums) except -1:
-    cdef Py_ssize_t row, n_record = (record_size(program) + 7) // 8 * 8
-    cdef Py_ssize_t n_bytes = (
-        n_record + program.n_views * sizeof(uint64_t) + (2 * program.n_trees + WALK_LANES) * sizeof(uint32_t))
-    cdef OneRow memory
-    memory.record = <char*> malloc(n_bytes)
-    if memory.record == NULL:
-        raise MemoryError(f"cannot allocate {n_bytes} bytes for prediction")
-    memory.keys = <uint64_t*> (memory.record + n_record)
-    memory.at = <uint32_t*> (memory.keys + program.n_views)
-    memory.waiting = memory.at + program.n_trees
-    with nogil:
-        for row in range(rows.n_rows):
-            add_row(program, rows, sums, row, &memory)
-    free(memory.record)
     return 0
 
 
@@ -394,10 +402,10 @@ def predict_raw(CompiledTrees trees not None, X, int n_threads=1, n_trees=None):
         PyBuffer_Release(&out)
         for i in range(rows.n_rows * program.n_outputs):
             sums.raw[i] = program.baseline[i % program.n_outputs]
-        if rows.n_rows <= FEW_ROWS:
-            run_few(program, &rows, &sums)
-        elif program.scans_all:
+        if rows.n_rows > FEW_ROWS and program.scans_all:
             run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)
+        elif goes_one_by_one(program, &rows):
+            run_blocks(program, &rows, &sums, NULL, plan_one_by_one(program, rows.n_rows), n_threads)
         else:
             run_blocks(program, &rows, &sums, NULL, plan_walks(program, rows.n_rows, n_threads), n_threads)
     finally:
@@ -415,7 +423,9 @@ def apply(CompiledTrees trees not None, X, int n_threads=1):
     try:
         leaves = np.empty((rows.n_rows, program.n_trees), dtype=np.int32)
         out = leaves
-        if leaves.size:
+        if leaves.size and goes_one_by_one(program, &rows):
+            run_blocks(program, &rows, NULL, &out[0, 0], plan_one_by_one(program, rows.n_rows), n_threads)
+        elif leaves.size:
             run_blocks(program, &rows, NULL, &out[0, 0],
                        plan_blocks(program, rows.n_rows, APPLY_ROWS, False, APPLY_TREES), n_threads)
     finally:

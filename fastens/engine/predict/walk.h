@@ -160,13 +160,13 @@ static inline void walk_rows(
  * 2.2 steps on average, while the deepest leaves were 11 steps away. */
 enum { TREE_STEPS = 3, MAX_TREE_STEPS = 12 };
 
-/* Takes some steps in eight trees for one row, whose codes are passed as keys by view. */
+/* Takes some steps in eight trees for one row. */
 FASTENS_INLINE void take_tree_steps(
-    const Nodes *all, const uint64_t *keys, const uint32_t *tree, uint32_t *at, int n_steps, int is_plain)
+    const Nodes *all, const Codes *codes, const uint32_t *tree, uint32_t *at, int n_steps, int kind)
 {
     const Nodes nodes = *all;
 #define LANE(i) uint32_t at##i = at[tree[i]];
-#define STEP(i) at##i = child_of(&nodes, at##i, keys[view_of(&nodes, at##i, is_plain)], is_plain);
+#define STEP(i) at##i = step_from(&nodes, codes, codes->records, 0, at##i, kind);
     LANE(0) LANE(1) LANE(2) LANE(3) LANE(4) LANE(5) LANE(6) LANE(7)
     for (int step = 0; step < n_steps; step++) {
         STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
@@ -180,8 +180,8 @@ FASTENS_INLINE void take_tree_steps(
 /* Finds the leaves of one row in several trees at once, because otherwise memory latency would dominate. `waiting`
  * has space for WALK_LANES extra entries: it holds the trees whose walks have not arrived. */
 FASTENS_INLINE void walk_trees_loop(
-    const Nodes *nodes, const Walk *walks, uint32_t n_trees, const uint64_t *keys, uint32_t *at, uint32_t *waiting,
-    int is_plain)
+    const Nodes *nodes, const Walk *walks, uint32_t n_trees, const Codes *codes, uint32_t *at, uint32_t *waiting,
+    int kind)
 {
     uint32_t n_waiting = n_trees, round = 0;
     for (uint32_t t = 0; t < n_trees; t++) {
@@ -196,7 +196,7 @@ FASTENS_INLINE void walk_trees_loop(
             uint32_t tree[WALK_LANES];
             for (uint32_t i = 0; i < WALK_LANES; i++)
                 tree[i] = waiting[first + i];
-            take_tree_steps(nodes, keys, tree, at, n_steps, is_plain);
+            take_tree_steps(nodes, codes, tree, at, n_steps, kind);
             for (uint32_t i = 0; i < WALK_LANES; i++) {
                 waiting[still] = tree[i];
                 still += first + i < n_waiting && !is_leaf(nodes, at[tree[i]]);
@@ -209,12 +209,15 @@ FASTENS_INLINE void walk_trees_loop(
 }
 
 static inline void walk_trees(
-    const Nodes *nodes, const Walk *walks, int n_trees, const uint64_t *keys, uint32_t *at, uint32_t *waiting)
+    const Nodes *nodes, const Walk *walks, int n_trees, const Codes *codes, int code_size, uint32_t *at,
+    uint32_t *waiting)
 {
-    if (nodes->views == NULL)
-        walk_trees_loop(nodes, walks, (uint32_t)n_trees, keys, at, waiting, 1);
-    else
-        walk_trees_loop(nodes, walks, (uint32_t)n_trees, keys, at, waiting, 0);
+    switch ((code_size == 2) | (nodes->views != NULL) << 2) {
+    case 0: walk_trees_loop(nodes, walks, (uint32_t)n_trees, codes, at, waiting, 0); break;
+    case 1: walk_trees_loop(nodes, walks, (uint32_t)n_trees, codes, at, waiting, 1); break;
+    case 4: walk_trees_loop(nodes, walks, (uint32_t)n_trees, codes, at, waiting, 4); break;
+    default: walk_trees_loop(nodes, walks, (uint32_t)n_trees, codes, at, waiting, 5);
+    }
 }
 
 #endif

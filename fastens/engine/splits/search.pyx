@@ -20,7 +20,7 @@ from fastens.engine.splits.workspace cimport (
 )
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint64_t
 from fastens.engine.histograms.histogram cimport (
-    COLUMN_BLOCK, Columns, build_histogram, build_sparse_histogram, complete_zeros, merge_histogram,
+    COLUMN_BLOCK, Columns, build_histogram, build_sparse_histogram, complete_zeros, count_stored, merge_histogram,
     subtract_histogram, subtract_zeros, sums_of_rows, unbundle
 )
 from fastens.engine.paths cimport add_feature, next_feature
@@ -639,13 +639,15 @@ cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcep
     cdef Workspace* ws = search.ws
     cdef const Feature* feature = &ws.features[c]
     cdef const CellLayout* layout
+    cdef const Sums* total
     cdef Histogram* counted
     cdef int64_t n_stored = 0, n_other = 0
     cdef int32_t o
     for o in range(ws.n_outputs):
         counted, layout = &search.counted.histograms[o], &ws.outputs[o].quantised.layout
-        n_stored = sums_of_node(ws, search.counted.node, o).count
-        n_stored -= complete_zeros(counted, feature, sums_of_node(ws, search.counted.node, o), layout)
+        total = sums_of_node(ws, search.counted.node, o)
+        complete_zeros(counted, feature, total, layout)
+        n_stored = count_stored(counted, feature, total, layout)
         if search.difference.node >= 0:
             n_other = _subtract_sparse(search, c, o, n_stored == 0)
     if n_stored >= ws.rules.min_count:
@@ -668,10 +670,7 @@ cdef int64_t _subtract_sparse(Search* search, int32_t c, int32_t output, bint on
         subtract_zeros(parent, counted, feature, other, layout)
     else:
         subtract_histogram(parent, counted, other, layout, &ws.table.columns[c])
-    return (
-        sums_of_node(ws, search.difference.node, output).count
-        - cell_sums(other, feature.offset + feature.most_frequent_bin, layout).count
-    )
+    return count_stored(other, feature, sums_of_node(ws, search.difference.node, output), layout)
 
 
 # Splits of one feature -----------------------------------------------------------------------------------------------

@@ -3,14 +3,14 @@
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from fastens.engine.splits.goes_left cimport middle_code, set_fill, set_put
 from fastens.engine.histograms.cells cimport (
-    CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference,
-    unpack
+    CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, is_empty,
+    sums_difference, unpack
 )
 from fastens.engine.splits.gain cimport (
     FeatureCells, Scan, ScanBuffer, Split, SplitRules, consider, is_large_enough, keep_split, leaves_enough,
     node_score, sums_of_code
 )
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, has_feature, mask_words, next_feature
 from fastens.engine.random cimport random_bits, random_share, weighted_place
 from fastens.engine.splits.workspace cimport Workspace, active_columns
@@ -202,46 +202,47 @@ cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint
         allowed[f] = allowed[f] and not has_feature(excluded, f)
 
 
-cdef int32_t _permuted(uint64_t seed, int32_t n, int32_t place) noexcept nogil:
+cdef inline int32_t _permuted(const int32_t* rounds, int32_t bits, int32_t n, int32_t place) noexcept nogil:
     """Return the image of a position under a random permutation of n: a cycle-walking Feistel network."""
-    cdef int32_t r, half, bits = 2
-    cdef uint64_t high, low, x = <uint64_t>place
-    while <int64_t>1 << bits < n:
-        bits += 1
-    half = bits // 2
+    cdef int32_t r, half = bits // 2
+    cdef int64_t high, low, x = place
     while True:
-        high, low = x >> half, x & ((<uint64_t>1 << half) - 1)
-        for r in range(ROUNDS):
-            if r % 2 == 0:
-                high ^= random_bits(seed, (<uint64_t>r << 32) + low) >> (64 - (bits - half))
-            else:
-                low ^= random_bits(seed, (<uint64_t>r << 32) + high) >> (64 - half)
+        high, low = x >> half, x & ((<int64_t>1 << half) - 1)
+        for r in range(0, ROUNDS, 2):
+            high ^= rounds[(r << (bits - half)) + low]
+            low ^= rounds[((r + 1) << (bits - half)) + high]
         x = (high << half) + low
-        if x < <uint64_t>n:
+        if x < n:
             return <int32_t>x
 
 
-cdef void _ask_for_each(const Workspace* ws, int32_t node, uint8_t* allowed) noexcept nogil:
-    """Draw only among the features that the node is searched for."""
-    cdef int32_t n = ws.table.n_features
+cdef void _ask_for_each(const Workspace* ws, int32_t node, int32_t* rounds, uint8_t* allowed) noexcept nogil:
+    """Draw only among the features that the node is searched for; `rounds` has space for all features."""
+    cdef int32_t n = ws.table.n_features, bits = 2, r, i
     cdef uint64_t seed = random_bits(ws.seed, node)
     cdef const uint64_t* active = active_columns(ws, max(ws.nodes[node].parent, 0))
     cdef int32_t f = next_feature(active, 0, n)
+    while <int64_t>1 << bits < n:
+        bits += 1
+    # A round has only 2**half possible inputs; computing them once per node saves four to six hashes per feature.
+    for r in range(ROUNDS):
+        for i in range(1 << (bits - bits // 2)):
+            rounds[(r << (bits - bits // 2)) + i] = <int32_t>(
+                random_bits(seed, (<uint64_t>r << 32) + i) >> (64 - (bits // 2 if r % 2 else bits - bits // 2)))
     while f < n:
-        allowed[f] = _permuted(seed, n, f) < ws.limits.features_per_split
+        allowed[f] = _permuted(rounds, bits, n, f) < ws.limits.features_per_split
         f = next_feature(active, f + 1, n)
 
 
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil:
     """Mark the features that the node may split on among those it is searched for, using one thread's workspace."""
-    cdef int32_t f, n = ws.table.n_features
+    cdef int32_t n = ws.table.n_features
     cdef bint is_drawn = ws.limits.features_per_split < n
     cdef bint is_bound = binds_paths(&ws.limits) or ws.features_per_tree < n or ws.limits.feature_weights != NULL
     if is_drawn and not is_bound and n > MAX_SHUFFLED:
-        _ask_for_each(ws, node, allowed)
+        _ask_for_each(ws, node, ws.sampled + room * n, allowed)
         return
-    for f in range(n):
-        allowed[f] = ws.of_tree[f]
+    memcpy(allowed, ws.of_tree, n)
     if binds_paths(&ws.limits):
         _bind_to_path(ws, node, ws.masks + 2 * room * mask_words(n), allowed)
     if is_drawn:
@@ -323,6 +324,29 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
         scan.left = unpack(lefts[first], layout)
 
 
+cdef void _restore_zeros(const FeatureCells* cells, int32_t last, bint missing_left, const Scan* scan) noexcept nogil:
+    """Correct the running sums from the cell of zeros on, which may have overflowed, by what all cells lack."""
+    cdef int64_t* counts = <int64_t*>cells.room.sums
+    cdef float64_t* gradients = cells.room.gradients
+    cdef float64_t* hessians = cells.room.hessians
+    cdef int64_t count = scan.total.count
+    cdef float64_t gradient = <float64_t>scan.total.gradient, hessian = <float64_t>scan.total.hessian
+    cdef Sums cell
+    cdef int32_t code = 0 if not missing_left else last + 1
+    if last > 0:
+        count -= counts[last - 1]
+        gradient -= gradients[last - 1]
+        hessian -= hessians[last - 1]
+    while code < cells.feature.n_codes:
+        cell = sums_of_code(cells, code)
+        count, gradient, hessian = count - cell.count, gradient - cell.gradient, hessian - cell.hessian
+        code = max(code, last) + 1
+    for code in range(cells.feature.most_frequent_bin - 1, last):
+        counts[code] += count
+        gradients[code] += gradient
+        hessians[code] += hessian
+
+
 cdef void _scan_large(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
     """Search unbounded splits if the sums over all codes would overflow packed cells."""
     cdef const CellLayout* layout = cells.layout
@@ -336,6 +360,8 @@ cdef void _scan_large(const FeatureCells* cells, int32_t last, bint missing_left
     cdef Py_ssize_t first = 0, end = last, k, i
     cdef Thresholds among
     large_sums(words + 1, last, start, layout, counts, gradients, hessians)
+    if cells.feature.most_frequent_bin > 0:
+        _restore_zeros(cells, last, missing_left, scan)
     while first < last and counts[first] < least:
         first += 1
     while end > first and scan.total.count - counts[end - 1] < cells.rules.min_count:
@@ -428,11 +454,11 @@ cdef int32_t centre_of_gap(const FeatureCells* cells, int32_t code) noexcept nog
     If no larger value occurs, all values go left.
     """
     cdef int32_t low = code, high = code + 1, n_codes = cells.feature.n_codes
-    while high < n_codes and sums_of_code(cells, high).count == 0:
+    while high < n_codes and is_empty(cells.histogram, cells.feature.offset + high):
         high += 1
     if high == n_codes:
         return n_codes - 1
-    while low > 1 and sums_of_code(cells, low).count == 0:
+    while low > 1 and is_empty(cells.histogram, cells.feature.offset + low):
         low -= 1
     return middle_code(cells.feature.thresholds, low, high)
 

@@ -134,6 +134,7 @@ cdef struct Workspace:
     uint64_t seed
     bint codes_are_rare             # true if a packed cell can hold all local rows of the root with its code
     bint root_is_packed             # known from an earlier tree on all rows
+    int64_t most_stored             # for sparse rows, the maximum number with the same code, except zeros; 0: unknown
     # stored histograms, of all outputs
     int64_t** slots
     int32_t* free_slots

@@ -355,6 +355,8 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
 cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
     """Return a number of rows of the node that packed cells can hold with certainty."""
     cdef Py_ssize_t n_rows = node.end - node.begin
+    if 0 < ws.most_stored <= ws.outputs[output].quantised.layout.max_rows:
+        return n_rows       # only cells of zeros may overflow, which the search takes into account
     if ws.root_is_packed if node.parent < 0 else ws.codes_are_rare:
         return n_rows
     return min(n_rows, ws.outputs[output].quantised.layout.max_rows)

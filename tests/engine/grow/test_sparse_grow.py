@@ -120,6 +120,20 @@ def test_a_permutation_draws_all_features_alike():
     assert np.var(of_two) == pytest.approx(400 * share * (1 - share), rel=0.1)
 
 
+@pytest.mark.parametrize("n_values", [1, 30])
+def test_a_column_that_most_of_many_rows_store(n_values, rng):
+    """Packed cells hold at most 16 383 rows: of one value there are more, of each of several there are fewer."""
+    X = sparse_rows(rng, 20_000, 30).toarray()
+    X[:, 3] = 1.0 + rng.integers(n_values, size=20_000)
+    X[::9, 3] = 0.0
+    X = sparse.csr_matrix(X)
+    binning, given = learn_binning(X), derivatives(rng, X)
+    expected = TreeGrower(binning.transform(X), RULES[0]).grow(*given)
+    grower = TreeGrower(sparse_matrix(binning, X), RULES[0], n_threads=2)
+    for _ in range(2):
+        assert_equal(grower.grow(*given), expected)
+
+
 def test_a_column_whose_zeros_are_few(rng):
     X = sparse_rows(rng, 800, 30).tolil()
     X[:, 3] = 1.0 + (rng.random((800, 1)) < 0.3)

@@ -80,6 +80,21 @@ def test_sparse_rows_equal_the_twin(binning, n_rows, dtype, sizes):
     np.testing.assert_array_equal(predict.apply(trees, rows), twin.apply(ensemble, codes))
 
 
+@pytest.mark.parametrize("max_bins", [16, 500])
+def test_wide_sparse_rows_walk_one_by_one(max_bins):
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(600, 3000)) * (rng.random((600, 3000)) < 0.6)
+    X[rng.random(X.shape) < 0.01] = np.nan
+    binning = learn_binning(X, None, max_bins, None, 1)
+    forest = twin.random_forest(rng, binning, [400] * 10, 2)
+    assert len(np.unique(forest.feature)) > 2048
+    rows, codes = csr_matrix(X[:150]), binning.codes(X[:150], 1)
+    trees = compile_at(forest, 2)
+    for n_threads in (1, 3):
+        np.testing.assert_array_equal(predict.predict_raw(trees, rows, n_threads), twin.predict_raw(forest, codes))
+        np.testing.assert_array_equal(predict.apply(trees, rows, n_threads), twin.apply(forest, codes))
+
+
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("n_rows", [1, 9, 700])
 def test_values_for_all_outputs(binning, n_outputs, n_rows):
