@@ -13,7 +13,7 @@ from fastens.base import BaseFastens, Capabilities
 from fastens.engine.parts import RowSource, as_array
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Categories, Texts
+from fastens.params.options import Categories, TextChoice
 from fastens.params.rules import ANYTHING, FLAG, one_of, parameter
 from fastens.params.types import ColumnChoice
 from fastens.table.answers import transforms_streams
@@ -42,7 +42,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
     categorical_features : "from_dtype", list of names or indices, mask, or None, default="from_dtype"
         Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
         frame. If None, no column is categorical.
-    text_features : list of names or indices, mask, Texts or None, default=None
+    text_features : list of names or indices, mask, dict, Texts or None, default=None
         Columns of texts, which become their lengths and the counts of their words (see `Texts`). Lists of numbers
         always become one column for each element, and lists of strings one column for each item.
     missing : {"missing", "category"}, default="missing"
@@ -73,7 +73,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
     """
 
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
+    text_features: TextChoice = parameter(ANYTHING, default=None)
     missing: str = parameter(one_of("missing", "category"), default="missing")
     unseen: str = parameter(one_of("missing", "error"), default="missing")
     split_dates: bool = parameter(FLAG, default=False)

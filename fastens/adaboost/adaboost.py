@@ -50,7 +50,7 @@ from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import announce
 from fastens.monitoring.metrics import Evaluations
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Categories, Texts
+from fastens.params.options import Categories, TextChoice
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.rollback import keep_partial
@@ -184,7 +184,7 @@ class AdaBoostClassifier(AdditiveVotes):
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
+    text_features: TextChoice = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False, needs=_VOTES)

@@ -46,7 +46,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.monitoring.callbacks import staged_scores
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Categories, Texts
+from fastens.params.options import Categories, TextChoice
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, whole
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
@@ -139,7 +139,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
+    text_features: TextChoice = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: RandomState = parameter(RANDOM_STATE, default=None)

@@ -18,7 +18,7 @@ from fastens.engine.losses.losses import weighted_mean
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import TreeEnsemble, codes_left
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Texts
+from fastens.params.options import TextChoice
 from fastens.params.rules import ANYTHING, one_of, parameter
 from fastens.params.types import ClassWeight, ColumnChoice
 from fastens.table.training_data import WEIGHT_TYPE
@@ -35,7 +35,7 @@ class _Stump(SavedEnsemble, BaseFastens):
     _combination = "mean"
     max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BoostedTrees._parameter_rules["max_bins"], default=255)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
+    text_features: TextChoice = parameter(ANYTHING, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(ANYTHING, default=None)
 

@@ -62,7 +62,7 @@ from fastens.monitoring.callbacks import CallbackSupportMixin, score_of
 from fastens.monitoring.metrics import LOSS, METRICS, Evaluations, Metrics, OwnMetric, Rows
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, Texts, record
+from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, TextChoice, record
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.params.types import Callbacks, ColumnChoice, ColumnGroups, LearningRate, Metric, PerColumn, RandomState
 from fastens.rollback import keep_on_interrupt, keep_partial
@@ -98,7 +98,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     interaction_cst: ColumnGroups = parameter(ANYTHING, default=None)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
+    text_features: TextChoice = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(NONE | record(Categories), default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     early_stopping: bool | str | EarlyStopping = parameter(AUTO | record(EarlyStopping), default="auto")

@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> None:
     """Read, cross-validate each model, print and write the leaderboard."""
     _check(options)
     report = Report()
+    options.reads_words = True
     task = read_task(options)
     models = _models(task, options)
     _check_folds(task, options.folds)
@@ -108,7 +109,11 @@ def _compare(
     """Add an entry for each model and one for a stack of the models."""
     with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
         for name, model in models.items():
-            entries.append(cross_validate(name, model, task, folds, partial(advance, name)))
+            own = task if hasattr(model, "text_features") else task.without_texts()
+            if own.rows.names:
+                entries.append(cross_validate(name, model, own, folds, partial(advance, name)))
+            else:
+                entries.append(Entry(name, failure="it does not learn from texts, and there are no other columns"))
         if not options.stack:
             return
         members = {entry.name: models[entry.name] for entry in entries[1:] if entry.scores}
@@ -173,15 +178,16 @@ def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
             raise CommandError(f"--models must be among {', '.join(by_name)} for {task.card.task}; got {name!r}")
     if options.stack and len(wanted) < MIN_MEMBERS:
         raise CommandError(f"--stack needs at least two models; got {', '.join(wanted)}")
-    return {name: _make(by_name[name], options) for name in wanted}
+    return {name: _make(by_name[name], task, options) for name in wanted}
 
 
 def _stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
     """Return a stacking estimator of the models that were fitted without errors."""
-    return _make(partial(estimator_class("stacking", task.card.task), list(members.items())), options)
+    return _make(partial(estimator_class("stacking", task.card.task), list(members.items())), task, options)
 
 
-def _make(estimator: Callable[..., Any], options: argparse.Namespace) -> Any:
+def _make(estimator: Callable[..., Any], task: Task, options: argparse.Namespace) -> Any:
     common = {"random_state": options.random_state, "n_jobs": options.n_jobs, "weight_type": options.weight_type}
+    common |= {"text_features": task.card.texts} if task.card.texts else {}
     parameters = inspect.signature(estimator).parameters
     return estimator(**{name: value for name, value in common.items() if name in parameters})

@@ -68,7 +68,7 @@ def _inspection(options: argparse.Namespace) -> Inspection:
     dropped = named_columns(options.drop, table, "--drop")
     if target is not None and target.name in dropped:
         raise CommandError(f"--drop must not name the target, {target.name!r}")
-    return inspected(table.drop_columns(dropped), target, notes)
+    return inspected(table.drop_columns(dropped), target, source.schema, notes)
 
 
 def _target(table: pa.Table, options: argparse.Namespace) -> Target:

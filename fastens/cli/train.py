@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.models.model_files import predicted_values
-from fastens.cli.models.models import FAMILIES, add_parameters, add_quality, chosen_model, fit, make_model
+from fastens.cli.models.models import FAMILIES, add_parameters, add_quality, chosen_model, fit, make_model, reads_words
 from fastens.cli.report.progress import cluster_progress, training_progress, waiting
 from fastens.cli.report.report import (
     Report,
@@ -29,7 +29,7 @@ from fastens.cli.report.report import (
     score_constant,
     shown,
 )
-from fastens.cli.table.columns import WORDS, CommandError, first_line, listed
+from fastens.cli.table.columns import CommandError, first_line, listed
 from fastens.cli.table.large import cluster_at, large_task, partitions
 from fastens.cli.table.tables import add_overwrite, check_different, check_output
 from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
@@ -91,10 +91,10 @@ def run(options: argparse.Namespace) -> None:
         check_output(output, "a model", _files_of(options), options.overwrite)
     if options.checkpoint is not None:
         check_output(options.checkpoint, "a model", _files_of(options), options.overwrite)
+    options.reads_words = reads_words(family)
     task = large_task(options) or read_task(options)
     show_task(report, task)
-    texts = [name for name, kind in task.card.kinds.items() if kind == WORDS]
-    model = make_model(task.card.task, options, texts)
+    model = make_model(task.card.task, options, task.card.texts)
     if options.dask is None:
         trained = _train_here(task, model, report, options)
     else:

@@ -89,6 +89,7 @@ def run(options: argparse.Namespace) -> None:
     )
     _check(options, leaderboard, checkpoint)
     report = Report()
+    options.reads_words = True
     task = read_task(options)
     show_task(report, task, has_folds=True)
     with _progress(report) as callback:
@@ -135,6 +136,7 @@ def _search(
             random_state=options.random_state,
             n_jobs=options.n_jobs,
             weight_type=options.weight_type,
+            text_features=task.card.texts or None,
             callback=callback,
         )
     except ValueError as error:

@@ -32,7 +32,9 @@ def read_table(  # noqa: PLR0913
 
     Text columns that hold numbers or dates in a common notation (``1.234,50 €``, ``45%``, ``12 kg``, ``1.2 M``,
     ``31.12.2020``) are converted, with a warning that describes the detected notation. A single value that does not
-    match leaves the column as text, and the warning names the value and its row. Titles above the header, headers with
+    match leaves the column as text, and the warning names the value and its row. Columns of free text and of lists of
+    items such as ``tea;milk`` are found among the first thousand rows; they stay text, and the warning and the schema
+    have the `text_features` with which trees learn from their words and items. Titles above the header, headers with
     several lines, and totals and sources below the rows are recognised and removed with a warning.
 
     Parameters
@@ -99,4 +101,6 @@ def read_table(  # noqa: PLR0913
         )
     for note in loaded.notes:
         warn(note)
+    if texts := {name: how for name, how in loaded.schema.text_features.items() if name not in reading_schema.columns}:
+        warn(f"Trees learn from the words and items of {listed(list(texts))} if you pass text_features={texts}.")
     return (loaded.table, loaded.schema) if return_schema else loaded.table

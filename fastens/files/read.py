@@ -47,6 +47,15 @@ from fastens.files.schema import BOOLEAN, DATE, NUMBER, OTHER, TEXT, Column, Tab
 
 SAMPLE = 1000
 MAX_NAMED = 8
+# Free text among the first rows: the minimum number and share of distinct cells, the mean number of words per cell, its
+# coefficient of variation and the share of words in lower case. Names, addresses and codes have capitals and digits,
+# and log lines and other templates have nearly the same number of words in every cell.
+TEXT_MINIMUM, TEXT_SHARE, TEXT_WORDS, TEXT_SPREAD, TEXT_LOWER = 50, 0.5, 6.0, 0.25, 0.5
+# Lists of items: the separators, the maximum number of items, the minimum mean number of cells per item, and the
+# minimum share of cells with several items.
+_SIGNS, _MAX_ITEMS, _CELLS_OF_ITEM, _SEVERAL = ";|,", 60, 5, 0.1
+# Words are separated by whitespace, so a URL is one word. Letters without case count as lower case.
+_WORD, _LOWER_WORD = r"\S*[\p{L}\p{N}]\S*", r"(?:^|\s)[^\s\p{L}\p{N}]*[\p{Ll}\p{Lo}\p{Lm}]"
 _INDEX_OF_PANDAS = re.compile(r"__index_level_\d+__")
 _IS_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _IS_NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -126,8 +135,8 @@ class Typing:
     def guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         """Return the converted values and the inferred type of a text column without a known type."""
         first = values.slice(0, SAMPLE).unique().drop_null()
-        if not len(first) or _share_of_digits(first) < NEARLY:
-            return values, Column(TEXT)  # neither numbers nor dates
+        if not len(first) or _share_of_digits(first) < NEARLY:  # neither numbers nor dates
+            return values, Column(TEXT, analyzer=analyzer_of(values.slice(0, SAMPLE)))
         numbers = may_be_numbers(first)
         if numbers and number_format(first, self.prefers_comma)[1] >= NEARLY:
             return self._maybe_numbers(name, values)
@@ -140,7 +149,7 @@ class Typing:
             self.notes.append(
                 f"{name!r} is read as text, because its numbers have several units: {listed(units, 4)}; {option}."
             )
-        return values, Column(TEXT)
+        return values, Column(TEXT, analyzer=analyzer_of(values.slice(0, SAMPLE)))
 
     def _maybe_numbers(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
         distinct = values.unique().drop_null()
@@ -228,6 +237,51 @@ class Typing:
             return values
         self.notes.append(f"{name!r} is read as {what}; {_where(values, odd)} is read as missing.")
         return pc.if_else(pc.is_in(values, odd), None, values)
+
+
+def analyzer_of(cells: pa.ChunkedArray) -> str:
+    """Return "word" for free text, the separator for lists of items, and "" for categories, names and codes."""
+    cells = cells.drop_null()
+    distinct = cells.unique()
+    if len(distinct) >= max(TEXT_MINIMUM, TEXT_SHARE * len(cells)):
+        n_words = pc.count_substring_regex(distinct, pattern=_WORD)
+        mean, spread = pc.mean(n_words).as_py(), pc.stddev(n_words).as_py()
+        n_lower = pc.sum(pc.count_substring_regex(distinct, pattern=_LOWER_WORD)).as_py()
+        is_prose = n_lower >= TEXT_LOWER * mean * len(distinct)
+        if mean >= TEXT_WORDS and spread >= TEXT_SPREAD * mean and is_prose:
+            return "word"
+    return (items_of(cells) or ("",))[0]
+
+
+def items_of(cells: pa.ChunkedArray) -> tuple[str, list[str]] | None:
+    """Return the separator and the items of a column of item lists, such as Python;SQL, or None for other texts."""
+    cells = pc.utf8_trim_whitespace(cells).drop_null()
+    for sign in _SIGNS if len(cells) else ():
+        is_several = pc.match_substring(cells, sign)
+        if (pc.sum(is_several).as_py() or 0) < _SEVERAL * len(cells):
+            continue
+        distinct = cells.unique()
+        if len(distinct) > 1 << 16:
+            return None
+        parts = pc.split_pattern(joined_items(distinct, sign), sign).to_pylist()
+        items = sorted({item for cell_items in parts for item in cell_items if item})
+        n_items = pc.sum(pc.count_substring(cells, sign)).as_py() + len(cells)
+        is_set = all(len(set(cell_items)) == len(cell_items) for cell_items in parts)
+        # Pairs such as "Rome, Italy" have too many distinct parts for the number of cells, and so do sentences.
+        if (
+            2 < len(items) <= _MAX_ITEMS
+            and is_set
+            and len(items) < len(distinct)
+            and n_items >= _CELLS_OF_ITEM * len(items)
+        ):
+            return sign, items
+    return None
+
+
+def joined_items(cells: pa.ChunkedArray | pa.Array, sign: str) -> Any:
+    """Return cells without spaces around separators and without separators at the ends."""
+    joined = pc.replace_substring_regex(cells, pattern=rf"\s*{re.escape(sign)}\s*", replacement=sign)
+    return pc.utf8_trim(joined, characters=sign)
 
 
 def has_commas(table: pa.Table) -> bool:

@@ -65,6 +65,9 @@ class Column:
     format : str
         Format of dates, as in `strptime`; empty for ISO 8601. %b matches the name of a month in any language, %q a
         quarter, and %z at the end a time zone.
+    analyzer : str
+        Terms of free text, as in `Texts`: "word", or a separator such as ";" for lists of items such as "tea;milk".
+        Empty for categories and other columns.
     first_year : int
         First of the hundred years that two-digit years belong to; 0 if years have four digits.
     lenient : bool
@@ -88,6 +91,7 @@ class Column:
     scaled: bool = False
     bounded: bool = False
     first_year: int = 0
+    analyzer: str = ""
 
     def __post_init__(self) -> None:
         rules = {
@@ -95,7 +99,7 @@ class Column:
             "decimal": (self.decimal in DECIMALS, f"one of {', '.join(map(repr, DECIMALS))}"),
             "thousands": (self.thousands in THOUSANDS, f"one of {', '.join(map(repr, THOUSANDS))}"),
         }
-        for name in ("symbol", "format", "unit"):
+        for name in ("symbol", "format", "unit", "analyzer"):
             rules[name] = isinstance(getattr(self, name), str), "a string"
         for name in ("lenient", "scaled", "bounded"):
             rules[name] = isinstance(getattr(self, name), bool), "True or False"
@@ -162,6 +166,11 @@ class TableSchema:
             n = getattr(self, name)
             rules[name] = (n is None or (type(n) is int and n >= 0), "None or a whole number of at least 0")
         _check("a schema", self, rules)
+
+    @property
+    def text_features(self) -> dict[str, str]:
+        """Columns of free text and of lists of items with their analyzers, for the parameter of the same name."""
+        return {name: column.analyzer for name, column in self.columns.items() if column.analyzer}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as a dict of plain values, without the options that have their default values."""

@@ -17,7 +17,7 @@ from fastens.engine.trees.contributions import parents
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.params.docstrings import entries
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Texts
+from fastens.params.options import TextChoice
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
@@ -66,7 +66,7 @@ class TreeParameters:
     feature_weights: PerColumn = parameter(ANYTHING, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
+    text_features: TextChoice = parameter(ANYTHING, default=None)
     max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=255)
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)

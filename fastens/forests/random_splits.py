@@ -38,7 +38,7 @@ from fastens.forests.tree import Members
 from fastens.modelfile.saving import Saved, SavedParts, attributes
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
-from fastens.params.options import Texts
+from fastens.params.options import TextChoice
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.params.types import ColumnChoice, RandomState
 from fastens.table.answers import transforms_streams
@@ -68,7 +68,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
-    text_features: ColumnChoice | Texts = parameter(ANYTHING, default=None)
+    text_features: TextChoice = parameter(ANYTHING, default=None)
     max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=255)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False)

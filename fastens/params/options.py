@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from importlib import import_module
 from inspect import signature
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, TypeAlias, dataclass_transform
 
 from fastens.params.foreign_names import add_option, hint, option_hint
 from fastens.params.rules import (
@@ -322,19 +322,23 @@ class Texts(Options, of="text_features"):
 
     Each text column becomes several numeric columns: the length of the text, and the number of occurrences of each
     term of the vocabulary. The vocabulary holds the terms that occur in most of the distinct texts of the training set.
-    It does not depend on the target, on weights or on the order of the rows.
+    It does not depend on the target, on weights or on the order of the rows. In trees, texts with more than 32 terms
+    have one more column (for each class of three or more): the sum of the mean targets of their terms, minus the
+    overall mean. It is cross-fitted like the target encoding of categories, and `Categories` turns it off with
+    ``encoding="partition"``.
 
     Parameters
     ----------
-    columns : list of names or indices, mask, or None, default=None
-        Columns of texts. If None, there are none.
+    columns : list of names or indices, mask, dict of analyzers by column, or None, default=None
+        Columns of texts. A dict such as ``{"review": "word", "tags": ";"}`` replaces `analyzer` for each column. If
+        None, there are none.
     analyzer : {"word", "char"} or a separator, default="word"
         Terms. "word": words of at least two letters or digits, in lower case. "char": character n-grams in lower case
         within words, including the spaces around them, for languages without spaces and for misspellings. A separator
         such as ";": the items of a list such as "tea;milk".
     ngram_range : pair of int, default=(1, 1)
         Minimum and maximum number of consecutive words or characters in a term. Items of lists ignore it.
-    max_terms : int, default=1000
+    max_terms : int, default=10000
         Maximum number of terms of each column. Larger values find rarer terms, and take more time and memory.
 
     Examples
@@ -343,14 +347,18 @@ class Texts(Options, of="text_features"):
     >>> model = GradientBoostingClassifier(text_features=Texts(["review"], ngram_range=(1, 2), max_terms=3000))
     """
 
-    columns: ColumnChoice = parameter(ANYTHING, default=None)
+    columns: ColumnChoice | Mapping[Any, str] = parameter(ANYTHING, default=None)
     analyzer: str = parameter(
         one_of("word", "char") | Rule("a separator such as ';'", _is_separator), default="word", elsewhere="tokenizers"
     )
     ngram_range: tuple[int, int] = parameter(
         Rule("a pair of positive integers in ascending order", is_ngram_range), default=(1, 1)
     )
-    max_terms: int = parameter(whole(1), default=1000, elsewhere="max_dictionary_size")
+    max_terms: int = parameter(whole(1), default=10_000, elsewhere="max_dictionary_size")
+
+
+# Columns of texts, with an analyzer for each column in a dict.
+TextChoice: TypeAlias = ColumnChoice | Mapping[Any, str] | Texts
 
 
 class Categories(Options, of="categories"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
 from importlib import import_module
@@ -23,7 +23,7 @@ from fastens.params.options import Texts
 from fastens.table.arrays import dense
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
 from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
-from fastens.table.columns.expanded import Expanded, cells_of, expanded_from, learn_expanded
+from fastens.table.columns.expanded import Expanded, Words, cells_of, expanded_from, learn_expanded
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
     Categories,
@@ -36,6 +36,7 @@ from fastens.table.columns.numbers import Column, Floats, numbers_of
 from fastens.table.few_rows import MAX_ROWS, FewRows
 from fastens.table.opening import open_table
 from fastens.table.tables import BLOCK_GRAIN, Table, column_positions, joined_dates, table_over
+from fastens.table.target_statistics import Terms
 from fastens.warn import warn
 
 # Larger category positions are not exact in float32.
@@ -322,6 +323,15 @@ class InputEncoder:
         derived += [column for column, own in self.expanded.items() for _ in own.names[1:]]
         return np.array([*range(len(self.categories)), *derived], dtype=np.intp)
 
+    def terms(self) -> list[Terms]:
+        """Return the encoded columns of each column of texts."""
+        first, found = len(self.categories) + len(self.repeated) + len(self.date_parts), []
+        for column, own in self.expanded.items():
+            if isinstance(own, Words):
+                found.append(Terms(column, first, len(own.terms)))
+            first += len(own.names) - 1
+        return found
+
     def part_names(self) -> list[str]:
         """Return the names of the encoded columns; a part of a column is named after it, a colon and the part."""
         texts, split = self.texts, {column for column, _ in self.date_parts}
@@ -514,6 +524,11 @@ def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Exp
     chosen: list[int] = []
     if options.columns is not None:
         chosen = column_positions("text_features", options.columns, table.names, len(table))
+    texts = dict.fromkeys(chosen, options)
+    if isinstance(options.columns, Mapping):
+        for index, analyzer in zip(chosen, options.columns.values(), strict=True):
+            texts[index] = options.replaced({"columns": None, "analyzer": analyzer})
+            texts[index].check("text_features")
     categorical = [] if reading.categorical_features is None else reading.categorical_features
     if not isinstance(categorical, str):
         categorical = column_positions("categorical_features", categorical, table.names, len(table))
@@ -524,7 +539,7 @@ def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Exp
             )
     lists = set().union(*comm.allgather(table.lists())) if reading.splits_lists else set()
     lists = lists.difference(chosen, categorical)
-    return learn_expanded(table, dict.fromkeys(chosen, options), lists, comm) if chosen or lists else {}
+    return learn_expanded(table, texts, lists, comm) if texts or lists else {}
 
 
 def _joined(tables: list[Any]) -> Any:

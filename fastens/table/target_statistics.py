@@ -4,21 +4,26 @@ The encoding of a training row must not depend on its own target, because of tar
 gets the category mean over other rows: the rows of the other folds, or the rows before it in a random order
 (Prokhorenkova et al. 2018, "CatBoost: unbiased boosting with categorical features"). At prediction time, rows get the
 category mean over all training rows.
+
+A text gets the sum of the mean targets of its terms, minus the overall mean, as an additional column. Trees would need
+one split for each term to learn this sum, as naive Bayes does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm, chain_sum, first_row, is_any, max_floats, of_whole
 from fastens.engine.losses.losses import exact_sum
-from fastens.engine.parts import MappedRows, parts_of
-from fastens.engine.rows.sampling import random_stream
+from fastens.engine.parts import MappedRows, own_parts
+from fastens.engine.rows.sampling import canonical, random_stream
 from fastens.engine.whole import are_copies, are_whole
 from fastens.table.category_means import category_sums, means_of_other_folds, ordered_means
 
@@ -28,6 +33,8 @@ METHODS = ("target", "ordered")
 # Each training row is encoded from 90 % of its category, which is close to the 100 % at prediction time.
 N_FOLDS = 10
 _STANDARD_ERRORS = 2.0
+# Pseudo-rows with the overall mean that are added to each term. Values from 1 to 4 were about equally good.
+_TERM_PRIOR = 1.0
 # If the targets are farther from zero than this multiple of half their range, they are centred. Otherwise their
 # squares, and tables in float32, would lose too many digits.
 _FAR = 64.0
@@ -63,6 +70,28 @@ def _smoothing(sums: Array) -> _Smoothing:
     if group_size <= 0 or between <= within * (1.0 + _STANDARD_ERRORS * error):
         return _Smoothing(mean, np.inf)
     return _Smoothing(mean, within * group_size / (between - within))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The columns of a text: its length, which is missing for a missing text, and the counts of its terms."""
+
+    length: int
+    first: int
+    n: int
+
+    def counts(self, part: Any) -> Any:
+        """Return the counts of the terms as a CSR matrix."""
+        return sparse.csr_matrix(part[:, self.first : self.first + self.n])
+
+    def scored(self, part: Any, scores: Array, fold: NDArray[np.integer]) -> Array:
+        """Return the sum of the scores of the terms of each text in a fold, shape (n_targets, n_rows)."""
+        counts, n_rows = self.counts(part), part.shape[0]
+        rows = np.repeat(np.arange(n_rows), np.diff(counts.indptr))
+        found = counts.data[:, None] * scores[counts.indices, fold[rows]]
+        length = part[:, [self.length]]
+        missing = np.isnan(length.toarray() if sparse.issparse(length) else length).ravel()
+        return np.array([np.where(missing, np.nan, np.bincount(rows, own, n_rows)) for own in found.T])
 
 
 @dataclass(frozen=True)
@@ -124,10 +153,43 @@ class Targets:
 
         return chain_sum(self.comm, np.zeros((len(self.values), n_categories[0], 3)), add)
 
+    def folds(self, seed: int) -> NDArray[np.uint8]:
+        """Return the fold of each row."""
+        n_own = self.values.shape[1]
+        first, n_rows = first_row(self.comm, n_own)
+        return random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + n_own]
+
+    def _add_terms(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8], weights: Array, sums: Array) -> None:
+        """Add the sums of the targets, and at the end the numbers of copies, of each term in each fold."""
+        for start, part in own_parts(X):
+            of_part = slice(start, start + part.shape[0])
+            for own, first in zip(terms, np.cumsum([0, *(each.n for each in terms)]), strict=False):
+                counts = own.counts(part)
+                rows = np.repeat(np.arange(part.shape[0]), np.diff(counts.indptr))
+                places = first + counts.indices, fold[of_part][rows]
+                copies = counts.data * weights[of_part][rows]
+                np.add.at(sums[..., -1], places, copies)
+                for target, values in enumerate(self.values):
+                    np.add.at(sums[..., target], places, copies * values[of_part][rows])
+
+    def term_scores(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8]) -> list[Array]:
+        """Return the smoothed mean target of each term minus the overall mean, for each text column.
+
+        The shape is (n_terms, N_FOLDS + 1, n_targets): over the other folds, and at the end over all rows.
+        """
+        n_targets, weights = len(self.values), np.ones(len(fold)) if self.weights is None else self.weights
+        sums = np.zeros((sum(own.n for own in terms), N_FOLDS, n_targets + 1))
+        chain_sum(self.comm, sums, partial(self._add_terms, X, terms, fold, weights))
+        total = sums.sum(axis=1, keepdims=True)
+        sums = np.concatenate([total - sums, total], axis=1)
+        mean = [exact_sum(weights * own, self.comm) / exact_sum(weights, self.comm) for own in self.values]
+        n_copies = sums[..., n_targets:]
+        scores = (sums[..., :n_targets] - np.array(mean) * n_copies) / (n_copies + _TERM_PRIOR)
+        return np.split(scores, np.cumsum([own.n for own in terms])[:-1])
+
     def of_other_folds(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
         """Return the smoothed category means of each row over the other folds, shape (n_targets, n_rows)."""
-        first, n_rows = first_row(self.comm, len(column))
-        fold = random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + len(column)]
+        fold = self.folds(seed)
         fold_of_category = column * N_FOLDS + fold
 
         def add(sums: Array) -> None:
@@ -157,8 +219,8 @@ class Targets:
 class TargetStatistics:
     """Target encoder with smoothed category means, for some columns of a table and one or several targets.
 
-    The means of the first target replace the column. The means of further targets become columns at the end. Targets
-    that are far from zero are centred first; see `Targets.near_0`.
+    The means of the first target replace the column. The means of further targets become columns at the end, followed
+    by the scores of texts. Targets that are far from zero are centred first; see `Targets.near_0`.
 
     Parameters
     ----------
@@ -169,6 +231,10 @@ class TargetStatistics:
     fill : float64 array of shape (n_columns, n_targets)
         Encoding of missing and unseen categories: NaN if the column had missing values in training, otherwise the
         mean over all rows.
+    terms : sequence of Terms
+        The text columns.
+    scores : sequence of float64 arrays of shape (n_terms, n_targets)
+        Scores of the terms of each text column.
 
     Examples
     --------
@@ -180,10 +246,18 @@ class TargetStatistics:
     (True, array([1. , 0.5]))
     """
 
-    def __init__(self, columns: Sequence[int], means: Sequence[Array], fill: Array) -> None:
+    def __init__(
+        self,
+        columns: Sequence[int],
+        means: Sequence[Array],
+        fill: Array,
+        terms: Sequence[Terms] = (),
+        scores: Sequence[Array] = (),
+    ) -> None:
         self.columns = [int(column) for column in columns]
         self.means = list(means)
         self.fill = np.asarray(fill, dtype=np.float64)
+        self.terms, self.scores = list(terms), list(scores)
 
     @property
     def n_targets(self) -> int:
@@ -192,7 +266,9 @@ class TargetStatistics:
 
     def column_of(self, n_features: int) -> NDArray[np.intp]:
         """Return the index of the table column that each encoded column is derived from."""
-        return np.concatenate([np.arange(n_features), np.repeat(self.columns, self.n_targets - 1)]).astype(np.intp)
+        of_texts = np.repeat([own.length for own in self.terms], self.n_targets)
+        found = [np.arange(n_features), np.repeat(self.columns, self.n_targets - 1), of_texts]
+        return np.concatenate(found).astype(np.intp)
 
     @classmethod
     def learn(
@@ -202,8 +278,9 @@ class TargetStatistics:
         columns: Sequence[int],
         method: str,
         seed: int,
+        terms: Sequence[Terms] = (),
     ) -> tuple[TargetStatistics, Any]:
-        """Learn the encoder in one pass over the training rows, and encode each row from other rows.
+        """Learn the encoder from the training rows, and encode each row from other rows.
 
         Parameters
         ----------
@@ -218,16 +295,18 @@ class TargetStatistics:
             random order.
         seed : int
             Seed of the folds or of the order.
+        terms : sequence of Terms
+            Text columns, whose scores are always learned from the rows of the other folds.
 
         Returns
         -------
-        TargetStatistics, row source of shape (n_rows, n_features + (n_targets - 1) * n_columns)
+        TargetStatistics, row source of shape (n_rows, n_features + (n_targets - 1) * n_columns + n_targets * n_texts)
             The encoder, and the encoded training rows.
         """
         targets, n_targets = targets.near_0().scaled(), len(targets.values)
         encoded = np.empty((n_targets, len(columns), X.shape[0]))
-        for start, part in parts_of(X):
-            encoded[0, :, start : start + len(part)] = part[:, columns].T
+        for start, part in own_parts(X) if columns else ():
+            encoded[0, :, start : start + part.shape[0]] = _dense(part[:, columns]).T
         means, fill = [], np.empty((len(columns), n_targets))
         for place in range(len(columns)):
             column = encoded[0, place].copy()
@@ -238,47 +317,68 @@ class TargetStatistics:
             fill[place] = np.nan if has_missing else [own.mean for own in smoothing]
             of_others = targets.ordered if method == "ordered" else targets.of_other_folds
             encoded[:, place] = of_others(column, sums, smoothing, seed)
-        statistics = cls(columns, means, fill)
-        return statistics, statistics._put(X, encoded)
+        fold = targets.folds(seed)
+        scores = targets.term_scores(X, terms, fold) if terms else []
+        statistics = cls(columns, means, fill, terms, [own[:, N_FOLDS] for own in scores])
+        of_texts = np.empty((n_targets * len(terms), X.shape[0]))
+        for start, part in own_parts(X) if terms else ():
+            rows = slice(start, start + part.shape[0])
+            for own, found, out in zip(terms, scores, of_texts.reshape(-1, n_targets, X.shape[0]), strict=True):
+                out[:, rows] = own.scored(part, found, fold[rows])
+        return statistics, statistics._put(X, encoded, of_texts)
 
     def transform(self, X: Any) -> Any:
         """Return encoded rows for prediction."""
-        if not isinstance(X, np.ndarray):
+        if not isinstance(X, np.ndarray) and not sparse.issparse(X):
             return MappedRows(X, lambda _, part: self.transform(part), len(self.column_of(X.shape[1])))
-        encoded = np.empty((self.n_targets, len(self.columns), len(X)))
+        n_rows = X.shape[0]
+        encoded = np.empty((self.n_targets, len(self.columns), n_rows))
         for place, (column, means, fill) in enumerate(zip(self.columns, self.means, self.fill, strict=True)):
-            values = X[:, column]
+            values = _dense(X[:, [column]])[:, 0]
             known = np.flatnonzero(values < len(means))  # excludes NaN
-            found = np.repeat(fill[:, None], len(X), axis=1)
+            found = np.repeat(fill[:, None], n_rows, axis=1)
             of_known = means[values[known].astype(np.intp)].T
             found[:, known] = np.where(np.isnan(of_known), fill[:, None], of_known)
             encoded[:, place] = found
-        return self._put(X, encoded)
+        all_rows = np.zeros(n_rows, dtype=np.intp)
+        pairs = zip(self.terms, self.scores, strict=True)
+        of_texts = [own.scored(X, scores[:, None], all_rows) for own, scores in pairs]
+        return self._put(X, encoded, np.concatenate(of_texts) if of_texts else np.empty((0, n_rows)))
 
-    def _put(self, X: Any, encoded: Array) -> Any:
+    def _put(self, X: Any, encoded: Array, of_texts: Array) -> Any:
         n_rows, n_features = X.shape
-        if not isinstance(X, np.ndarray):
-            return MappedRows(
-                X,
-                lambda start, part: self._put(part, encoded[:, :, start : start + len(part)]),
-                len(self.column_of(n_features)),
-            )
-        n_more = (self.n_targets - 1) * len(self.columns)
-        out = np.empty((n_rows, n_features + n_more), dtype=X.dtype, order="F")
-        out[:, :n_features] = X
-        out[:, self.columns] = encoded[0].T
+        if not isinstance(X, np.ndarray) and not sparse.issparse(X):
+
+            def put(start: int, part: Any) -> Any:
+                rows = slice(start, start + part.shape[0])
+                return self._put(part, encoded[:, :, rows], of_texts[:, rows])
+
+            return MappedRows(X, put, len(self.column_of(n_features)))
         # The columns of further targets are grouped by encoded column, in the order of `column_of`.
-        out[:, n_features:] = encoded[1:].transpose(2, 1, 0).reshape(n_rows, n_more)
+        more = np.hstack([encoded[1:].transpose(2, 1, 0).reshape(n_rows, -1), of_texts.T])
+        if sparse.issparse(X):
+            n_first = max(self.columns, default=-1) + 1
+            first = X[:, :n_first].toarray()
+            first[:, self.columns] = encoded[0].T
+            parts = [sparse.csr_matrix(first), X[:, n_first:], sparse.csr_matrix(more.astype(X.dtype))]
+            return canonical(sparse.csr_matrix(sparse.hstack(parts, format="csr")))
+        out = np.empty((n_rows, n_features + more.shape[1]), dtype=X.dtype, order="F")
+        out[:, :n_features], out[:, n_features:] = X, more
+        out[:, self.columns] = encoded[0].T
         return out
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays for saving."""
+        texts = {
+            "terms": np.array([(own.length, own.first, own.n) for own in self.terms], dtype=np.int64),
+            "term_scores": np.concatenate([np.empty((0, self.n_targets)), *self.scores]),
+        }
         return {
             "columns": np.array(self.columns, dtype=np.int64),
-            "means": np.concatenate([means.ravel() for means in self.means]),
+            "means": np.concatenate([np.empty(0), *(means.ravel() for means in self.means)]),
             "n_categories": np.array([len(means) for means in self.means], dtype=np.int64),
             "fill": self.fill,
-        }
+        } | (texts if self.terms else {})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TargetStatistics:
@@ -287,8 +387,19 @@ class TargetStatistics:
         fits = fill.ndim == 2 and len(columns) == len(n_categories) == len(fill) and (n_categories >= 0).all()
         if not fits or arrays["means"].size != n_categories.sum() * fill.shape[1] or columns.dtype.kind != "i":
             raise ValueError("the statistics of the categories are malformed")
-        parts = np.split(arrays["means"], np.cumsum(n_categories * fill.shape[1])[:-1])
-        return cls(columns.tolist(), [part.reshape(-1, fill.shape[1]) for part in parts], fill)
+        parts = np.split(arrays["means"], np.cumsum(n_categories * fill.shape[1]))[:-1]
+        terms, scores = arrays.get("terms", np.empty((0, 3), np.int64)), arrays.get("term_scores", np.empty((0, 0)))
+        if terms.ndim != 2 or terms.shape[1] != 3 or terms.dtype.kind != "i" or (terms < 0).any():
+            raise ValueError("the statistics of the texts are malformed")
+        if scores.shape != (terms[:, 2].sum(), fill.shape[1] if len(terms) else 0):
+            raise ValueError("the statistics of the texts are malformed")
+        by_text = np.split(scores, np.cumsum(terms[:, 2]))[:-1]
+        means = [part.reshape(-1, fill.shape[1]) for part in parts]
+        return cls(columns.tolist(), means, fill, [Terms(*own) for own in terms.tolist()], by_text)
+
+
+def _dense(part: Any) -> Any:
+    return part.toarray() if sparse.issparse(part) else part
 
 
 def _means(sums: Array, smoothing: _Smoothing) -> Array:

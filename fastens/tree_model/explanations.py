@@ -114,7 +114,7 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
         others = None if background is None else model._check_table(background)
     game = None if output == "raw" or others is None else _game_of(model, rows, others, output, y)
     scales = None if game is None else game.scales
-    players = feature_players(model, parts=parts) if of_groups is None else of_groups.players[model._column_of]
+    players = feature_players(model, parts=parts) if of_groups is None else of_groups.players
     found = raw_contributions(model, rows, pairs=interactions, players=players, background=others, scales=scales)
     if interactions:
         values, base = found[..., :-1, :-1], found[..., -1, -1]
@@ -134,52 +134,62 @@ def feature_players(model: Any, *, parts: bool) -> NDArray[np.intp] | None:
 
 @dataclass(frozen=True)
 class ColumnGroups:
-    """Groups of columns that are the players of an explanation, followed by the columns that are in no group.
+    """Groups of columns and of their parts, the players of an explanation, followed by the columns without a group.
 
     Attributes
     ----------
-    players : intp array of shape (n_features,)
-        Index of the player that each column belongs to.
+    players : intp array of shape (n_parts,)
+        Index of the player that each of `feature_parts_` belongs to.
     names : list of str
         Names of the players.
+    columns : intp array of shape (n_parts,)
+        Column of each part.
+    n_groups : int
+        Number of groups.
     """
 
     players: NDArray[np.intp]
     names: list[str]
+    columns: NDArray[np.intp]
+    n_groups: int
 
     @classmethod
     def of(cls, model: Any, groups: Any) -> ColumnGroups:
-        """Return the groups that a dict of lists of columns describes; raise ValueError if it is invalid."""
+        """Return the groups that a dict of lists of columns and parts describes; raise ValueError if it is invalid."""
         if not isinstance(groups, Mapping) or not groups:
             raise ValueError(f"groups must be a dict of lists of columns by the name of the group; got {groups!r}.")
-        columns = Columns(model.n_features_in_, model._encoder.names)
-        players = np.full(model.n_features_in_, -1)
+        columns, of_part = Columns(model.n_features_in_, model._encoder.names), model._column_of
+        part_names, players = np.array(model.feature_parts_, dtype=object), np.full(len(of_part), -1)
         for number, (name, members) in enumerate(groups.items()):
             if not isinstance(members, list | tuple | np.ndarray) or not len(members):
                 raise ValueError(f"groups must have a list of columns for {name!r}; got {members!r}.")
             for member in members:
-                place = columns.position("groups", member)
-                if players[place] >= 0:
+                own = (part_names == member) & isinstance(member, str)
+                if columns.is_name(member) or not own.any():
+                    own = of_part == columns.position("groups", member)
+                if (players[own] >= 0).any():
                     raise ValueError(f"groups must have each column once; got {member!r} twice.")
-                players[place] = number
-        rest = np.flatnonzero(players < 0)
-        players[rest] = len(groups) + np.arange(len(rest))
+                players[own] = number
+        rest, places = np.unique(of_part[players < 0], return_inverse=True)
+        players[players < 0] = len(groups) + places
         names = column_names(model)
         found = [*map(str, groups), *(names[place] for place in rest)]
         if len(set(found)) < len(found):
             raise ValueError(f"groups must have names that differ from each other and from other columns; got {found}.")
-        return cls(players, found)
+        return cls(players, found, of_part, len(groups))
 
     def data(self, data: Array, shown: NDArray[Any] | None) -> tuple[Array, NDArray[Any]]:
-        """Return the rows with a column for each player; a group shows its number of columns, or its only column."""
+        """Return the rows with a column for each player; groups show their size unless they are a single column."""
         shown = data if shown is None else shown
         values, texts = np.zeros((len(data), len(self.names))), np.empty((len(data), len(self.names)), dtype=object)
-        for player, size in enumerate(np.bincount(self.players).tolist()):
-            first = int(np.flatnonzero(self.players == player)[0])
-            if size == 1:
-                values[:, player], texts[:, player] = data[:, first], shown[:, first]
+        for player in range(len(self.names)):
+            own = self.players == player
+            columns = np.unique(self.columns[own])
+            is_whole = player >= self.n_groups or own[np.isin(self.columns, columns)].all()
+            if is_whole and len(columns) == 1:
+                values[:, player], texts[:, player] = data[:, columns[0]], shown[:, columns[0]]
             else:
-                texts[:, player] = f"{size} columns"
+                texts[:, player] = f"{len(columns)} columns" if is_whole else f"{own.sum()} parts"
         return values, texts
 
 

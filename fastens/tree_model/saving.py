@@ -26,13 +26,14 @@ from fastens.modelfile.saving import Saved, SavedParts
 from fastens.modelfile.storage import ModelFileError
 from fastens.params.options import Categories
 from fastens.params.rules import Rule, whole
+from fastens.table.columns.dates import part_name
 from fastens.table.columns.factorize import same_categories
 from fastens.table.encoder import InputEncoder
-from fastens.table.target_statistics import METHODS, Targets, TargetStatistics
+from fastens.table.target_statistics import METHODS, Targets, TargetStatistics, Terms
 from fastens.warn import warn
 
 PREFIX = "ensemble."
-# With Categories(encoding="auto"), columns with more categories than this are target-encoded.
+# With Categories(encoding="auto"), columns with more categories, or texts with more terms, are target-encoded.
 MAX_PARTITIONED = 32
 
 
@@ -142,11 +143,12 @@ class SavedEnsemble:
         self._statistics = None
         method, columns = self._columns_of_statistics()
         self._warn_of_pooled(columns)
-        if not columns:
+        terms = self._terms_of_statistics()
+        if not columns and not terms:
             return data
         values = _targets(data.y, self._n_classes())
         targets = Targets(values, data.sample_weight, data.comm, data.weight_before_classes)
-        self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed)
+        self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed, terms)
         return data._replace(X=X)
 
     def _columns_of_statistics(self) -> tuple[str, list[int]]:
@@ -158,6 +160,12 @@ class SavedEnsemble:
         if method == "auto":
             return "target", [column for column, size in enumerate(sizes) if size > MAX_PARTITIONED]
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
+
+    def _terms_of_statistics(self) -> list[Terms]:
+        """Return the columns of texts whose terms get mean targets."""
+        method = self._category_options().encoding
+        least = {"auto": MAX_PARTITIONED + 1} | dict.fromkeys(METHODS, 1)
+        return [own for own in self._encoder.terms() if method in least and own.n >= least[method]]
 
     def _n_classes(self) -> list[int]:
         """Return the number of classes of each target, or an empty list in regression."""
@@ -232,7 +240,9 @@ class SavedEnsemble:
         columns = self._statistics.column_of(len(names))
         is_mean = np.isin(columns, self._statistics.columns)
         pairs = zip(columns, is_mean, strict=True)
-        return [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
+        found = [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
+        texts = np.repeat([own.length for own in self._statistics.terms], self._statistics.n_targets)
+        return found[: len(found) - len(texts)] + [part_name(self._encoder.texts[own], "mean target") for own in texts]
 
     @property
     def _column_of(self) -> NDArray[np.intp]:
@@ -260,6 +270,8 @@ class SavedEnsemble:
             kinds = self._encoder.is_categorical
             if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
                 raise ValueError("the statistics of the categories and the columns do not match")
+            if any(own not in self._encoder.terms() for own in self._statistics.terms):
+                raise ValueError("the statistics of the texts and the columns do not match")
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
         """Export the model to another format; if the format cannot represent all of it, raise ValueError.

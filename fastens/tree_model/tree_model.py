@@ -128,8 +128,9 @@ class TreeModel(SavedEnsemble, BaseFastens):
         interactions, parts : bool, default=False
             As for `predict_contributions`.
         groups : dict of lists of columns, optional
-            Groups of columns by name, such as ``{"size": ["width", "height"]}``. ``values`` has the Shapley value of
-            each group, followed by the columns that are in no group.
+            Groups of columns by name, such as ``{"size": ["width", "height"]}``, or of `feature_parts_`, such as the
+            words of a text. ``values`` has the Shapley value of each group, followed by the columns that are in no
+            group; the parts of such a column that are in no group form one player.
         y : array of shape (n_samples,), optional
             Targets. Required for ``output="loss"`` and not allowed otherwise.
 
@@ -549,8 +550,9 @@ interaction_cst : "no_interactions", "pairwise", list of groups of names or indi
 categorical_features : "from_dtype", list of names or indices, mask, or None
     Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
     frame. If None, no column is categorical.
-text_features : list of names or indices, mask, Texts or None
-    Columns of texts, which become counts of words (see `Texts`). If None, columns of strings are categories.
+text_features : list of names or indices, mask, dict, Texts or None
+    Columns of texts, which become counts of words (see `Texts`). A dict such as ``{"review": "word", "tags": ";"}`` has
+    the analyzer of each column, as in ``TableSchema.text_features``. If None, columns of strings are categories.
 categories : Categories or None
     How categorical columns are encoded: the options `encoding`, `missing` and `unseen` of `Categories`. If None, the
     defaults are used.

@@ -31,7 +31,7 @@ from fastens.forests.random_forest import (
 from fastens.modelfile.storage import replacing
 from fastens.monitoring.callbacks import Deadline, announce
 from fastens.monitoring.metrics import score_by_name
-from fastens.params.options import with_hints
+from fastens.params.options import TextChoice, with_hints
 from fastens.params.rules import FLAG, FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
 from fastens.table.arrays import check_places, checked_array
 from fastens.table.columns.numbers import numbers_in, unmasked
@@ -266,12 +266,14 @@ class Data:
     metric: str
     random_state: int
     n_jobs: int | None
+    text_features: Any = None
 
     def model(self, family: str, params: dict[str, Any]) -> Any:
         """Return the estimator of a trial."""
         space = SPACES[family]
         kind = space.classifier if self.task == CLASSIFICATION else space.regressor
-        model = kind(random_state=self.random_state, n_jobs=self.n_jobs).set_params(**params)
+        model = kind(random_state=self.random_state, n_jobs=self.n_jobs, text_features=self.text_features)
+        model.set_params(**params)
         return model if self.weight is None else with_weight_type(model, self.weight)
 
     def rows(self, rows: NDArray[np.intp]) -> dict[str, Any]:
@@ -428,6 +430,8 @@ class TuningConfig:
         Interpretation of `sample_weight`; see the parameter of the estimators.
     n_jobs : int or None, default=None
         Number of threads of each fit. If None, all threads are used.
+    text_features : list of names or indices, mask, dict, Texts or None, default=None
+        Columns of texts, as in the parameter of the estimators.
     callback : function or None, default=None
         Called with the list of trials after each trial.
 
@@ -452,6 +456,7 @@ class TuningConfig:
     random_state: int = parameter(whole(0, 2**32 - 1), default=0)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(whole(-(2**31)) | NONE, default=None)
+    text_features: TextChoice = parameter(Rule("columns of texts", lambda _: True), default=None)
     callback: Callable[[list[Trial]], Any] | None = parameter(FUNCTION | NONE, default=None)
 
     def __post_init__(self) -> None:
@@ -637,6 +642,7 @@ def tune(  # noqa: PLR0913
     given = [] if search.folds is None else [zlib.crc32(rows.tobytes()) for pair in folds for rows in pair]
     judged_by = given or len(folds)
     settings = [search.families, search.eval_metric, judged_by, search.random_state, data.task]
+    settings += [] if search.text_features is None else [str(search.text_features)]
     file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
     if verbose:
         announce(f"tune: {data.task} on {len(data.y)} rows, {len(folds)} folds, at most {time_limit:g} s")
@@ -694,7 +700,8 @@ def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningCo
         X, y, weight = take_rows(X, kept), y[kept], weight[kept]
     weight = weights_to_count(weight, search.weight_type)
     task = inferred_task(y) if task is None else task
-    return Data(X, _target(y, task), weight, task, search.eval_metric, search.random_state, search.n_jobs)
+    settings = search.eval_metric, search.random_state, search.n_jobs, search.text_features
+    return Data(X, _target(y, task), weight, task, *settings)
 
 
 # Integers with at most this number of distinct values are classes, as on the command line.

@@ -264,5 +264,73 @@ def test_texts_next_to_other_columns(run, write_csv, model):
     assert run("explain", "model.fastens", path, "-o", "page.html").code == 0
 
 
+@pytest.fixture
+def reviews():
+    """Free text that tells the class, next to an address, a name and tags."""
+    rng = np.random.default_rng(3)
+    n, words = 200, np.array([f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(60)])
+    kind = rng.integers(0, 2, n)
+    texts = [" ".join([*rng.choice(words, rng.integers(6, 30)), ("bad", "good")[own]]) for own in kind]
+    return pa.table(
+        {
+            "review": texts,
+            "address": [f"{i} North main street, flat {i % 7}, Springfield, IL {60000 + i}" for i in range(n)],
+            "name": [f"Mr. {a} Paul {b}" for a, b in rng.choice(["Ann", "Bo", "Cy"], (n, 2))],
+            "tags": [";".join(rng.permutation(["tea", "cup", "pot", "mug"])[: rng.integers(1, 4)]) for _ in range(n)],
+            "size": rng.normal(size=n),
+            "kind": kind,
+        }
+    )
+
+
+def features_of(table):
+    """The columns that a model of the reviews reads."""
+    items = ("cup", "mug", "pot", "tea")
+    tags = {f"tags: {item}": [item in cell for cell in table["tags"].to_pylist()] for item in items}
+    return pa.table({"review": table["review"], "name": table["name"], **tags, "size": table["size"]})
+
+
+def test_free_text_is_found(run, write_csv, reviews, monkeypatch):
+    path = write_csv(reviews)
+    given = ("--target", "kind", "--n-estimators", 5)
+    done = run("train", path, *given)
+    assert (done.code, done.err) == (0, "")
+    text = " ".join(done.out.split())
+    assert "Free text, split into words: 'review'. To use it as categories, use --column review:category" in text
+    trained = fastens.load("model.fastens")
+    assert trained.text_features == ["review"]
+    assert 'review: "good"' in trained.feature_parts_
+    expected = trained.predict_proba(features_of(reviews))
+    assert run("predict", "model.fastens", path, "-o", "out.csv").code == 0
+    assert "accuracy" in run("evaluate", "model.fastens", path).out
+    monkeypatch.setattr("fastens.cli.table.large.LARGE_BYTES", 0)
+    monkeypatch.setattr("fastens.files.csv_streams.BLOCK_BYTES", 1 << 14)  # about a third of the rows
+    assert run("train", path, *given, "--overwrite").code == 0
+    np.testing.assert_array_equal(fastens.load("model.fastens").predict_proba(features_of(reviews)), expected)
+
+
+def test_free_text_may_be_used_in_another_way(run, write_csv, reviews):
+    path = write_csv(reviews)
+    for given in (("--column", "review:category"), ("--drop", "review"), ("--model", "stump")):
+        done = run("train", path, "--target", "kind", *given, "--overwrite")
+        assert ("Free text" in done.out) == (given[0] == "--model"), given
+    other = run("train", path, "--target", "kind", "--model", "naive-bayes", "--overwrite")
+    assert "Free text: 'review'. To learn from its words, use --model boosting" in " ".join(other.out.split())
+    found = run("compare", path, "--target", "kind", "--models", "tree,naive-bayes", "--folds", 2)
+    assert "Free text, split into words" in found.out
+    assert re.search(r"^ tree +[\d.]+ ", found.out, re.MULTILINE)
+    assert re.search(r"^ naive-bayes +[\d.]+ ", found.out, re.MULTILINE)
+    alone = write_csv(reviews.select(["review", "kind"]), "alone.csv")
+    found = run("compare", alone, "--target", "kind", "--models", "tree,naive-bayes", "--folds", 2)
+    assert "naive-bayes: it does not learn from texts" in " ".join(found.out.split())
+
+
+@pytest.mark.slow
+def test_a_search_reads_free_text(run, write_csv, reviews):
+    options = ("--trials", 1, "--folds", 2, "--models", "forest")
+    assert run("tune", write_csv(reviews), "--target", "kind", *options).code == 0
+    assert fastens.load("model.fastens").text_features == ["review"]
+
+
 def test_the_text_family_does_not_support_tables():
     assert TEXT not in families(CLASSIFICATION)

@@ -33,7 +33,7 @@ def messy(write_csv):
             "colour": colours,
             "couleur": np.char.add("c-", colours),
             "age": age,
-            "note": [f"this one was seen near the river {i} in the morning" for i in range(N)],
+            "note": [f"this one was seen near the river {i}" + " in the morning" * (i % 5) for i in range(N)],
             "empty": pa.nulls(N, pa.string()),
             "same": np.ones(N),
             "price paid": np.where(sold == "yes", rng.uniform(5, 9, N), 0),
@@ -55,7 +55,7 @@ def test_remarks_of_inspect(run, messy):
     for text in [
         "likely leak 'price paid' alone predicts the target: AUC 1.",
         "likely identifier 'code': a distinct value in nearly every row.",
-        "free text 'note' is free text with 11 words per cell.",
+        "free text Free text, split into words: 'note'.",
         "time Time columns: 'when'.",
         "duplicates 3 rows (0.7%) are duplicates of earlier rows",
         "duplicates 'couleur' holds the same information as 'colour'.",

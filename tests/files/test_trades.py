@@ -749,14 +749,6 @@ def test_texts_that_are_not_lists(tmp_path, monkeypatch, capsys, cells):
     assert "Lists of items" not in capsys.readouterr().out
 
 
-def test_addresses_of_the_web_are_not_free_text():
-    from fastens.cli.table.notes import words_per_cell
-
-    urls = [f"https://shop.example.org/en/a-long-name-of-a-product-{i}/reviews?page={i}&sort=new" for i in range(100)]
-    assert words_per_cell(pa.chunked_array([urls])) == 0
-    assert words_per_cell(pa.chunked_array([[f"a text of seven words and {i}" for i in range(100)]])) == 7
-
-
 @pytest.mark.parametrize(
     ("cells", "message"),
     [

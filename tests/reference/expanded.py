@@ -34,3 +34,19 @@ def counts(texts, terms, analyzer="word", least=1, most=1):
     """The number of times that each term occurs in each text; 0 in missing ones."""
     found = [terms_of(text, analyzer, least, most) if isinstance(text, str) else [] for text in texts]
     return np.array([[own.count(term) for term in terms] for own in found], dtype=float).reshape(len(texts), len(terms))
+
+
+def scores_of_texts(counts, y, weight, fold=None, n_folds=10):
+    """The sum of the mean targets of the terms of each text, minus the overall mean, over the rows of other folds.
+
+    Without folds, the means are over all rows.
+    """
+    mean = sum(weight * y) / sum(weight)
+    found = np.zeros(len(counts))
+    for row, text in enumerate(counts):
+        for term, n in enumerate(text):
+            others = [i for i in range(len(y)) if fold is None or fold[i] != fold[row]]
+            copies = [counts[i][term] * weight[i] for i in others]
+            total = sum(count * y[i] for count, i in zip(copies, others, strict=True))
+            found[row] += n * ((total + mean) / (sum(copies) + 1) - mean)
+    return found

@@ -37,9 +37,10 @@ from fastens.cli.inspecting.columns import (
     share_text,
 )
 from fastens.cli.report.report import NARROW_NAME, NO_VALUE, Report, n_columns_shown, one_line, shown
-from fastens.cli.table.columns import DESCRIPTIONS, TEXT, UNUSABLE, column_kinds, counted_rows, missing_cells
+from fastens.cli.table.columns import DESCRIPTIONS, TEXT, UNUSABLE, WORDS, column_kinds, counted_rows, missing_cells
 from fastens.cli.table.notes import identifier, range_text, text_notes
 from fastens.cli.table.target import CLASSIFICATION
+from fastens.files import TableSchema
 
 # A class is rare if it has fewer rows than this share of the mean class size, or fewer than this number.
 RARE_SHARE, RARE_ROWS = 0.2, 10
@@ -59,11 +60,12 @@ class Inspection:
     findings: list[Finding]
 
 
-def inspected(table: pa.Table, target: Target | None, notes: list[str]) -> Inspection:
-    """Inspect all columns, individually and together; `notes` are the notes from reading the table."""
+def inspected(table: pa.Table, target: Target | None, schema: TableSchema, notes: list[str]) -> Inspection:
+    """Inspect all columns, individually and together; `schema` and `notes` are from reading the table."""
     columns = [column_facts(table, name) for name in table.column_names]
     others = table if target is None else table.drop_columns([target.name])
     kinds = {name: kind for name, kind in column_kinds(others, []).items() if kind != UNUSABLE}
+    with_words = kinds | {name: WORDS for name, how in schema.text_features.items() if how == "word" and name in kinds}
     alone, leaks = ({}, []) if target is None else leak_findings(others, kinds, target, MAX_ROWS)
     remarks = [
         (facts.name, remark)
@@ -74,8 +76,8 @@ def inspected(table: pa.Table, target: Target | None, notes: list[str]) -> Inspe
     findings = [
         *([] if target is None else code_findings(table[target.name], target)),
         *leaks,
-        *_identifiers(others, kinds),
-        *(Finding(TEXTS, note) for note in text_notes(others, kinds)),
+        *_identifiers(others, with_words),
+        *(Finding(TEXTS, note) for note in text_notes(schema, with_words)),
         *time_findings(others, kinds),
         *group_findings(others, kinds),
         *_duplicates(table, others, target),

@@ -359,6 +359,12 @@ def chosen_model(options: argparse.Namespace) -> str:
     return TEXT if options.model is None else known_family(options.model)
 
 
+def reads_words(name: str) -> bool:
+    """Return True if the models of a family learn from the words of free text next to other columns."""
+    family = FAMILIES[name]
+    return any("text_features" in declarations(kind) for kind in (family.classifier, family.regressor) if kind)
+
+
 def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()) -> Any:
     """Return the estimator for the task with the parameters from the command line, and with columns of texts."""
     name = chosen_model(options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastens.files.formats import example_of
+from fastens.files.read import items_of, joined_items
 from fastens.table.columns.dates import seconds_of, times_of
 
 _CONTROL = re.compile("[\\0-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ufeff]")
@@ -56,10 +56,6 @@ DATE, TIMESTAMP, TIME = "date", "timestamp", "time"
 UNUSABLE = "unusable"
 # Lists of items, as in surveys. The kind continues with the separator and the items of the training set.
 ITEMS = "items:"
-_SIGNS = ";|,"
-# The maximum number of items, the minimum mean number of cells per item, and the minimum share of cells with several
-# items.
-_MAX_ITEMS, _CELLS_OF_ITEM, _SEVERAL = 60, 5, 0.1
 TESTS_OF_KIND = {
     NUMBER: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     TEXT: (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -100,39 +96,14 @@ def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
 
 def items_kind(column: pa.ChunkedArray) -> str | None:
     """Return the kind of a column of item lists, such as Python;SQL, or None for other texts."""
-    cells = pc.utf8_trim_whitespace(column.cast(pa.string())).drop_null()
-    for sign in _SIGNS if len(cells) else ():
-        is_several = pc.match_substring(cells, sign)
-        if (pc.sum(is_several).as_py() or 0) < _SEVERAL * len(cells):
-            continue
-        distinct = cells.unique()
-        if len(distinct) > 1 << 16:
-            return None
-        parts = pc.split_pattern(_joined_items(distinct, sign), sign).to_pylist()
-        items = sorted({item for cell_items in parts for item in cell_items if item})
-        n_items = pc.sum(pc.count_substring(cells, sign)).as_py() + len(cells)
-        is_set = all(len(set(cell_items)) == len(cell_items) for cell_items in parts)
-        # Pairs such as "Rome, Italy" have too many distinct parts for the number of cells, and so do sentences.
-        if (
-            2 < len(items) <= _MAX_ITEMS
-            and is_set
-            and len(items) < len(distinct)
-            and n_items >= _CELLS_OF_ITEM * len(items)
-        ):
-            return ITEMS + sign + sign.join(items)
-    return None
-
-
-def _joined_items(cells: pa.ChunkedArray | pa.Array, sign: str) -> Any:
-    """Return cells without spaces around separators and without separators at the ends."""
-    joined = pc.replace_substring_regex(cells, pattern=rf"\s*{re.escape(sign)}\s*", replacement=sign)
-    return pc.utf8_trim(joined, characters=sign)
+    found = items_of(column.cast(pa.string()))
+    return None if found is None else ITEMS + found[0] + found[0].join(found[1])
 
 
 def _item_columns(column: pa.ChunkedArray, name: str, kind: str) -> dict[str, pa.ChunkedArray]:
     """Return a boolean column for each item of the training set."""
     sign, items = kind[len(ITEMS)], kind[len(ITEMS) + 1 :]
-    joined = _joined_items(column, sign)
+    joined = joined_items(column, sign)
     edged = pc.binary_join_element_wise(sign, joined, sign, "")
     return {f"{name}: {item}": pc.match_substring(edged, sign + item + sign) for item in items.split(sign)}
 

@@ -71,7 +71,7 @@ def large_task(options: argparse.Namespace) -> Task | None:
     targets = targets_of(_row_targets(parts, options), options.target, options)
     rows = targets.table[_ROW].to_numpy()
     head = _head(parts, rows)
-    kinds, notes = usable_kinds(head, replace(targets, y=targets.y[: head.num_rows]), options)
+    kinds, notes = usable_kinds(head, replace(targets, y=targets.y[: head.num_rows]), parts.schema, options)
     read = FeatureReader(parts, kinds)
     X = Batches(Reader(read.schema, read, parts.n_rows))[rows]
     notes = [*targets.notes, *parts.notes, *notes, "The column types were inferred from the first rows."]

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import stats
 
-from fastens.cli.table.columns import DATE, ITEMS, NUMBER, TEXT, TIMESTAMP, UNUSABLE, kind_of, listed, n_distinct
+from fastens.cli.table.columns import DATE, ITEMS, NUMBER, TEXT, TIMESTAMP, UNUSABLE, WORDS, kind_of, listed, n_distinct
 from fastens.cli.table.target import CLASSIFICATION
+from fastens.files import TableSchema
 from fastens.files.numbers import number_format, whole_numbers
 
 # A text column is an identifier if at least this share of its values is distinct and it has at least this many values.
@@ -35,8 +36,6 @@ ID_WORD = re.compile(
 )
 GROUP_WORD = re.compile("id|uid|uuid|respondent|subject|patient|customer|client|user|member|household|person")
 GROUP_MINIMUM = 20
-# Free text has at least this many words per cell on average, and at least this share of its cells is distinct.
-TEXT_WORDS, TEXT_SHARE = 6.0, 0.5
 SAMPLE = 1000
 # The significance level of the tests below: random values are misjudged in one of a hundred tables.
 LEVEL, KOLMOGOROV = 0.01, 1.63
@@ -139,23 +138,13 @@ def is_unrelated(column: pa.ChunkedArray, y: NDArray, task: str) -> bool:
     return bool(stats.spearmanr(values, y).pvalue > LEVEL)
 
 
-def words_per_cell(column: pa.ChunkedArray) -> float:
-    """Return the mean number of words per cell of free text, or 0 if a text column holds categories or names."""
-    present = _texts(column.drop_null())
-    if not len(present) or n_distinct(present) < TEXT_SHARE * len(present):
-        return 0.0
-    # Words are separated by whitespace only, so a URL is one word.
-    n_words = pc.mean(pc.count_substring_regex(present.slice(0, SAMPLE), pattern=r"\S*\w\S*")).as_py()
-    return float(n_words) if n_words >= TEXT_WORDS else 0.0
-
-
 def range_text(low: float, high: float, name: str, middle: float) -> str:
     """Return the limits and the middle of a range, with six digits or with all if six do not separate the limits."""
     digits = 6 if low == high or f"{low:.6g}" != f"{high:.6g}" else 15
     return f"{low:.{digits}g} to {high:.{digits}g}, {name} {middle:.{digits}g}"
 
 
-def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
+def column_notes(all_kinds: Mapping[str, str], schema: TableSchema) -> list[str]:
     """Return notes on columns that were left out or converted."""
     notes = []
     left_out = [name for name, kind in all_kinds.items() if kind == UNUSABLE]
@@ -171,21 +160,19 @@ def column_notes(table: pa.Table, all_kinds: Mapping[str, str]) -> list[str]:
             f"Lists of items, split into one column for each item: {listed(lists)}. To use them as "
             f"categories, use {option}"
         )
-    return notes + text_notes(table, all_kinds)
+    return notes + text_notes(schema, all_kinds)
 
 
-def text_notes(table: pa.Table, kinds: Mapping[str, str]) -> list[str]:
-    """Return a hint at `--text` for each column of free text."""
+def text_notes(schema: TableSchema, kinds: Mapping[str, str]) -> list[str]:
+    """Return notes on the columns of free text that are split into words, and on the others."""
+    found = [name for name, analyzer in schema.text_features.items() if analyzer == "word"]
+    split, others = ([name for name in found if kinds.get(name) == kind] for kind in (WORDS, TEXT))
     notes = []
-    for name, kind in kinds.items():
-        n_words = words_per_cell(table[name]) if kind == TEXT else 0.0
-        if n_words:
-            option = f"--text {shlex.quote(name)}"
-            if any(other != name for other in kinds):
-                option += " --model boosting, which keeps the other columns"
-            notes.append(
-                f"{name!r} is free text with {n_words:.0f} words per cell. To learn from its words, use {option}"
-            )
+    if split:
+        option = "--column " + shlex.quote(f"{split[0]}:category")
+        notes.append(f"Free text, split into words: {listed(split)}. To use it as categories, use {option}")
+    if others:
+        notes.append(f"Free text: {listed(others)}. To learn from its words, use --model boosting or --model forest")
     return notes
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, CommandError, kind_of
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, WORDS, CommandError, kind_of
 from fastens.cli.table.target import CLASSIFICATION, required
 from fastens.files.formats import example_of, python_value
 from fastens.table.training_data import shuffled_folds
@@ -226,6 +226,11 @@ class ModelCard:
     constant: list[float] | None
     split: Split | None = None
     schema: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns of texts, which are split into words."""
+        return [name for name, kind in self.kinds.items() if kind == WORDS]
 
     def trained_on(self, y: NDArray, table: pa.Table) -> NDArray[np.bool_] | None:
         """Mark the rows that the model was trained on, or return None if this is not the training table."""

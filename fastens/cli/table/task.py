@@ -139,6 +139,10 @@ class Task:
         """True if the target contains classes."""
         return self.card.task == CLASSIFICATION
 
+    def without_texts(self) -> Task:
+        """Return the task without the columns of texts, for a table in memory."""
+        return replace(self, rows=replace(self.rows, X=self.rows.X.drop_columns(self.card.texts)))
+
     def facts(self) -> list[tuple[str, str]]:
         """Return facts about rows, columns, missing cells and target as pairs of name and text."""
         n_rows, n_test = len(self.held_out), int(self.held_out.sum())
@@ -208,7 +212,7 @@ def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = F
     add("--weight-type", choices=WEIGHT_TYPES, default=AUTO, help=text)
     text = "skip rows without a target (default), or stop with an error"
     add("--missing-target", choices=(DROP, ERROR), default=DROP, help=text)
-    parser.set_defaults(text=None)
+    parser.set_defaults(text=None, reads_words=False)
     add_holdout(parser)
     add("--random-state", type=int, default=0, metavar="SEED", help="random seed (default: 0)")
     add_reading_options(parser)
@@ -225,7 +229,7 @@ def read_task(options: argparse.Namespace) -> Task:
     check_task_options(options)
     source, target, title = _read(options)
     targets = targets_of(source.table, target, options)
-    kinds, notes = usable_kinds(targets.table, targets, options)
+    kinds, notes = usable_kinds(targets.table, targets, source.schema, options)
     X = features(targets.table, kinds)
     targets = replace(targets, notes=[*targets.notes, *source.notes, *notes])
     columns = targets.table.select([*kinds, target])
@@ -261,14 +265,16 @@ def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray
     return (table, None) if weight is None else (table.filter(pa.array(weight > 0)), weight[weight > 0])
 
 
-def usable_kinds(table: pa.Table, targets: Targets, options: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+def usable_kinds(
+    table: pa.Table, targets: Targets, schema: TableSchema, options: argparse.Namespace
+) -> tuple[dict[str, str], list[str]]:
     """Return the kinds of the columns that can be learned from, and notes on these and other columns."""
-    candidates, all_kinds = _columns(table, targets.name, options)
+    candidates, all_kinds = _columns(table, targets.name, schema, options)
     kinds, notes = _without_identifiers(candidates, all_kinds, targets.y, targets.task, given_types(options))
     if not kinds:
-        raise CommandError("; ".join(["no columns are left for training", *text_notes(candidates, all_kinds)]))
+        raise CommandError("; ".join(["no columns are left for training", *text_notes(schema, all_kinds)]))
     of_target = _task_notes(table[targets.name], targets.name, options.task, targets.task)
-    return kinds, [*of_target, *column_notes(candidates, all_kinds), *notes]
+    return kinds, [*of_target, *column_notes(all_kinds, schema), *notes]
 
 
 def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Task:
@@ -307,7 +313,9 @@ def _without_identifiers(
     return {name: kind for name, kind in kinds.items() if name not in left_out}, identifier_notes(left_out, others)
 
 
-def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple[pa.Table, dict[str, str]]:
+def _columns(
+    table: pa.Table, target: str, schema: TableSchema, options: argparse.Namespace
+) -> tuple[pa.Table, dict[str, str]]:
     """Return the columns to learn from and their kinds."""
     dropped = {target, options.weight, options.group, *named_columns(options.drop, table, "--drop")}
     words = [] if options.text is None else named_columns([options.text], table, "--text")
@@ -323,6 +331,8 @@ def _columns(table: pa.Table, target: str, options: argparse.Namespace) -> tuple
     as_given = given_types(options)
     texts = [name for name, kind in kinds.items() if kind == TEXT and name not in as_given]
     kinds |= {name: kind for name in texts if (kind := items_kind(candidates[name])) is not None}
+    if options.reads_words:
+        words += [name for name in texts if schema.text_features.get(name) == "word" and kinds[name] == TEXT]
     return candidates, kinds | dict.fromkeys(words, WORDS)
 
 

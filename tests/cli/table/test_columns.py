@@ -9,6 +9,7 @@ import pytest
 
 from fastens.cli.table.columns import CommandError, column_kinds, converted, features, kind_of
 from fastens.cli.table.notes import column_notes
+from fastens.files import TableSchema
 
 MOMENT = datetime.datetime(2024, 2, 29, 18, 30)
 
@@ -84,13 +85,12 @@ def test_other_kinds_are_refused(values, kind):
 
 def notes_about(values: list) -> list[str]:
     table = pa.table({"a": values})
-    return column_notes(table, column_kinds(table, []))
+    return column_notes(column_kinds(table, []), TableSchema())
 
 
 @pytest.mark.parametrize(
     ("values", "note"),
     [
-        ([f"this text has {i} words or more" for i in range(60)], r"'a' is free text with 7 words per cell.*--text a"),
         ([None, None], "Ignored, .*: 'a'"),
         ([MOMENT.date()], "Dates, split into .*: 'a'"),
     ],

@@ -14,7 +14,6 @@ from fastens.cli.table.notes import (
     identifier,
     is_group,
     is_unrelated,
-    words_per_cell,
 )
 
 RNG = np.random.default_rng(0)
@@ -103,13 +102,6 @@ def test_relations(task):
         unrelated, related = (np.digitize(y, np.quantile(y, [0.3, 0.6])) for y in (unrelated, related))
     assert is_unrelated(column, unrelated, task)
     assert not is_unrelated(column, related, task)
-
-
-def test_free_text():
-    texts = [f"the word {i} stands in a text of some length" for i in range(50)]
-    assert words_per_cell(pa.chunked_array([texts])) == 10
-    assert words_per_cell(pa.chunked_array([texts[:1] * 50])) == 0
-    assert words_per_cell(pa.chunked_array([["Braund, Mr. Owen Harris", "Allen, Mr. William Henry"]])) == 0
 
 
 @pytest.mark.parametrize(("y", "task"), [(["no"] * 60, "classification"), ([2.5] * 60, "regression")])

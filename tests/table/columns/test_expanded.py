@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 
@@ -28,9 +28,11 @@ from fastens import (
     Texts,
     VotingClassifier,
 )
+from fastens.engine.parts import MappedRows, as_array
 from fastens.table.columns import expanded
 from fastens.table.columns.expanded import Elements, Words, sampled
 from fastens.table.encoder import InputEncoder, Reading
+from fastens.table.target_statistics import Targets, TargetStatistics, Terms
 from reference import expanded as twin
 from reference.threads_comm import on_ranks
 
@@ -139,6 +141,26 @@ def test_explanations_by_word_and_by_column(table):
     np.testing.assert_allclose(grouped.values.sum(axis=1), total, rtol=1e-12)
 
 
+def test_groups_of_words(table):
+    X, y = table
+    model = fitted(X, y)
+    by_word, by_column = model.explain(X[:20], parts=True), model.explain(X[:20])
+    place = model.feature_parts_.index('review: "great"')
+    others = [name for name in model.feature_parts_[3:] if name != 'review: "great"']
+    alone = model.explain(X[:20], groups={"praise": ['review: "great"']} | {name: [name] for name in others})
+    np.testing.assert_allclose(alone.values[:, 0], by_word.values[:, place], atol=1e-12)
+    moods = model.explain(X[:20], groups={"mood": ['review: "great"', 'review: "awful"'], "rest": ["price", "kind"]})
+    assert list(moods.feature_names) == ["mood", "rest", "review"]
+    np.testing.assert_allclose(moods.values.sum(axis=1), by_column.values.sum(axis=1), rtol=1e-12)
+    assert moods.display_data[0].tolist() == ["2 parts", "2 columns", X["review"][0]]
+    whole = model.explain(X[:20], groups={"text": [name for name in model.feature_parts_ if name.startswith("review")]})
+    np.testing.assert_allclose(whole.values[:, 0], by_column.values[:, 1], atol=1e-12)
+    assert whole.display_data[0, 0] == X["review"][0]
+    for wrong in (["review", 'review: "great"'], ['review: "great"'] * 2):
+        with pytest.raises(ValueError, match="each column once; got 'review: \"great\"' twice"):
+            model.explain(X, groups={"a": wrong})
+
+
 def test_every_library_gives_the_same_model(table, tmp_path):
     X, y = table
     expected = fitted(X, y).predict_proba(X)
@@ -233,6 +255,92 @@ def test_damaged_states_are_refused():
     for broken in ([1, own], [0, {"size": 0}]):
         with pytest.raises(ValueError, match="malformed"):
             InputEncoder.from_state(state | {"expanded": [broken]})
+
+
+# Mean targets of terms --------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "batches"])
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_scores_of_texts_equal_their_twin(rng, kind, n_targets):
+    n = 60
+    counts = rng.poisson(0.5, (n, 4)).astype(float)
+    X = np.column_stack([rng.normal(size=n), counts.sum(axis=1), counts])
+    X[3, 1:] = [np.nan, 0, 0, 0, 0]
+    y, weight = rng.normal(size=(n_targets, n)), rng.uniform(0.5, 2, n)
+    weight /= weight.mean()
+    made = {"array": lambda: X, "sparse": lambda: csr_matrix(X), "batches": lambda: MappedRows(csr_matrix(X), cut, 6)}
+
+    def cut(start, part):
+        return part
+
+    targets, terms = Targets(y, weight), [Terms(1, 2, 4)]
+    statistics, rows = TargetStatistics.learn(made[kind](), targets, [], "target", 0, terms)
+    assert issparse(rows) == (kind == "sparse")
+    rows, again = as_array(rows), as_array(statistics.transform(made[kind]()))
+    np.testing.assert_array_equal(rows[:, :6], X)
+    for target in range(n_targets):
+        means = twin.scores_of_texts(X[:, 2:], y[target], weight)
+        of_others = twin.scores_of_texts(X[:, 2:], y[target], weight, targets.folds(0))
+        for found, expected in ((rows, of_others), (again, means)):
+            assert np.isnan(found[3, 6 + target])
+            np.testing.assert_allclose(np.delete(found[:, 6 + target], 3), np.delete(expected, 3), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_models_with_mean_targets_do_not_depend_on_how_rows_are_read(table, tmp_path, monkeypatch, n_classes):
+    X, y = table
+    y = (y + (X["price"] > 1)) if n_classes == 3 else y
+    X = X.assign(place=np.arange(len(y)) % 40).astype({"place": str})  # enough categories for mean targets
+    given = {"categories": fastens.Categories("target"), "text_features": ["review"]}
+    model = fitted(X, y, **given)
+    expected = model.predict_proba(X)
+    means = [name for name in model.feature_parts_ if name.startswith("review: mean")]
+    assert means == ["review: mean target"] * (1 if n_classes == 2 else 3)
+    np.testing.assert_allclose(
+        model.explain(X[:9]).values.sum(axis=1), model.explain(X[:9], parts=True).values.sum(axis=1)
+    )
+    pq.write_table(pa.Table.from_pandas(X), tmp_path / "x.parquet", row_group_size=64)
+    streamed = fitted(str(tmp_path / "x.parquet"), y, **given)
+    np.testing.assert_array_equal(streamed.predict_proba(X), expected)
+    half = [slice(0, 70), slice(70, None)]
+
+    def on_rank(comm):
+        own = clone(model)
+        with own._over(comm):
+            return own.fit(X[half[comm.rank]], y[half[comm.rank]])
+
+    np.testing.assert_array_equal(on_ranks(2, on_rank)[0].predict_proba(X), expected)
+    model.save(tmp_path / "m.fastens")
+    np.testing.assert_array_equal(fastens.load(tmp_path / "m.fastens").predict_proba(X), expected)
+    monkeypatch.setattr("fastens.table.encoder.CONVERTED_BLOCK", 1)
+    np.testing.assert_array_equal(fitted(X, y, **given).predict_proba(X), expected)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_mean_targets_are_for_texts_with_many_terms(rng):
+    """And they let trees learn from words that are too rare for splits of their own."""
+    words = np.array([f"w{i}" for i in range(400)])
+    worth, chosen = rng.normal(size=400), rng.integers(0, 400, (800, 8))
+    X = pd.DataFrame({"t": [" ".join(words[row]) for row in chosen]})
+    y = worth[chosen].sum(axis=1)
+    half, given = slice(0, 600), {"text_features": ["t"], "n_estimators": 30, "n_jobs": 1}
+    found = GradientBoostingRegressor(**given).fit(X[half], y[half])
+    assert found.feature_parts_[-1] == "t: mean target"
+    plain = GradientBoostingRegressor(**given, categories=fastens.Categories("partition")).fit(X[half], y[half])
+    assert not any("mean" in name for name in plain.feature_parts_)
+    assert found.score(X[600:], y[600:]) > plain.score(X[600:], y[600:]) + 0.1
+    few = GradientBoostingRegressor(**given | {"text_features": Texts(["t"], max_terms=32)}).fit(X[half], y[half])
+    assert not any("mean" in name for name in few.feature_parts_)
+
+
+def test_damaged_scores_are_refused():
+    statistics = TargetStatistics([], [], np.empty((0, 1)), [Terms(0, 1, 2)], [np.ones((2, 1))])
+    arrays = statistics.to_arrays()
+    assert TargetStatistics.from_arrays(arrays).terms == statistics.terms
+    for change in ({"terms": -arrays["terms"]}, {"terms": arrays["terms"][0]}, {"term_scores": np.ones((1, 1))}):
+        with pytest.raises(ValueError, match="statistics of the texts are malformed"):
+            TargetStatistics.from_arrays(arrays | change)
 
 
 @pytest.mark.parametrize("model", [RandomForestClassifier, ExtraTreesClassifier, AdaBoostClassifier])
@@ -379,5 +487,9 @@ def test_lists_of_strings_and_separated_items_are_indicators(rng):
         assert model.score(frame, y) == 1
     frame = pd.DataFrame({"t": texts})
     other = RandomForestClassifier(n_estimators=5, random_state=0, text_features=Texts(["t"], ";")).fit(frame, y)
+    by_column = RandomForestClassifier(n_estimators=5, random_state=0, text_features={"t": ";"}).fit(frame, y)
+    np.testing.assert_array_equal(by_column.predict_proba(frame), other.predict_proba(frame))
+    with pytest.raises(ValueError, match=r"text_features.analyzer must be 'word' or 'char' or a sep"):
+        RandomForestClassifier(text_features={"t": "x"}).fit(frame, y)
     assert other.feature_parts_ == model.feature_parts_
     np.testing.assert_array_equal(other.predict_proba(frame), model.predict_proba(pd.DataFrame({"t": tags})))
