@@ -1,6 +1,6 @@
 """Compare fastens with its peers, side by side in one run, and write peers.md, peers.png and peers.json.
 
-python asv_benchmarks/compare_peers.py                          every workload, some 30 minutes on 2 cores
+python asv_benchmarks/compare_peers.py                          every workload, more than an hour on 2 cores
 python asv_benchmarks/compare_peers.py --workloads fit-31 --peers fastens LightGBM --repeats 3
 """
 

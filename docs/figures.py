@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 IN_README = ("peers", ["workload", "unit", "fastens", "LightGBM", "XGBoost depthwise", "HistGradientBoosting"])
+CLOSEST = "closest library"
 GOALS = {"reached", "must / aim"}  # the developers' own
 PLACE = re.compile(r"<!-- figures (\w+) ?(\d*) -->\n(?:.*?)<!-- end of figures -->\n", flags=re.DOTALL)
 ALL = "all"
@@ -85,13 +86,23 @@ def filled_in(text: str) -> str:
 
 
 def readme_table() -> str:
-    """The columns of one record that the README shows."""
+    """The columns of one record that the README shows, and the library that comes closest to fastens in each row."""
     name, wanted = IN_README
     record = records()[name]
     head, *rows = next(each["rows"] for each in record["tables"] if each["rows"][0][:2] == wanted[:2])
     chosen = [head.index(column) for column in wanted if column in head]
-    rows = [[row[i] for i in chosen] for row in (head, *rows)]
-    return f"{table(rows)}\n\n- `{record['command']}`\n{facts(record)}\n"
+    shown = [[*wanted[:3], CLOSEST, *wanted[3:]]]
+    for row in rows:
+        cells = [row[i] for i in chosen]
+        shown.append([*cells[:3], closest(head, row), *cells[3:]])
+    return f"{table(shown)}\n\n- `{record['command']}`\n{facts(record)}\n"
+
+
+def closest(head: list[str], row: list[str]) -> str:
+    """The library whose figure is the smallest multiple of the figure of fastens; "" if there is no other library."""
+    others = [(re.search(r"\(([\d.]+)x\)", cell), name, cell) for name, cell in zip(head, row, strict=True)]
+    found = [(float(ratio[1]), f"{name} {cell}") for ratio, name, cell in others if ratio and name[:7] != "fastens"]
+    return min(found, default=(0.0, ""))[1]
 
 
 def with_table(text: str) -> str:

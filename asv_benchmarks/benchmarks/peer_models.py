@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,13 @@ class Peer:
 
     def predict(self, model: Any, X: Any, settings: Settings) -> np.ndarray:
         """Probabilities of the classes, or the predicted numbers."""
-        method = model.predict if settings.regression else model.predict_proba
-        arguments = {self.threads_argument: settings.n_threads} if self.threads_argument else {}
         with self.limits(settings.n_threads):
-            return method(X, **arguments)
+            return self.predictor(model, settings)(X)
+
+    def predictor(self, model: Any, settings: Settings) -> Callable[[Any], np.ndarray]:
+        """The method that predicts in so many threads, within `limits`."""
+        method = model.predict if settings.regression else model.predict_proba
+        return partial(method, **{self.threads_argument: settings.n_threads}) if self.threads_argument else method
 
 
 def of_task(module: str, stem: str, settings: Settings) -> Any:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier as PeerForest
 from sklearn.model_selection import train_test_split
 
+import fastens
 from benchmarks.datasets import REAL_TABLES, Table, generated, real
-from benchmarks.peer_models import PREDICTS_ONLY, Peer, Settings, loss
-from comparison.measure import Goal, Result, interleaved, median_of_calls, peak_memory
+from benchmarks.peer_models import PREDICTS_ONLY, Peer, Settings, loss, make_fastens, make_lightgbm
+from comparison.generated_tables import tfidf
+from comparison.measure import ROOT, Goal, Result, Values, interleaved, median_of_calls, peak_memory
 
 BASELINE = "LightGBM"
 N_TREES = 100
@@ -45,10 +57,11 @@ def fit_large(options: Options, n_threads: int, n_leaves: int, goals: list[Goal]
 
 
 def fit_small(options: Options) -> list[Result]:
-    table, settings = generated(1000, 10), Settings()
+    table, settings = generated(1000, 28), Settings()
     more_rounds = Options(options.peers, 4 * options.repeats)
     values = time_fits(more_rounds, table, settings, unit=1e3)
-    return [Result(f"fit 1,000 x 10, {N_TREES} trees, 31 leaves, 1 thread", "ms", values, [Goal(15, 8)])]
+    goals = faster(("bonsai-gbt", 2.5, 3), (BASELINE, 5, 6))
+    return [Result(f"fit 1,000 x 28, {N_TREES} trees, 31 leaves, 1 thread", "ms", values, goals)]
 
 
 def time_fits(options: Options, table: Table, settings: Settings, unit: float = 1.0) -> dict[str, list[float]]:
@@ -58,38 +71,125 @@ def time_fits(options: Options, table: Table, settings: Settings, unit: float = 
     return interleaved(calls, options.repeats, unit)
 
 
-def predict(options: Options, n_threads: int, n_leaves: int, goals: list[Goal]) -> list[Result]:
+def predict(options: Options, n_threads: int, n_leaves: int, kind: Any, goals: list[Goal]) -> list[Result]:
     table = generated(options.rows(200_000), 28)
-    settings = Settings(n_threads=n_threads, n_leaves=n_leaves)
+    settings, rows = Settings(n_threads=n_threads, n_leaves=n_leaves), table.X.astype(kind)
     calls = {}
     # daal4py 2024.7 crashes the process while it converts trees of 255 leaves.
     peers = options.predicting if n_leaves <= 31 else [peer for peer in options.predicting if peer is not PREDICTS_ONLY]
     for peer in peers:
         model = peer.fit(table.X, table.y, settings)
-        calls[peer.name] = lambda peer=peer, model=model: peer.predict(model, table.X, settings)
+        calls[peer.name] = lambda peer=peer, model=model: peer.predict(model, rows, settings)
         calls[peer.name]()
     values = interleaved(calls, 2 * options.repeats, 1e9 / table.y.size / N_TREES)
-    title = f"predict {table.y.size:,} rows, {N_TREES} trees of {n_leaves} leaves, {plural(n_threads)}"
+    title = f"predict {table.y.size:,} {rows.dtype} rows, {N_TREES} trees of {n_leaves} leaves, {plural(n_threads)}"
     return [Result(title, "ns per row and tree", values, goals)]
 
 
 def single_row(options: Options) -> list[Result]:
+    """Probabilities of one row in one thread, of an array and of a frame."""
     table, settings = generated(20_000, 28), Settings()
-    row = table.X[:1]
-    models = {peer: peer.make(settings).fit(table.X, table.y) for peer in options.predicting}
-    values: dict[str, list[float]] = {peer.name: [] for peer in models}
+    frame = pd.DataFrame(table.X, columns=[f"x{index}" for index in range(28)])
+    times: dict[str, Values] = {"array": {}, "frame": {}}
+    models = {peer: [peer.fit(X, table.y, settings) for X in (table.X, frame)] for peer in options.predicting}
     for _ in range(options.repeats):
-        for peer, model in models.items():
-            values[peer.name].append(1e6 * median_of_calls(lambda model=model: model.predict_proba(row), 200))
-    return [Result(f"predict_proba of one row, {N_TREES} trees of 31 leaves", "us", values, [Goal(30, 15)])]
+        for peer, fitted in models.items():
+            for kind, model, row in zip(times, fitted, (table.X[:1], frame[:1]), strict=True):
+                if kind == "frame" and peer is PREDICTS_ONLY:
+                    continue
+                with peer.limits(settings.n_threads):
+                    call = partial(peer.predictor(model, settings), row)
+                    times[kind].setdefault(peer.name, []).append(1e6 * median_of_calls(call, 200))
+    shares = {
+        name: [a / b for a, b in zip(each, times["array"][name], strict=True)] for name, each in times["frame"].items()
+    }
+    title = f"predict_proba of one row, {N_TREES} trees of 31 leaves, 1 thread"
+    return [
+        Result(title, "us", times["array"], [Goal(30, 15)]),
+        Result("one row of a frame over one row of an array", "", shares, [Goal(5, 3)]),
+    ]
 
 
 def memory(options: Options) -> list[Result]:
-    table = generated(options.rows(1_000_000), 28)
-    n_rows, n_columns = table.X.shape
-    values = {peer.name: [peak_memory(peer.name, table.X, table.y, 2)] for peer in options.fitting}
-    goal = Goal(*[n_rows * (2 * n_columns + per_row) / 2**20 for per_row in (40, 24)])
-    return [Result(f"peak memory of fit above the input, {n_rows:,} x 28", "MiB", values, [goal])]
+    table = generated(options.rows(5_000_000), 28)
+    n_rows = len(table.X)
+    values = {peer.name: [peak_memory(peer.name, table.X, table.y, 2) * 2**20 / n_rows] for peer in options.fitting}
+    return [Result(f"peak memory of fit above the input, {n_rows:,} x 28", "bytes per row", values, [Goal(65, 55)])]
+
+
+def wide_fit(options: Options) -> list[Result]:
+    """Fits of `compare_wide.py`, whose processes make the table too: with their start, and alone."""
+    fits: Values = {}
+    processes: Values = {}
+    for _ in range(options.repeats):
+        for peer in options.peers:
+            if peer.name in ("fastens", BASELINE):
+                command = [sys.executable, str(ROOT / "compare_wide.py"), "--measure", peer.name.lower(), "tfidf"]
+                start = time.perf_counter()
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                processes.setdefault(peer.name, []).append(time.perf_counter() - start)
+                fits.setdefault(peer.name, []).append(float(done.stdout.split()[-5]))
+    title = "fit TF-IDF 18,846 x 50,000, 20 trees, 2 threads"
+    return [
+        Result(title, "s", fits),
+        Result(f"{title}, with the start of the process and the table", "s", processes, faster((BASELINE, 2, 3))),
+    ]
+
+
+def wide_forest(options: Options) -> list[Result]:
+    """Predictions for TF-IDF by forests, in one thread; scikit-learn's is its own."""
+    X, y = tfidf(options.rows(5000))
+    models = {
+        "fastens": fastens.RandomForestClassifier(20, random_state=0, n_jobs=1),
+        "scikit-learn": PeerForest(20, random_state=0, n_jobs=1),
+    }
+    calls = {name: partial(model.fit(X, y).predict_proba, X) for name, model in models.items()}
+    values = interleaved(calls, 2 * options.repeats, 1e3)
+    title = f"predict TF-IDF {X.shape[0]:,} x 50,000, 20 trees of a forest, 1 thread"
+    return [Result(title, "ms", values, faster(("scikit-learn", 1, 2)))]
+
+
+def second_thread(options: Options, method: str, n_rows: int, n_leaves: int, goal: Goal) -> list[Result]:
+    """The same call in one thread and in two."""
+    table = generated(50_000, 28)
+    rows = generated(options.rows(n_rows), 28, seed=1).X
+    one, two = (make_fastens(Settings(n, n_leaves)).fit(table.X, table.y) for n in (1, 2))
+    calls = {"fastens": partial(getattr(two, method), rows), ONE_THREAD: partial(getattr(one, method), rows)}
+    for call in calls.values():
+        call()
+    values = interleaved(calls, 3 * options.repeats, 1e3)
+    title = f"{method} of {len(rows):,} rows, {N_TREES} trees of {n_leaves} leaves, 2 threads"
+    return [Result(title, "ms", values, [goal])]
+
+
+def busy(options: Options) -> list[Result]:
+    """AdaBoost in two threads on a machine with one busy core, and in one thread without."""
+    from compare_busy import adaboost, busy_cores
+
+    calls = adaboost()
+    two, one = calls["fastens, 2"], calls["fastens, 1"]
+    shares = []
+    for _ in range(options.repeats):
+        idle = interleaved({"fastens": one}, 3)["fastens"]
+        with busy_cores(1):
+            shares.append(statistics.median(interleaved({"fastens": two}, 3)["fastens"]) / statistics.median(idle))
+    title = "AdaBoost, two threads with one core busy over one thread with none"
+    return [Result(title, "", {"fastens": shares}, [Goal(1.15, 1.0)])]
+
+
+def reading(options: Options) -> list[Result]:
+    """`from_model` of a Booster, part of which is its own time to write the text, and of the file."""
+    table = generated(20_000, 28)
+    booster = make_lightgbm(Settings(n_threads=2, n_trees=1000)).fit(table.X, table.y).booster_
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.txt")
+        booster.save_model(path)
+        calls = {
+            kind: partial(fastens.from_model, model) for kind, model in (("Booster", booster), ("text file", path))
+        }
+        values = interleaved(calls, 3 * options.repeats, 1e3)
+    title = "from_model, LightGBM's 1,000 trees of 31 leaves"
+    return [Result(f"{title}, {kind}", "ms", {"fastens": each}, [Goal(60, 30)]) for kind, each in values.items()]
 
 
 def real_tables(options: Options) -> list[Result]:
@@ -138,15 +238,26 @@ def faster(*against: tuple[str, float, float]) -> list[Goal]:
     return [Goal(must, aim, peer) for peer, must, aim in against]
 
 
+SYMMETRIC = "CatBoost symmetric"
+ONE_THREAD = "fastens, 1 thread"
 WORKLOADS: dict[str, Callable[[Options], list[Result]]] = {
-    "fit-31": lambda o: fit_large(o, 2, 31, faster((BASELINE, 2.2, 3), ("LightGBM quantised", 1.6, 2))),
-    "fit-31-1": lambda o: fit_large(o, 1, 31, faster((BASELINE, 2.2, 3))),
-    "fit-255": lambda o: fit_large(o, 2, 255, faster((BASELINE, 1.8, 2.5))),
+    "fit-31": lambda o: fit_large(
+        o, 2, 31, faster(("bonsai-gbt", 2.2, 2.5), (BASELINE, 3.3, 3.6), ("LightGBM quantised", 2.9, 3.2))
+    ),
+    "fit-31-1": lambda o: fit_large(o, 1, 31, []),
+    "fit-255": lambda o: fit_large(o, 2, 255, faster((BASELINE, 3.7, 4))),
     "fit-small": fit_small,
-    "predict-31": lambda o: predict(o, 2, 31, faster((BASELINE, 8, 20), ("oneDAL", 1.5, 3.5))),
-    "predict-31-1": lambda o: predict(o, 1, 31, []),
-    "predict-255": lambda o: predict(o, 2, 255, faster((BASELINE, 4, 8))),
+    "predict-31": lambda o: predict(o, 2, 31, np.float32, faster((SYMMETRIC, 2.6, 4))),
+    "predict-31-double": lambda o: predict(o, 2, 31, np.float64, faster((SYMMETRIC, 2.6, 4))),
+    "predict-31-1": lambda o: predict(o, 1, 31, np.float32, []),
+    "predict-255": lambda o: predict(o, 2, 255, np.float32, faster((SYMMETRIC, 1, 1.5))),
+    "predict-thread": lambda o: second_thread(o, "predict_proba", 200_000, 31, Goal(1.9, 1.9, ONE_THREAD)),
     "single-row": single_row,
     "memory": memory,
+    "fit-wide": wide_fit,
+    "forest-wide": wide_forest,
+    "adaboost-busy": busy,
+    "contributions-thread": lambda o: second_thread(o, "predict_contributions", 2000, 31, Goal(1.8, 1.9, ONE_THREAD)),
+    "from-model": reading,
     "loss": real_tables,
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,7 +169,11 @@ def _sections(text: str) -> tuple[dict[str, str], list[str], str]:
 def read_booster(booster: Any) -> ForeignModel:
     """Read a Booster or a scikit-learn estimator of LightGBM, up to its best iteration if it has one."""
     fitted = getattr(booster, "booster_", booster)
-    foreign = read_lightgbm(fitted.model_to_string())
+    with tempfile.TemporaryDirectory() as folder:
+        # `model_to_string` writes models of more than a megabyte twice, to find their size first.
+        path = Path(folder) / "model.txt"
+        fitted.save_model(path)
+        foreign = read_lightgbm(path.read_bytes().decode())
     classes, labels = getattr(booster, "classes_", None), foreign.objective.classes
     if classes is not None and labels is not None and len(classes) == len(labels):
         foreign.objective.classes = np.asarray(classes)
@@ -241,40 +247,31 @@ class _Trees:
             self.roots + self.n_splits - np.cumsum(self.n_leaves) + self.n_leaves, self.n_leaves
         )
 
-    def numbers(self, name: str, kind: Any, sizes: Any, *, needed: bool = False) -> NDArray[Any]:
+    def numbers(self, name: str, kind: Any, sizes: NDArray[np.int64], *, needed: bool = False) -> NDArray[Any]:
         """Return the numbers of a field in all trees; absent fields are zeros unless they are needed."""
-        texts = [fields.get(name, "").strip() for fields in self._fields]
-        if needed and not all(texts):
-            for number, (text, size) in enumerate(zip(texts, sizes, strict=True)):
-                if size and not text:
-                    raise refuse(f"tree {number} must have {name}")
-        counts = [text.count(" ") + 1 if text else 0 for text in texts]
-        if counts != sizes:
-            counts = [len(text.split()) for text in texts]
-        for count, size in zip(counts, sizes, strict=True):
+        values, counts = _parsed([fields.get(name, "") for fields in self._fields], kind, name)
+        if (counts == sizes).all():
+            return values
+        absent = np.flatnonzero((counts == 0) & (sizes > 0))
+        if needed and len(absent):
+            raise refuse(f"tree {absent[0]} must have {name}")
+        for count, size in zip(counts.tolist(), sizes.tolist(), strict=True):
             if count not in (0, size):
                 raise refuse(f"{name} must have {size} entries; got {count}")
-        values = _parsed(" ".join(texts), kind, sum(counts), name)
-        if counts == sizes:
-            return values
-        out = np.zeros(sum(sizes), dtype=kind)
-        out[np.repeat(np.array(counts) > 0, sizes)] = values
+        out = np.zeros(sizes.sum(), dtype=kind)
+        out[np.repeat(counts > 0, sizes)] = values
         return out
 
     def trees(self, per_round: int) -> FlatTrees:
         """Return the trees; LightGBM refers to leaf i of a tree as ~i."""
-        n_nodes, n_splits, n_leaves = (
-            len(self.splits) + len(self.leaves),
-            self.n_splits.tolist(),
-            self.n_leaves.tolist(),
-        )
+        n_nodes, n_splits, n_leaves = len(self.splits) + len(self.leaves), self.n_splits, self.n_leaves
         arrays: dict[str, Any] = {name: np.full(n_nodes, -1) for name in ("left", "right")}
         first = np.repeat(self.roots, self.n_splits)
         for name, child in arrays.items():
             number = self.numbers(f"{name}_child", np.int64, n_splits, needed=True)
-            splits, leaves = (np.repeat(sizes, self.n_splits) for sizes in (self.n_splits, self.n_leaves))
-            if ((number >= splits) | (~number >= leaves)).any():
-                tree = np.repeat(np.arange(len(n_splits)), self.n_splits)[(number >= splits) | (~number >= leaves)][0]
+            splits, leaves = (np.repeat(sizes, n_splits) for sizes in (n_splits, n_leaves))
+            if (is_wrong := (number >= splits) | (~number >= leaves)).any():
+                tree = np.repeat(np.arange(len(n_splits)), n_splits)[is_wrong][0]
                 raise refuse(f"{name}_child of tree {tree} refers to nodes that do not exist")
             child[self.splits] = first + np.where(number < 0, splits + ~number, number)
         counts = np.zeros(n_nodes, dtype=np.int64)
@@ -312,11 +309,10 @@ class _Trees:
         return trees
 
     def _of_tree(self, tree: int, name: str, kind: Any, n: int) -> NDArray[Any]:
-        text = self._fields[tree].get(name, "")
-        count = len(text.split())
+        values, (count,) = _parsed([self._fields[tree].get(name, "")], kind, name)
         if count not in (0, n):
             raise refuse(f"{name} must have {n} entries; got {count}")
-        return _parsed(text, kind, n, name) if count else np.zeros(n, dtype=kind)
+        return values if count else np.zeros(n, dtype=kind)
 
     def _add_sets(self, trees: FlatTrees, tree: int) -> None:
         """Add the sets of categories that go left."""
@@ -359,17 +355,19 @@ class _Trees:
                 trees.value[first + leaf] = constants[leaf]
 
 
-def _parsed(text: str, kind: Any, n: int, name: str) -> NDArray[Any]:
-    """Parse `n` numbers. NumPy warns about other text, so warnings become errors."""
+def _parsed(texts: list[str], kind: Any, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the numbers of all texts, and how many each of them has. NumPy's warnings about other text are errors."""
+    counts = np.array([len(text.split()) for text in texts], dtype=np.int64)
+    text = " ".join(texts)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            values = np.fromstring(text, dtype=kind, sep=" ") if n else np.zeros(0, dtype=kind)
+            values = np.fromstring(text, dtype=kind, sep=" ") if counts.any() else np.zeros(0, dtype=kind)
     except (ValueError, OverflowError, DeprecationWarning) as error:
         raise refuse(f"{name} must hold numbers; got {text[:40]!r}") from error
-    if len(values) != n:
-        raise refuse(f"{name} must have {n} entries; got {len(values)}")
-    return values
+    if len(values) != counts.sum():
+        raise refuse(f"{name} must have {counts.sum()} entries; got {len(values)}")
+    return values, counts
 
 
 def _set_missing(trees: FlatTrees, decision: NDArray[np.int64], columns: Columns) -> None:
