@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
+from fastens.boosting.forced_splits import forced_nodes, forced_splits, with_edges
 from fastens.boosting.rounds import BoostingParameters, Rounds
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.bins.binning import Binning, learn_binning
-from fastens.engine.grow.growth import GrowthParameters, count_of
+from fastens.engine.grow.growth import ForcedNodes, GrowthParameters, count_of
 from fastens.engine.losses.loss_names import is_custom
 from fastens.engine.losses.losses import Loss
 from fastens.engine.losses.ranking_loss import RELEVANCE, LambdaRank
+from fastens.engine.parts import stored_binning
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.params.docstrings import entries
 from fastens.params.options import Categories, EarlyStopping, Goss, Growth, Mvs
@@ -56,7 +58,7 @@ def growth_parameters(model: Any) -> GrowthParameters:
             f"monotonic_cst must be None with loss={model.loss!r}, because this loss has no score per class."
         )
     return GrowthParameters(
-        **of_same_name | {"rows_per_threshold": _rows_per_threshold(model, model._loss)},
+        **of_same_name | {"rows_per_threshold": _rows_per_threshold(model, model._loss), "forced_splits": None},
         max_leaf_nodes=model.max_leaf_nodes,
         max_depth=model.max_depth,
         min_samples_leaf=min_samples_leaf,
@@ -253,10 +255,11 @@ class Prepared(NamedTuple):
     binning: Binning
     hashes: NDArray[np.uint64] | None  # content hashes of the rows, if rows are sampled
     baseline: NDArray[np.float64] | None = None  # baseline of the fit that is continued
+    forced: ForcedNodes | None = None  # the splits that every tree makes first
 
     def rounds(self, model: Any, rules: BoostingParameters) -> Rounds:
         """Prepare the rounds of a fit on the rows."""
-        growth = model._growth_parameters()
+        growth = replace(model._growth_parameters(), forced_splits=self.forced)
         return Rounds(self.binning, self.data, model._loss, growth, rules, hashes=self.hashes, baseline=self.baseline)
 
 
@@ -274,11 +277,12 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
         model._statistics = None  # no target encoding, even if a column now has more than 32 categories
     else:
         data = data._replace(X=model._learn_statistics(_to_average(model, data), rules.seed).X)
+    forced = forced_splits(model)
     if earlier is None:
-        is_categorical = model._is_categorical
-        binning = learn_binning(
-            data.X, data.sample_weight, bins_of_features(model), is_categorical, rules.n_threads, comm
-        )
+        is_categorical, max_bins = model._is_categorical, bins_of_features(model)
+        binning = learn_binning(data.X, data.sample_weight, max_bins, is_categorical, rules.n_threads, comm)
+        if forced and stored_binning(data.X, max_bins) is None:
+            binning = with_edges(forced, binning, max_bins)
     else:
         model._check_same_statistics(earlier._statistics_arrays())
         binning = earlier._ensemble.binning
@@ -289,7 +293,8 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
         )
     if loss.n_outputs > 1 and data.y.ndim == 2:
         data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets column by column
-    return Prepared(data, binning, hashes, None if earlier is None else earlier._ensemble.baseline)
+    baseline = None if earlier is None else earlier._ensemble.baseline
+    return Prepared(data, binning, hashes, baseline, forced_nodes(forced, binning))
 
 
 def _to_average(model: Any, data: TrainingData) -> TrainingData:

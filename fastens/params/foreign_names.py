@@ -142,9 +142,6 @@ _ABSENT = {
         "Parameters are fixed during fit; to change them, continue with warm_start=True. learning_rate accepts a "
         "schedule."
     ),
-    "forcedsplits_filename forced_splits": (
-        "Forced splits are not supported; interaction_cst restricts which columns a branch may use."
-    ),
     "monotone_penalty": "Monotonic constraints hold at every depth, without a penalty.",
     "refit_decay_rate decay_rate": "Call refit_leaves(X, y, decay_rate=...) of the fitted model.",
     "fair_c": "fastens has no Fair loss; loss='log_cosh' and HuberLoss(alpha=...) are similar.",

@@ -18,6 +18,7 @@ from fastens.params.rules import (
     SPLIT_PRIOR,
     Rule,
     declared,
+    instance,
     one_of,
     parameter,
     real,
@@ -258,6 +259,12 @@ class Growth(Options, of="growth"):
     max_delta_step : float or None, default=None
         Maximum absolute value of a leaf, or of its linear model, on the scale of raw predictions and before the
         learning rate is applied. If None, leaf values are not limited.
+    forced_splits : dict, str or None, default=None
+        Splits that every tree makes first, or the path of a JSON file that holds them. They are nested dicts,
+        ``{"feature": "age", "threshold": 30, "left": {...}, "right": {...}}``, where `feature` is the name or index of
+        a column. Rows up to the threshold go left; for a categorical column, the threshold is a category or a list of
+        categories that go left. Forced splits are made whatever their gain and are not pruned. A split that breaks a
+        limit such as `min_samples_leaf` is omitted together with the splits below it. If None, trees choose all splits.
 
     Examples
     --------
@@ -281,6 +288,11 @@ class Growth(Options, of="growth"):
     path_smooth: float = parameter(real(0), default=0.0, elsewhere="path_smoothing")
     max_delta_step: float | None = parameter(
         real(0, open_low=True) | NONE, default=None, elsewhere="max_leaf_output poisson_max_delta_step"
+    )
+    forced_splits: Mapping[str, Any] | str | None = parameter(
+        instance((Mapping, str), "a dict, the path of a JSON file") | NONE,
+        default=None,
+        elsewhere="forcedsplits_filename forced_splits_filename forced_splits_file",
     )
 
 

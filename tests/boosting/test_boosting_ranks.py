@@ -89,19 +89,19 @@ def test_survival(loss, weights, size):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("weights", "size", "loss"),
+    ("weights", "size", "loss", "options"),
     [
-        (None, 5, "lambdarank"),
-        ("whole", 3, "lambdarank"),
-        ("whole", 2, "pairwise"),
-        (None, 3, "map"),
-        (None, 5, "xendcg"),
+        (None, 5, "lambdarank", {}),
+        ("whole", 3, "lambdarank", {"sampling": "queries", "subsample": 0.6}),
+        ("whole", 2, "pairwise", {"sampling": "queries", "subsample": 0.5, "oob_score": True}),
+        (None, 3, "map", {}),
+        (None, 5, "xendcg", {"sampling": "queries", "subsample": 0.3}),
     ],
 )
-def test_ranking_of_whole_queries(weights, size, loss):
+def test_ranking_of_whole_queries(weights, size, loss, options):
     qid = QUERIES * 1000 + np.arange(N_ROWS) // 40
     relevance = np.digitize(T, [-0.5, 0.5, 1.5])
-    make = lambda: GradientBoostingRanker(loss, **COMMON)  # noqa: E731
+    make = lambda: GradientBoostingRanker(loss, **COMMON, **options)  # noqa: E731
     weight, position = None if weights is None else WEIGHTS["whole"], np.arange(N_ROWS) % 40
     model = make().fit(X, relevance, weight, qid=qid, position=position)
     expected = state(model) | {"bias": model.position_bias_}

@@ -124,6 +124,7 @@ def test_every_option_of_a_record_is_an_option_of_the_command_line():
         ("bootstrap", "no", False),
         ("bootstrap", "balanced", "balanced"),
         ("growth.max_delta_step", "1e-1", 0.1),
+        ("growth.forced_splits", "splits.json", "splits.json"),
     ],
 )
 def test_values_are_read_by_the_rules_of_the_parameter(name, text, value):

@@ -167,11 +167,15 @@ def test_encoded_categories_and_rows_held_out(client, tmp_path):
 def test_queries_and_times(client, tmp_path):
     qid, relevance = np.repeat(np.arange(30), 50), np.digitize(T, [0.0, 1.5])
     weights = {"query_weight": np.arange(30) % 3 / 2}
-    expected = GradientBoostingRanker(**COMMON).fit(X, relevance, qid=qid, **weights)
-    given = [da.from_array(each, chunks=500) for each in (relevance, qid)]
-    model = GradientBoostingRanker(**COMMON)
-    model.fit(da.from_array(X, chunks=(500, 2)), given[0], qid=given[1], **weights)
-    assert content(model, tmp_path) == content(expected, tmp_path)
+    given = [da.from_array(each, chunks=500) for each in (relevance, qid, np.arange(len(qid)) % 50)]
+    for loss in ("lambdarank", "xendcg"):
+        expected = GradientBoostingRanker(loss, sampling="queries", subsample=0.7, **COMMON)
+        expected.fit(X, relevance, qid=qid, position=np.arange(len(qid)) % 50, **weights)
+        model = clone(expected).fit(
+            da.from_array(X, chunks=(500, 2)), given[0], qid=given[1], position=given[2], **weights
+        )
+        assert content(model, tmp_path) == content(expected, tmp_path)
+        np.testing.assert_array_equal(model.position_bias_, expected.position_bias_)
     frame = FRAME[["size", "number"]].assign(
         relevance=relevance, query=np.array(list("abcdefghijklmnopqrstuvwxyzABCD"))[qid]
     )

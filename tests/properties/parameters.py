@@ -36,6 +36,7 @@ BY_NAME: dict[str, list[Any]] = {
         None,
         options.Growth(min_child_weight=0.0, path_smooth=3.0),
         options.Growth(min_gain_to_split=0.3, min_weight_leaf=1.5, max_delta_step=0.5),
+        options.Growth(forced_splits={"feature": 0, "threshold": 0.5, "right": {"feature": 0, "threshold": 2}}),
     ],
     "interaction_cst": [None, "no_interactions", "pairwise", [[0]]],
     "monotonic_cst": [None, [1, 0], {"c0": -1}],

@@ -135,6 +135,8 @@ def prepare(case: Case) -> tuple[Any, Any, dict[str, Any]]:
         arguments["sample_weight"] = WEIGHTS[case.weights](rng, case.n_rows)
     if "qid" in accepted:
         arguments["qid"] = np.sort(rng.integers(0, 5, size=case.n_rows))
+    if "position" in accepted and case.seed % 2:
+        arguments["position"] = rng.integers(0, 6, size=case.n_rows)
     return model, X, arguments
 
 

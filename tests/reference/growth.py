@@ -66,7 +66,8 @@ def pruned(nodes, price):
             return 0.0, []
         (left, left_stays), (right, right_stays) = map(best, node["children"])
         worth = node["split"]["gain"] - price + left + right
-        return (worth, [*node["children"], *left_stays, *right_stays]) if worth > 0 or price == 0 else (0.0, [])
+        stays = worth > 0 or price == 0 or "forced" in node["split"]
+        return (worth, [*node["children"], *left_stays, *right_stays]) if stays else (0.0, [])
 
     stays = sorted([0, *best(0)[1]])
     kept = [dict(nodes[index]) for index in stays]
@@ -75,6 +76,11 @@ def pruned(nodes, price):
         if children[0] in stays:
             node["children"] = tuple(stays.index(child) for child in children)
     return kept
+
+
+def _order(split):
+    """Forced splits come first."""
+    return np.inf if "forced" in split else split["gain"]
 
 
 class NaiveGrower:
@@ -93,18 +99,24 @@ class NaiveGrower:
         self.learn(gradients, hessians, weights, constant_hessian)
         self.seed = seed
         step = self.rules.max_delta_step or np.inf
-        root = {"lower": -step, "upper": step, "parent": None, "path": ()}
+        first = -1 if self.rules.forced_splits is None else 0
+        root = {"lower": -step, "upper": step, "parent": None, "path": (), "forced": first}
         nodes = [self._node(np.arange(len(self.g)), 0, root, 0)]
         n_leaves, limit = 1, self.rules.max_leaf_nodes or np.inf
         while n_leaves < limit:
             open_nodes = [i for i, node in enumerate(nodes) if node["split"] and "children" not in node]
             if not open_nodes:
                 break
-            best = max(open_nodes, key=lambda i: (nodes[i]["split"]["gain"], -i))
+            best = max(open_nodes, key=lambda i: (_order(nodes[i]["split"]), -i))
             node = nodes[best]
             goes_left = node["split"]["goes_left"]
             node["children"] = (len(nodes), len(nodes) + 1)
-            left, right = self._limits_of_children(node)
+            left, right = (
+                {**side, "forced": forced}
+                for side, forced in zip(
+                    self._limits_of_children(node), node["split"].get("forced", (-1, -1)), strict=True
+                )
+            )
             nodes.append(self._node(node["rows"][goes_left], node["depth"] + 1, left, len(nodes)))
             nodes.append(self._node(node["rows"][~goes_left], node["depth"] + 1, right, len(nodes)))
             n_leaves += 1
@@ -133,7 +145,7 @@ class NaiveGrower:
         node = {"rows": rows, "copies": self.w[rows].sum(), "depth": depth, "limits": limits, "number": number}
         node["value"] = self._limited(gradient, hessian, self.rules.l2_regularization, limits)
         may_split = depth < (self.rules.max_depth or np.inf)
-        node["split"] = self._best_split(node) if may_split else None
+        node["split"] = self._forced_split(node) or self._best_split(node) if may_split else None
         return node
 
     def _limited(self, gradient, hessian, l2, limits):
@@ -162,6 +174,34 @@ class NaiveGrower:
         if rules.max_features_on_path is not None and len(joined) > max(rules.max_features_on_path, len(set(path))):
             return False
         return rules.feature_groups is None or any(group[list(joined)].all() for group in rules.feature_groups)
+
+    def _forced_split(self, node):
+        """The split that the node is forced to make, with missing values on the side that gains more, or None."""
+        if node["limits"]["forced"] < 0:
+            return None
+        splits, words = self.rules.forced_splits
+        feature, last, first, *children = splits[node["limits"]["forced"]].tolist()
+        rows, found = node["rows"], None
+        codes = self.codes[feature, rows]
+        left = codes <= last if first < 0 else words[first + codes // 32] >> (codes % 32).astype(np.uint32) & 1 == 1
+        if len(set(left[codes > 0])) < 2:
+            return None
+        for goes_left in [left & (codes > 0), left | (codes == 0)][: 1 + (codes == 0).any()]:
+            gain, hessians, parts = 0.0, np.zeros(2), getattr(self, "parts", [self])
+            for part in parts:
+                l2 = side_l2 = self.rules.l2_regularization
+                if self.is_categorical[feature] and not self._is_one_hot(feature):
+                    side_l2 += self.rules.category_l2 * part.mean_hessian / part.hessian_scale
+                sides = np.array([part.copies[:, rows[side]].sum(axis=1) for side in (goes_left, ~goes_left)])
+                copies, g, h = sides.T / [[1.0], [part.gradient_scale], [part.hessian_scale]]
+                if copies.min() < max(self.rules.min_samples_leaf, 1):
+                    break
+                gain += (g**2 / (h + side_l2)).sum() - g.sum() ** 2 / (h.sum() + l2)
+                hessians += h / len(parts)
+            else:
+                if hessians.min() >= self.rules.min_child_weight and (found is None or gain > found["gain"]):
+                    found = {"gain": gain, "feature": feature, "goes_left": goes_left, "forced": children}
+        return found and {**found, "gain": max(found["gain"], 0.0)}
 
     def _best_split(self, node):
         best = None

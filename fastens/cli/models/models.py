@@ -288,6 +288,7 @@ _SENTENCE_END = re.compile(r"(?<! al)\.\s")
 _NOTATIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "monotonic_cst": ("monotonic", directions, "COL:+1,COL:-1"),
     "interaction_cst": ("interactions", None, "KIND"),
+    "growth.forced_splits": ("", None, "FILE"),
     "bootstrap": ("", None, "KIND"),
     "restart": ("", None, "KIND"),
     "class_weight": ("", None, "balanced"),
@@ -323,7 +324,7 @@ def parameter_groups() -> dict[str, list[Parameter]]:
     kinds = [each for family in FAMILIES.values() for each in (family.classifier, family.regressor) if each]
     options = {name: each for kind in kinds for name, each in declarations(kind).items() if "." in name}
     for name, (default, rule, _) in options.items():
-        if default is not None or rule.holds(2) or rule.holds(0.5):  # the option accepts values that can be typed
+        if default is not None or any(map(rule.holds, (2, 0.5, "path"))):  # the option accepts values that can be typed
             groups.setdefault(f"options of {name.partition('.')[0]}", []).append(Parameter(name))
     return groups
 

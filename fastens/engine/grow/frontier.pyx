@@ -124,10 +124,14 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
         child.left_child = 0
         child.slot = child.ahead = -1
         child.exchange = 0
+        child.forced = -1
         child.middle = -1
         child.split.feature = -1
         child.sums = node.split.left if which == 0 else sums_difference(&node.sums, &node.split.left)
         child.limits = node.limits
+    if node.forced >= 0:
+        ws.nodes[node.left_child].forced = ws.forced[node.forced].left
+        ws.nodes[node.left_child + 1].forced = ws.forced[node.forced].right
     if ws.n_outputs > 1:
         _add_sums_of_children(ws, id, node.left_child)
     if not node.limits.is_free or ws.features[node.split.feature].monotone != 0:
@@ -158,6 +162,9 @@ cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
     middle = 0.5 * (left.value + right.value)
     bind_side(monotone, False, middle, &left.lower, &left.upper)
     bind_side(monotone, True, middle, &right.lower, &right.upper)
+    # The sides of a forced split may be in the wrong order.
+    left.value = min(max(left.value, left.lower), left.upper)
+    right.value = min(max(right.value, right.lower), right.upper)
 
 
 cdef void _choose(Workspace* ws) noexcept nogil:
@@ -278,7 +285,10 @@ cdef void _plan(Workspace* ws) noexcept nogil:
 
 
 cdef void _collect_candidates(Workspace* ws) noexcept nogil:
-    """Queue the nodes that have a split. The others, and nodes too small to be kept, release their slots."""
+    """Queue the nodes that have a split, forced splits first.
+
+    The other nodes, and nodes too small to be kept, release their slots.
+    """
     cdef int32_t i, which, id
     cdef Node* node
     for i in range(ws.n_tasks):
@@ -288,7 +298,7 @@ cdef void _collect_candidates(Workspace* ws) noexcept nogil:
                 continue
             node = &ws.nodes[id]
             if node.split.feature >= 0:
-                push_heap(ws.candidates, &ws.n_candidates, node.split.gain, id)
+                push_heap(ws.candidates, &ws.n_candidates, INFINITY if node.forced >= 0 else node.split.gain, id)
             if node.split.feature < 0 or (ws.ranks == NULL and _rows(node) < ws.kept_rows):
                 release_slot(ws, node)
 

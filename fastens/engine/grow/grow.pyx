@@ -28,7 +28,8 @@ from fastens.engine.splits.split cimport draw_tree_features
 from fastens.engine.splits.gain cimport SplitUnits, read_rules, scale_rules
 from fastens.engine.splits.search cimport run_tasks
 from fastens.engine.splits.workspace cimport (
-    Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes, take_slot
+    ForcedSplit, Node, Output, Workspace, allocate_workspace, free_workspace, release_all_slots, reserve_nodes,
+    take_slot
 )
 from fastens.engine.structs cimport (
     float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -95,6 +96,7 @@ cdef class Grower:
         set_table(&self.ws, matrix, rules.monotone)
         self.noise_units = [1.0] * self.ws.n_outputs
         self._set_limits()
+        self._set_forced()
         self._set_most_stored()
         self._set_near()
         self.all_active = allow_stored(&self.ws, self.ws.rules.min_count if weights.are_ones else 1)
@@ -132,9 +134,9 @@ cdef class Grower:
         self.set_fewest_rows(rules.min_samples_leaf)
 
     cdef _set_most_stored(self):
-        # Bounded leaf values are searched with sums that cells of zeros must hold.
-        is_plain = self.ws.n_outputs == 1 and not (self.rules.clip_to_bounds or self.matrix.is_categorical.any())
-        if self.matrix.is_sparse and is_plain:
+        # Bounded leaf values and forced splits are searched with sums that cells of zeros must hold.
+        is_bound = self.rules.clip_to_bounds or self.matrix.is_categorical.any() or self.ws.forced != NULL
+        if self.matrix.is_sparse and self.ws.n_outputs == 1 and not is_bound:
             cells = self.matrix.cells[: self.matrix.columns.n_stored]
             self.ws.most_stored = np.bincount(cells, minlength=1).max()
 
@@ -152,6 +154,13 @@ cdef class Grower:
         self.ws.limits = read_limits(self.rules, self.ws.table.n_features)
         for f in range(self.ws.table.n_features):
             self.ws.features[f].monotone = signs[f]
+
+    cdef _set_forced(self):
+        cdef const int32_t[:, ::1] splits
+        cdef const uint32_t[::1] words
+        if self.rules.forced_splits is not None:
+            splits, words = self.rules.forced_splits
+            self.ws.forced, self.ws.forced_words = <const ForcedSplit*>&splits[0, 0], &words[0]
 
     cdef _set_near(self):
         cdef const size_t[::1] places
@@ -255,6 +264,7 @@ cdef class Grower:
         ws.nodes[0].end = self.n_rows
         ws.nodes[0].parent = ws.nodes[0].split.feature = ws.nodes[0].ahead = -1
         ws.nodes[0].middle = -1
+        ws.nodes[0].forced = 0 if ws.forced != NULL else -1
         ws.nodes[0].slot = take_slot(ws) if ws.ranks != NULL or self.n_rows >= ws.kept_rows else -1
         if ws.n_words > 0:
             memcpy(ws.active, &self.all_active[0], ws.n_words * sizeof(uint64_t))

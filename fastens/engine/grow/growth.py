@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MAX_L2_SHARE_OF_HESSIANS = 0.2
 # Maximum of a minimum leaf size that depends on the level of a quantile, as a share of a tree's rows.
 MAX_L2_SHARE_OF_ROWS = 0.2
+# The splits that a tree makes first, and the words of their sets of categories.
+ForcedNodes = tuple[NDArray[np.int32], NDArray[np.uint32]]
 
 
 def weight_unit(
@@ -89,6 +91,8 @@ class GrowthParameters(Limits):
         Maximum number of categories on the smaller side of a split. If None, it is unlimited.
     one_hot_max_size : int
         Features with at most this many categories use one-vs-rest splits, without `category_l2`.
+    forced_splits : pair of arrays or None
+        Splits that every tree makes first, as returned by `forced_nodes`.
     """
 
     max_leaf_nodes: int | None = 31
@@ -109,6 +113,7 @@ class GrowthParameters(Limits):
     min_samples_category: int = 1
     max_categories_per_split: int | None = None
     one_hot_max_size: int = 0
+    forced_splits: ForcedNodes | None = None
 
     def in_units(self, unit: float) -> GrowthParameters:
         """Return the parameters scaled to rows of this mean weight, so that small weights do not act like few rows."""

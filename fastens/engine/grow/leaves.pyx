@@ -148,8 +148,8 @@ cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:
 cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t penalty) noexcept nogil:
     """Number the nodes of the subtree that maximises the gain minus a penalty per split; return how many there are.
 
-    This is minimal cost-complexity pruning (Breiman et al. 1984, section 3.3). Without a penalty, the tree is
-    unchanged.
+    This is minimal cost-complexity pruning (Breiman et al. 1984, section 3.3). Forced splits are not pruned. Without a
+    penalty, the tree is unchanged.
     """
     cdef int32_t i, n_nodes = 0
     cdef Node* node
@@ -165,7 +165,7 @@ cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t
         node = &ws.nodes[i]
         node.is_split = False
         if is_kept(ws, node):
-            node.is_split = node.left_child > 0 and (node.net_gain > 0 or penalty <= 0)
+            node.is_split = node.left_child > 0 and (node.net_gain > 0 or penalty <= 0 or node.forced >= 0)
             node.place = n_nodes
             n_nodes += 1
         else:

@@ -1,7 +1,7 @@
 from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanBuffer, Split
 from fastens.engine.splits.scan cimport ScanNode
-from fastens.engine.splits.workspace cimport Output, Task, Workspace
+from fastens.engine.splits.workspace cimport ForcedSplit, Output, Task, Workspace
 from fastens.engine.structs cimport Feature, int32_t, int64_t, uint64_t, uint8_t
 
 
@@ -12,6 +12,7 @@ cdef struct Side:
     Histogram* histograms           # one for each output
     uint8_t* allowed
     uint64_t key                    # key of the node's random thresholds
+    const ForcedSplit* forced       # NULL if the node has no forced split
     Split* best                     # best split among the features of each part
     # Initial search states for one output: over thresholds or single categories, and over category sets.
     Scan of_values

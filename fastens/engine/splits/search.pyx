@@ -1,5 +1,7 @@
 """Histograms and best splits of one task, for trees with one or several outputs."""
 
+from libc.math cimport INFINITY
+from libc.string cimport memcpy
 from fastens.engine.histograms.cells cimport (
     CellLayout, Histogram, Sums, add_sums, cell_sums, clear_sums, count_of, first_with_count, sums_difference,
     words_per_cell
@@ -13,12 +15,13 @@ from fastens.engine.splits.gain cimport (
     FeatureCells, Scan, ScanBuffer, Split, SplitRules, is_large_enough, leaves_enough, limited_value, node_score,
     start_scan, sums_of_code
 )
+from fastens.engine.splits.goes_left cimport code_goes_left, set_put, set_size
 from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
 from fastens.engine.splits.workspace cimport (
-    Node, Output, Task, UPDATES_PER_CODE, Workspace, active_columns, node_histogram, partial_histogram,
+    ForcedSplit, Node, Output, Task, UPDATES_PER_CODE, Workspace, active_columns, node_histogram, partial_histogram,
     rows_in_cells, sums_of_node
 )
-from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint64_t
+from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t
 from fastens.engine.histograms.histogram cimport (
     COLUMN_BLOCK, Columns, build_histogram, build_sparse_histogram, complete_zeros, count_stored, merge_histogram,
     subtract_histogram, subtract_zeros, sums_of_rows, unbundle
@@ -152,10 +155,10 @@ cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* featu
                 add_sums(&room.pooled_of_outputs[o], &cell)
 
 
-cdef float64_t _gain_of_set(
+cdef float64_t _gain_of_sides(
     const Workspace* ws, const Side* side, const Feature* feature, const Sums* left
 ) noexcept nogil:
-    """Return the gain of the split, or -1 if it is not allowed."""
+    """Return the gain of the split in units of the loss, or minus infinity if a side has too little hessian."""
     cdef const Output* out
     cdef Sums rest
     cdef float64_t l2, gain = 0.0, left_hessian = 0.0, right_hessian = 0.0
@@ -164,13 +167,13 @@ cdef float64_t _gain_of_set(
     for o in range(ws.n_outputs):
         out = &ws.outputs[o]
         rest = sums_difference(&totals[o], &left[o])
-        l2 = out.rules.l2 + category_penalty(feature, &out.rules)
+        l2 = out.rules.l2 + (category_penalty(feature, &out.rules) if feature.is_categorical else 0.0)
         gain += out.gain_unit * (
             node_score(&left[o], l2) + node_score(&rest, l2) - node_score(&totals[o], out.rules.l2)
         )
         left_hessian += out.hessian_unit * <float64_t>left[o].hessian
         right_hessian += out.hessian_unit * <float64_t>rest.hessian
-    return gain if min(left_hessian, right_hessian) >= ws.min_hessian else -1.0
+    return gain if min(left_hessian, right_hessian) >= ws.min_hessian else -INFINITY
 
 
 cdef void _scan_order(
@@ -197,7 +200,7 @@ cdef void _scan_order(
             continue
         if k + 1 > most and n - k - 1 > most:
             continue
-        gain = _gain_of_set(ws, side, feature, room.left)
+        gain = _gain_of_sides(ws, side, feature, room.left)
         if gain > best.gain:
             best.gain, best.bin, best.ordered_by, best.found = gain, k + 1, ordered_by, True
 
@@ -423,7 +426,10 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
     side.allowed = ws.allowed + (2 * room + which) * n_features
     side.best = ws.best_splits + 2 * room + which
     side.key = key_of_thresholds(ws.seed, node)
+    side.forced = NULL
     if side.wanted:
+        if ws.nodes[node].forced >= 0:
+            side.forced = &ws.forced[ws.nodes[node].forced]
         allow_features(ws, node, room, side.allowed)
     return side
 
@@ -683,7 +689,11 @@ cdef void _search_side(
     cdef ScanBuffer* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
     cdef Split found
-    if not side.wanted or not side.allowed[feature.index]:
+    if not side.wanted:
+        return
+    if side.forced != NULL and side.forced.feature == feature.index:
+        _force_split(ws, side, feature, room)
+    if not side.allowed[feature.index]:
         return
     if ws.n_outputs > 1:
         best_joint_split(ws, side, feature, room, &found)
@@ -694,6 +704,62 @@ cdef void _search_side(
         best_split_of_feature(&cells, start, &side.best[2 * part], &found)
     if _is_better(&found, &side.best[2 * part]):
         side.best[2 * part] = found
+
+
+cdef Sums _forced_left(
+    const FeatureCells* cells, const Workspace* ws, const Side* side, bint missing_left
+) noexcept nogil:
+    """Return the sums on the left of the node's forced split for the output of the cells."""
+    cdef const ForcedSplit* forced = side.forced
+    cdef Sums left, cell
+    cdef int32_t code
+    clear_sums(&left)
+    for code in range(0 if missing_left else 1, cells.feature.n_codes):
+        if code == 0 or code_goes_left(ws.forced_words, forced.category_set, forced.bin, True, code):
+            cell = sums_of_code(cells, code)
+            add_sums(&left, &cell)
+    return left
+
+
+cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
+    """Write the forced split to the node, unless a side would be too small or without values.
+
+    Missing values go to the side with the larger gain or, if the node has none, to the larger side.
+    """
+    cdef Split* split = &ws.nodes[side.node].split
+    cdef const Sums* totals = sums_of_node(ws, side.node, 0)
+    cdef const SplitRules* rules = &ws.outputs[0].rules
+    cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
+    cdef int64_t n_missing = sums_of_code(&cells, 0).count
+    cdef bint missing_left
+    cdef Sums of_single
+    cdef Sums* left = &of_single if ws.n_outputs == 1 else room.left
+    cdef Sums* kept = ws.left_sums_of_nodes + <Py_ssize_t>side.node * ws.n_outputs
+    cdef float64_t gain, best = -INFINITY
+    cdef uint32_t* words
+    cdef int32_t o, k
+    for k in range(1 + (n_missing > 0)):
+        for o in range(ws.n_outputs):
+            cells = cells_of_output(ws, side, feature, room, o)
+            left[o] = _forced_left(&cells, ws, side, k)
+        if k == 0 and (left[0].count == 0 or left[0].count + n_missing == totals[0].count):
+            return  # a side has no value
+        gain = _gain_of_sides(ws, side, feature, left)
+        if gain > best and is_large_enough(&left[0], rules) and leaves_enough(&left[0], &totals[0], rules):
+            best, split.feature, split.missing_left, split.left = gain, feature.index, k, left[0]
+            if ws.n_outputs > 1:
+                memcpy(kept, left, ws.n_outputs * sizeof(Sums))
+    if split.feature < 0:
+        return
+    missing_left = split.missing_left if n_missing > 0 else _left_is_larger(ws, side.node, left)
+    split.gain = max(best, 0.0) / (ws.outputs[0].gain_unit if ws.n_outputs == 1 else 1.0)
+    split.bin, split.category_set, split.missing_left = side.forced.bin, -1, missing_left
+    if feature.is_categorical:
+        split.category_set = side.node * ws.words_per_node
+        words = ws.category_words + split.category_set
+        memcpy(words, ws.forced_words + side.forced.category_set, set_size(feature.n_codes) * sizeof(uint32_t))
+        set_put(words, 0, missing_left)
+        split.missing_left = n_missing == 0  # the final side is chosen in unseen.pyx
 
 
 cdef inline bint _is_better(const Split* split, const Split* other) noexcept nogil:
@@ -711,12 +777,15 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) n
     cdef const Split* best = side.best
     if not side.wanted:
         return
+    node = &ws.nodes[side.node]
+    if node.split.feature >= 0:
+        return  # the forced split
+    node.forced = -1
     for t in range(1, n_parts):
         if _is_better(&side.best[2 * t], best):
             best = &side.best[2 * t]
     if best.feature < 0:
         return
-    node = &ws.nodes[side.node]
     node.split = best[0]
     if ws.n_outputs > 1:
         by = complete_joint_split(ws, side, &ws.rooms[room], &node.split)

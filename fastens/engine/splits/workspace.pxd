@@ -43,6 +43,15 @@ cdef enum:
     MAX_PENDING_SUMS = 4             # size of the ring of histogram reductions, of which at most 3 are pending
 
 
+cdef struct ForcedSplit:
+    # A split that every tree makes first: the codes up to the bin go left or, for categories, the codes in the set.
+    int32_t feature
+    int32_t bin
+    int32_t category_set            # first word of the set; -1 for a numeric feature
+    int32_t left                    # index of the forced split of the left child, or -1
+    int32_t right
+
+
 cdef struct Node:
     # rows[begin:end] of the workspace. left_child is 0 for a leaf; the right child is the next node.
     Py_ssize_t begin
@@ -53,6 +62,7 @@ cdef struct Node:
     int32_t slot                    # its stored histogram; -1 if there is none
     int32_t ahead                   # slot of its smaller child if that is counted before the split, or -1
     int32_t exchange                # reduction that sums it over the workers, from 1
+    int32_t forced                  # index of the forced split that it makes, or -1
     Py_ssize_t middle               # begin of its right child's rows, or -1
     Sums sums
     ValueLimits limits
@@ -111,6 +121,8 @@ cdef struct Workspace:
     Output* outputs
     int32_t n_outputs
     Limits limits
+    const ForcedSplit* forced       # the first belongs to the root; NULL if there are none
+    const uint32_t* forced_words
     int32_t features_per_tree
     Py_ssize_t kept_rows            # histograms of nodes with fewer rows are not stored
     int64_t* work                   # n_columns + 1: cumulative cost of searching the columns in a node of typical size

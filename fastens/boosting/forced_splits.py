@@ -1,0 +1,118 @@
+"""Splits that every tree of boosting makes first: from nested dicts or JSON files to arrays for the growth kernels."""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastens.engine.bins.binning import Binning
+from fastens.engine.grow.growth import Columns, ForcedNodes
+from fastens.table.columns.dates import elapsed_days
+
+_NAME = "growth.forced_splits"
+_KEYS = {"feature", "threshold", "left", "right"}
+
+
+class ForcedSplit(NamedTuple):
+    """A split that trees make first."""
+
+    feature: int
+    threshold: float  # rows up to it go left
+    categories: list[int] | None  # positions of the categories that go left; None for a numeric feature
+    children: list[int]  # indices of the forced splits of the left and the right child, or -1
+
+
+def forced_splits(model: Any) -> list[ForcedSplit]:
+    """Return the forced splits of a model whose encoder has been learned, level by level."""
+    given = getattr(getattr(model, "growth", None), "forced_splits", None)
+    given = _read(given) if isinstance(given, str) else given
+    if not given:
+        return []
+    waiting, columns = [given], Columns(model.n_features_in_, model._encoder.names)
+    splits = list[ForcedSplit]()
+    for each in waiting:  # grows by the children
+        if not isinstance(each, Mapping) or not {"feature", "threshold"} <= each.keys() <= _KEYS:
+            raise ValueError(
+                f"{_NAME} must be nested dicts with the keys 'feature', 'threshold' and, optionally, 'left' and "
+                f"'right'; got {each!r}."
+            )
+        column = columns.position(_NAME, each["feature"])
+        children = [each.get(side) for side in ("left", "right")]
+        places = [-1 if not child else len(waiting) + sum(map(bool, children[:k])) for k, child in enumerate(children)]
+        waiting += filter(None, children)
+        splits.append(ForcedSplit(column, *_left_side(model, column, each["threshold"]), places))
+    return splits
+
+
+def _read(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{_NAME} must be a dict or the path of a JSON file; got {path!r} ({error}).") from error
+
+
+def _left_side(model: Any, column: int, given: Any) -> tuple[float, list[int] | None]:
+    """Return the threshold of a numeric column, or the positions of the categories that go left."""
+    encoder, name = model._encoder, model._encoder.texts[column]
+    if column in encoder.expanded or (model._statistics is not None and column in model._statistics.columns):
+        raise ValueError(
+            f"{_NAME} must not split texts, lists or target-encoded categories; got column {name!r}. For categories, "
+            "use Categories(encoding='partition')."
+        )
+    known = encoder.categories[column]
+    if known is not None:
+        listed = list(given) if isinstance(given, list | tuple | set | frozenset | np.ndarray) else [given]
+        is_ordered = column in encoder.ordered
+        if not all(each in known for each in listed) or (len(listed) > 1 and is_ordered):
+            rule = "one category, the last on the left" if is_ordered else "categories"
+            raise ValueError(f"{_NAME} must have {rule} of column {name!r} as a threshold; got {given!r}.")
+        places = [known.index(each) for each in listed]
+        return (places[0] + 0.5, None) if is_ordered else (0.0, places)
+    try:
+        number = float(elapsed_days(np.array(given, "M8"))) if column in encoder.dates else given
+    except ValueError:
+        number = None
+    if not isinstance(number, numbers.Real) or not math.isfinite(number):
+        kind = "dates" if column in encoder.dates else "finite numbers"
+        raise ValueError(f"{_NAME} must have {kind} as thresholds of column {name!r}; got {given!r}.")
+    return float(number), None
+
+
+def with_edges(splits: list[ForcedSplit], binning: Binning, max_bins: int | NDArray[np.int32]) -> Binning:
+    """Return the binning with the forced thresholds as bin edges, which replace the nearest edges of full features."""
+    thresholds = list(binning.thresholds)
+    most = np.broadcast_to(max_bins, binning.n_features) - 1
+    for feature in {split.feature for split in splits if split.categories is None}:
+        forced = np.unique([split.threshold for split in splits if split.feature == feature])
+        learned = np.setdiff1d(thresholds[feature], forced)
+        for edge in np.setdiff1d(forced, thresholds[feature]):
+            if len(learned) and len(learned) + len(forced) > most[feature]:
+                learned = np.delete(learned, np.abs(learned - edge).argmin())
+        thresholds[feature] = np.union1d(learned, forced)
+    return binning.with_thresholds(thresholds)
+
+
+def forced_nodes(splits: list[ForcedSplit], binning: Binning) -> ForcedNodes | None:
+    """Return the splits on bin codes, with thresholds at the nearest bin edges; None if there are none.
+
+    A row of the first array has the feature, the last code on the left, the first word of the set of codes on the left,
+    and the indices of the forced splits of both children, each -1 if there is none. The second array holds the words.
+    """
+    nodes, words = np.full((len(splits), 5), -1, dtype=np.int32), [np.zeros(1, dtype=np.uint32)]
+    for row, (feature, threshold, categories, children) in zip(nodes, splits, strict=True):
+        limits, codes, row[3:] = binning.thresholds[feature], binning.category_codes[feature], children
+        if codes is not None:
+            is_left = np.zeros(-(-int(binning.n_codes[feature]) // 32) * 32, dtype=bool)
+            is_left[codes[categories]] = True
+            row[:3] = feature, 0, sum(map(len, words))
+            words.append(np.packbits(is_left, bitorder="little").view("<u4").astype(np.uint32))
+        elif len(limits):  # a feature with a single bin cannot be split
+            row[:2] = feature, 1 + np.abs(limits - threshold).argmin()
+    return (nodes, np.concatenate(words)) if splits else None
