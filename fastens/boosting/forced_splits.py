@@ -31,10 +31,8 @@ class ForcedSplit(NamedTuple):
 
 def forced_splits(model: Any) -> list[ForcedSplit]:
     """Return the forced splits of a model whose encoder has been learned, level by level."""
-    given = getattr(getattr(model, "growth", None), "forced_splits", None)
+    given = model.growth.forced_splits
     given = _read(given) if isinstance(given, str) else given
-    if not given:
-        return []
     waiting, columns = [given], Columns(model.n_features_in_, model._encoder.names)
     splits = list[ForcedSplit]()
     for each in waiting:  # grows by the children
@@ -99,8 +97,8 @@ def with_edges(splits: list[ForcedSplit], binning: Binning, max_bins: int | NDAr
     return binning.with_thresholds(thresholds)
 
 
-def forced_nodes(splits: list[ForcedSplit], binning: Binning) -> ForcedNodes | None:
-    """Return the splits on bin codes, with thresholds at the nearest bin edges; None if there are none.
+def forced_nodes(splits: list[ForcedSplit], binning: Binning) -> ForcedNodes:
+    """Return the splits on bin codes, with thresholds at the nearest bin edges.
 
     A row of the first array has the feature, the last code on the left, the first word of the set of codes on the left,
     and the indices of the forced splits of both children, each -1 if there is none. The second array holds the words.
@@ -115,4 +113,4 @@ def forced_nodes(splits: list[ForcedSplit], binning: Binning) -> ForcedNodes | N
             words.append(np.packbits(is_left, bitorder="little").view("<u4").astype(np.uint32))
         elif len(limits):  # a feature with a single bin cannot be split
             row[:2] = feature, 1 + np.abs(limits - threshold).argmin()
-    return (nodes, np.concatenate(words)) if splits else None
+    return nodes, np.concatenate(words)

@@ -259,7 +259,9 @@ class Prepared(NamedTuple):
 
     def rounds(self, model: Any, rules: BoostingParameters) -> Rounds:
         """Prepare the rounds of a fit on the rows."""
-        growth = replace(model._growth_parameters(), forced_splits=self.forced)
+        growth = model._growth_parameters()
+        if self.forced is not None:
+            growth = replace(growth, forced_splits=self.forced)
         return Rounds(self.binning, self.data, model._loss, growth, rules, hashes=self.hashes, baseline=self.baseline)
 
 
@@ -277,7 +279,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
         model._statistics = None  # no target encoding, even if a column now has more than 32 categories
     else:
         data = data._replace(X=model._learn_statistics(_to_average(model, data), rules.seed).X)
-    forced = forced_splits(model)
+    forced = forced_splits(model) if getattr(getattr(model, "growth", None), "forced_splits", None) else []
     if earlier is None:
         is_categorical, max_bins = model._is_categorical, bins_of_features(model)
         binning = learn_binning(data.X, data.sample_weight, max_bins, is_categorical, rules.n_threads, comm)
@@ -294,7 +296,7 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
     if loss.n_outputs > 1 and data.y.ndim == 2:
         data = data._replace(y=np.asfortranarray(data.y))  # losses read the targets column by column
     baseline = None if earlier is None else earlier._ensemble.baseline
-    return Prepared(data, binning, hashes, baseline, forced_nodes(forced, binning))
+    return Prepared(data, binning, hashes, baseline, forced_nodes(forced, binning) if forced else None)
 
 
 def _to_average(model: Any, data: TrainingData) -> TrainingData:

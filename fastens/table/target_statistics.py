@@ -22,9 +22,10 @@ from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm, chain_sum, first_row, is_any, max_floats, of_whole
 from fastens.engine.losses.losses import exact_sum
-from fastens.engine.parts import MappedRows, own_parts
+from fastens.engine.parts import MappedRows, RowSource, own_parts
 from fastens.engine.rows.sampling import canonical, random_stream
 from fastens.engine.whole import are_copies, are_whole
+from fastens.table.arrays import dense
 from fastens.table.category_means import category_sums, means_of_other_folds, ordered_means
 
 Array = NDArray[np.float64]
@@ -90,7 +91,7 @@ class Terms:
         rows = np.repeat(np.arange(n_rows), np.diff(counts.indptr))
         found = counts.data[:, None] * scores[counts.indices, fold[rows]]
         length = part[:, [self.length]]
-        missing = np.isnan(length.toarray() if sparse.issparse(length) else length).ravel()
+        missing = np.isnan(dense(length)).ravel()
         return np.array([np.where(missing, np.nan, np.bincount(rows, own, n_rows)) for own in found.T])
 
 
@@ -306,7 +307,7 @@ class TargetStatistics:
         targets, n_targets = targets.near_0().scaled(), len(targets.values)
         encoded = np.empty((n_targets, len(columns), X.shape[0]))
         for start, part in own_parts(X) if columns else ():
-            encoded[0, :, start : start + part.shape[0]] = _dense(part[:, columns]).T
+            encoded[0, :, start : start + part.shape[0]] = dense(part[:, columns]).T
         means, fill = [], np.empty((len(columns), n_targets))
         for place in range(len(columns)):
             column = encoded[0, place].copy()
@@ -329,12 +330,12 @@ class TargetStatistics:
 
     def transform(self, X: Any) -> Any:
         """Return encoded rows for prediction."""
-        if not isinstance(X, np.ndarray) and not sparse.issparse(X):
+        if isinstance(X, RowSource):
             return MappedRows(X, lambda _, part: self.transform(part), len(self.column_of(X.shape[1])))
         n_rows = X.shape[0]
         encoded = np.empty((self.n_targets, len(self.columns), n_rows))
         for place, (column, means, fill) in enumerate(zip(self.columns, self.means, self.fill, strict=True)):
-            values = _dense(X[:, [column]])[:, 0]
+            values = dense(X[:, [column]])[:, 0]
             known = np.flatnonzero(values < len(means))  # excludes NaN
             found = np.repeat(fill[:, None], n_rows, axis=1)
             of_known = means[values[known].astype(np.intp)].T
@@ -347,7 +348,7 @@ class TargetStatistics:
 
     def _put(self, X: Any, encoded: Array, of_texts: Array) -> Any:
         n_rows, n_features = X.shape
-        if not isinstance(X, np.ndarray) and not sparse.issparse(X):
+        if isinstance(X, RowSource):
 
             def put(start: int, part: Any) -> Any:
                 rows = slice(start, start + part.shape[0])
@@ -355,7 +356,8 @@ class TargetStatistics:
 
             return MappedRows(X, put, len(self.column_of(n_features)))
         # The columns of further targets are grouped by encoded column, in the order of `column_of`.
-        more = np.hstack([encoded[1:].transpose(2, 1, 0).reshape(n_rows, -1), of_texts.T])
+        n_more = len(self.columns) * (self.n_targets - 1)
+        more = np.hstack([encoded[1:].transpose(2, 1, 0).reshape(n_rows, n_more), of_texts.T])
         if sparse.issparse(X):
             n_first = max(self.columns, default=-1) + 1
             first = X[:, :n_first].toarray()
@@ -396,10 +398,6 @@ class TargetStatistics:
         by_text = np.split(scores, np.cumsum(terms[:, 2]))[:-1]
         means = [part.reshape(-1, fill.shape[1]) for part in parts]
         return cls(columns.tolist(), means, fill, [Terms(*own) for own in terms.tolist()], by_text)
-
-
-def _dense(part: Any) -> Any:
-    return part.toarray() if sparse.issparse(part) else part
 
 
 def _means(sums: Array, smoothing: _Smoothing) -> Array:

@@ -85,6 +85,7 @@ def test_the_best_round_is_kept_as_it_was(X, rng):
     assert math.isclose(loss, model.evals_result_["validation"]["loss"].min(), rel_tol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fit_that_stopped_early_goes_on_from_its_best_round(rng, tmp_path):
     """Also where fewer of its trees, as they have become, would do better, or another metric decides."""
     X = rng.normal(size=(160, 4))

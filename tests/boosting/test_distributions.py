@@ -53,6 +53,7 @@ def model_of(name, **parameters):
     return GradientBoostingRegressor(name, **{"n_estimators": 30, "categorical_features": [3]} | parameters)
 
 
+@pytest.mark.slow
 def test_a_model_does_what_others_do(name, rng, tmp_path):
     X = rows(rng)
     y, weight = target(name, X, rng), rng.integers(1, 3, N).astype(float)
@@ -86,6 +87,7 @@ def test_explanations_add_up_to_the_parameters(rng):
     np.testing.assert_allclose(raw[:, 0] if raw.ndim == 2 else raw[0], dist.mean(), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_quantiles_draws_and_intervals(name, rng):
     X, X_new = rows(rng, 2000), rows(rng, 2000)
     y, y_new = target(name, X, rng), target(name, X_new, rng)
@@ -130,6 +132,7 @@ def test_unit_of_the_target_does_not_matter(unit, rng):
     np.testing.assert_allclose(scaled.predict_dist(X).std(), unit * model.predict_dist(X).std(), rtol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["weibull", "gamma_dist", "lognormal", "normal", "student_t"])
 def test_constant_targets_are_predicted(loss):
     """The mean of a Weibull distribution was 7e-5 too low, because its shape had a lower limit."""
@@ -246,6 +249,7 @@ def ordered(rng, n=2000):
     return X, 10 * np.digitize(latent, [-3, -1, 1, 3])
 
 
+@pytest.mark.slow
 def test_ordered_classes(rng, tmp_path):
     X, y = ordered(rng)
     model = GradientBoostingClassifier("ordinal", n_jobs=1).fit(X[:1000], y[:1000])
@@ -279,6 +283,7 @@ def test_labels_of_ordered_classes_are_numbers(rng):
 # Several coverages --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_several_coverages_are_stacked(rng):
     X = rows(rng)
     y = target("normal", X, rng)

@@ -269,6 +269,7 @@ def test_contributions_against_rows_are_shapley_values(n_targets):
     np.testing.assert_array_equal(model.set_params(n_jobs=2).explain(X, others).values[:20].reshape(found.shape), found)
 
 
+@pytest.mark.slow
 def test_probabilities_against_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))

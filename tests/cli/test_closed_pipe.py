@@ -70,12 +70,14 @@ def test_files_are_written(houses, write_csv, tmp_path):
     assert fastens.load(tmp_path / "m").n_estimators_ == 3
 
 
+@pytest.mark.slow
 def test_without_standard_error(piped, houses, write_csv, tmp_path):
     path = write_csv(houses)
     assert piped("train", path, "--target", "price", "--n-estimators", 3, "-o", "m", stderr=None)[0] == 0
     assert (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_commands_that_only_print(piped, houses, write_csv, run):
     path = write_csv(houses)
     assert run("train", path, "--target", "price", "--n-estimators", 3, "-o", "m").code == 0
@@ -83,6 +85,7 @@ def test_commands_that_only_print(piped, houses, write_csv, run):
         assert piped(*command) == (141, ""), command
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 def test_a_full_disk(piped, houses, write_csv, tmp_path):
     path = write_csv(houses)

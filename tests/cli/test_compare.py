@@ -101,6 +101,7 @@ def test_all_families_and_their_stack(run, houses, write_csv):
     assert losses[STACK] < losses[CONSTANT]
 
 
+@pytest.mark.slow
 def test_regression_leaves_out_what_knows_classes_only(run, houses, write_csv):
     result = run("compare", write_csv(houses.drop_columns("sold")), "--target", "price", "--folds", 2)
     assert (result.code, result.err) == (0, "")

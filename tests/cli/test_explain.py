@@ -98,6 +98,7 @@ def test_without_the_truth(run, houses, write_csv):
     assert "change of the predictions" in " ".join(found.texts)
 
 
+@pytest.mark.slow
 def test_a_model_from_python(run, houses, write_csv):
     table = houses.drop_columns(["sold", "built", "town"])
     path = write_csv(table)

@@ -103,6 +103,7 @@ def test_models_that_need_the_table_in_memory_read_it_whole(run, large_files, mo
     np.testing.assert_array_equal(*intervals)
 
 
+@pytest.mark.slow
 def test_a_ceiling_for_tables_that_are_not_read_in_batches(run):
     """That of the package, and texts."""
     assert "max_memory must be at least" in run("train", "--max-memory", "1MB").err

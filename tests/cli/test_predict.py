@@ -189,6 +189,7 @@ def rows_of(text: str) -> list[list[str]]:
     return [row for row in csv.reader(text.split("\n")) if row]
 
 
+@pytest.mark.slow
 def test_kept_cells_are_copied_as_written(run, of_prices):
     for options in (("--keep-all",), ("--keep", "id,price,day,code,x,-f,y")):
         result = run("predict", "model.fastens", "prices.csv", "-o", "-", *options, "--no-escape-formulas")
@@ -202,6 +203,7 @@ def test_kept_cells_are_copied_as_written(run, of_prices):
     assert (kept["price"][1].as_py(), str(kept["day"][1])) == (1007.0, "2023-02-02")
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_fit_are_named_and_the_others_predicted(run, of_prices, write_csv):
     write_csv("\n".join(of_prices[:11]) + "\n", "fit.csv")
     lines = of_prices[:11]
@@ -336,6 +338,7 @@ def test_evaluate(run, train, target, name):
     assert run("evaluate", "model.fastens", path, "--weight", "rooms").out != result.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -649,6 +652,7 @@ def test_parquet_names_with_blanks_and_without_letters_match_training(run, tmp_p
     assert fastens.read_table("out.csv").column_names == ["size", "column 2", "prediction"]
 
 
+@pytest.mark.slow
 def test_new_rows_are_read_as_the_table_of_training_was(run):
     rng = np.random.default_rng(1)
     ages = np.where(np.arange(200) % 9 == 5, -999, rng.integers(18, 80, 200))

@@ -118,6 +118,7 @@ def test_all_rows(run, houses, write_csv):
     assert "RMSE" not in result.out
 
 
+@pytest.mark.slow
 def test_whole_numbers_say_how_they_were_taken(run, houses, write_csv):
     result = run("train", write_csv(houses), "--target", "rooms", *QUICK)
     assert (

@@ -32,6 +32,7 @@ def test_a_search_and_its_files(run, houses, write_csv, tmp_path):
     assert len((tmp_path / "model-search.jsonl").read_text().splitlines()) == 7
 
 
+@pytest.mark.slow
 def test_a_scorer_and_kinds_of_models(run, houses, write_csv):
     options = (
         "--models",
@@ -58,6 +59,7 @@ def test_a_time_too_short(run, houses, write_csv, tmp_path):
     assert not (tmp_path / "model-leaderboard.csv").exists()
 
 
+@pytest.mark.slow
 def test_interrupted_it_keeps_what_is_there(run, houses, write_csv, monkeypatch):
     run_trial = fastens.tuning.tune.run_trial
 

@@ -511,6 +511,7 @@ def test_wrong_coverage(rng):
 # Rows held out --------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [False, True])
 @pytest.mark.parametrize("kind", [ConformalClassifier, ConformalRegressor])
 def test_a_row_is_held_out_as_a_whole(kind, frame, rng):

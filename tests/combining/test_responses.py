@@ -420,6 +420,7 @@ def test_a_row_alone_is_what_it_is_among_others(kind, n_members):
     np.testing.assert_array_equal(np.concatenate([model.predict(X[i : i + 1]) for i in range(150)]), model.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("y", [Y, Y > 0, np.column_stack([Y, Y > 0])], ids=["three", "two", "several targets"])
 def test_stacked_classes_of_a_row_alone(y):
     trees = [(f"{i}", DecisionTreeClassifier(max_depth=2, splitter="random", random_state=i)) for i in range(5)]

@@ -287,6 +287,7 @@ def test_rows_to_validate_on_fit_the_table_of_the_member_with_routing_on(make):
     assert_array_equal(routed, plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

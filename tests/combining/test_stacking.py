@@ -678,6 +678,7 @@ def test_several_targets_match_a_stack_written_by_hand(two_targets, weighted, tm
         model.explain(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("final", [None, "boosting"])
 @pytest.mark.parametrize("levels", [1, 2])
 def test_several_targets_of_default_stacks(two_targets, final, levels, tmp_path):

@@ -385,6 +385,7 @@ def test_members_are_asked_for_their_tags_a_few_times_each(table):
 # The ensemble of with_quality("best") --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_best_ensemble(tmp_path):
     X, y = make_regression(150, 4, noise=20.0, random_state=0)
     model = GradientBoostingRegressor.with_quality("best", max_bins=63, random_state=0, n_jobs=1)
@@ -403,6 +404,7 @@ def test_the_best_ensemble(tmp_path):
     np.testing.assert_allclose(clone(model).fit(X[order], y[order]).predict(X), model.predict(X), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_best_ensemble_is_not_worse_than_the_defaults_out_of_fold(table):
     X, y = table
     model = GradientBoostingClassifier.with_quality("best", random_state=0, n_jobs=1)
@@ -417,6 +419,7 @@ def test_the_best_ensemble_is_not_worse_than_the_defaults_out_of_fold(table):
     assert loss <= model.losses_[0] + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "n_folds", "n_refits"),
     [(40, [4] * 5, 5), (14, [4] * 3, 1), (10.5, [4, 4], 1), (5.9, [4], 1), (5, [4], 0), (2, [2], 0), (0.01, [1], 0)],
@@ -611,6 +614,7 @@ def test_limits_of_several_targets(labels, options, message):
         VotingClassifier(forests_of_labels(), **options).fit(*labels)
 
 
+@pytest.mark.slow
 def test_the_best_ensemble_of_several_targets(labels):
     X, Y = labels
     model = GradientBoostingClassifier.with_quality("best", time_limit=5, random_state=0).fit(X, Y)

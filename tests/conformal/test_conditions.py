@@ -134,6 +134,7 @@ def test_small_and_new_groups_have_infinite_intervals(rng):
         model.predict_interval(X[:3], 0.5, group=new[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_class", [False, True])
 @pytest.mark.parametrize("cv", [None, 4, "oob"], ids=str)
 def test_sets_cover_every_group(by_class, cv, rng):

@@ -126,6 +126,7 @@ COVERING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COVERING)
 @pytest.mark.filterwarnings("ignore")
 def test_constant_weights_do_not_change_the_coverage(name):

@@ -749,6 +749,7 @@ def test_texts_that_are_not_lists(tmp_path, monkeypatch, capsys, cells):
     assert "Lists of items" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cells", "message"),
     [

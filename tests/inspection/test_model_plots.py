@@ -248,6 +248,7 @@ def test_dependence_on_whole_numbers(rng):
     assert len(model.plot_dependence(whole, [0, (0, 1)])) == 2
 
 
+@pytest.mark.slow
 def test_dependence_on_pairs_that_change_no_prediction(rng):
     X = rng.normal(size=(100, 3))
     model = fastens.GradientBoostingRegressor(n_estimators=5, max_features=1.0, max_depth=1).fit(X, X[:, 0] > 0)

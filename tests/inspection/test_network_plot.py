@@ -61,6 +61,7 @@ def test_boxes_and_edges_keep_clear(seed, with_tables):
         assert not inside.all(axis=2).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dpi", [50, 80, 100, 220])
 def test_tables_fit_their_boxes_on_any_screen(rng, dpi):
     names, parents = random_network(rng, 8)

@@ -69,6 +69,7 @@ def test_pictures_of_one_column_have_ticks_that_can_be_read(table, models, colum
     _check_ticks(ax)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [("kind", "half"), ("half", "kind"), ("many", "kind")])
 def test_planes_have_ticks_that_can_be_read(table, pair):
     X = table[0][list(pair)]
@@ -76,6 +77,7 @@ def test_planes_have_ticks_that_can_be_read(table, pair):
     _check_ticks(fastens.plot_decision_boundary(model, X))
 
 
+@pytest.mark.slow
 def test_two_columns_of_categories_together(table, models):
     """Many cells have no room for numbers."""
     (ax,) = models["numbers"].plot_dependence(table[0], [("kind", "many")])
@@ -116,6 +118,7 @@ def _legend(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
+@pytest.mark.slow
 def test_legends_hold_names_that_begin_with_an_underscore(table):
     """matplotlib leaves them out unless they are given with what was drawn."""
     X, y = table
@@ -151,6 +154,7 @@ def test_figures_next_to_bars_keep_clear_of_names_and_ends(table, models):
     assert "zip code = 20153" in [text.get_text() for text in ax.get_yticklabels()]
 
 
+@pytest.mark.slow
 def test_ticks_of_large_and_of_close_numbers_next_to_missing_values_are_apart(table):
     _, y = table
     known = np.tile(np.arange(120)[:, None] % 4 > 0, 2)
@@ -165,6 +169,7 @@ def test_ticks_of_large_and_of_close_numbers_next_to_missing_values_are_apart(ta
     assert "number = 10005042" in [text.get_text() for text in model.plot_contributions(X, 1).get_yticklabels()]
 
 
+@pytest.mark.slow
 def test_figures_next_to_bars_keep_clear_of_names_in_a_layout_of_several_axes(table, models):
     figure, places = pyplot.subplots(2, 2, figsize=(14, 9), layout="constrained")
     models["numbers"].plot_contributions(table[0], ax=places[0, 0])

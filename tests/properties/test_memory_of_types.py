@@ -92,11 +92,13 @@ def check(name, kind, numbers, types):
             np.testing.assert_array_equal(own, answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_arrays(numbers, name):
     check(name, "array", numbers, ("int8", "int64"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "array"])
 def test_kinds(numbers, kind):
     check("GradientBoostingRegressor", kind, numbers, ("int8", "int64"))
@@ -199,6 +201,7 @@ def test_blocks_do_not_matter(numbers, name, monkeypatch):
     np.testing.assert_array_equal(model.fit(frame, y).predict(frame.astype("Int8")), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["array", "pandas", "nullable", "polars", "arrow"])
 @pytest.mark.parametrize("member", ["DecisionTreeClassifier", "CategoricalNB"])
 def test_members_on_rows_of_wide_integers(numbers, kind, member):

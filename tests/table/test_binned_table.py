@@ -134,6 +134,7 @@ READ_VALUES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "options"), READ_VALUES, ids=lambda value: getattr(value, "__name__", ""))
 def test_models_that_read_values_match_the_table(kind, options, with_values):
     target = "kind" if "Classifier" in kind.__name__ else "price"

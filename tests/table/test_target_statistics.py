@@ -150,6 +150,7 @@ def test_categories_without_weight_are_uninformative():
         assert _smoothing(sums) == _Smoothing(0.4, np.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_categories", [30, 1000, 4000, 10**6])
 def test_noise_is_not_encoded(n_categories):
     """Also with nearly as many categories as rows; 2 standard errors leave chance for about one column of forty."""

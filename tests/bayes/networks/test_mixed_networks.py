@@ -74,6 +74,7 @@ def test_queries(seed):
                 assert log_evidence == pytest.approx(np.log(density))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_rows_with_missing_values(seed):
     rng = np.random.default_rng(seed)
@@ -386,6 +387,7 @@ def naive_em(table, n_steps):
     return mean, covariance
 
 
+@pytest.mark.slow
 def test_em_finds_the_maximum_likelihood_with_missing_numbers():
     rng = np.random.default_rng(0)
     x = rng.normal(3, 2, 150)
@@ -404,6 +406,7 @@ def test_em_finds_the_maximum_likelihood_with_missing_numbers():
     assert model.history_[-1] == pytest.approx(model.score_samples(table).sum())
 
 
+@pytest.mark.slow
 def test_em_step_of_mixed_rows_has_exact_expected_moments():
     rng = np.random.default_rng(2)
     for _ in range(4):

@@ -90,6 +90,7 @@ def test_a_sample_of_rows_and_features(rng):
     assert_equal(TreeGrower(sparse_matrix(binning, X), rules).grow(*given, rows, 3), expected)
 
 
+@pytest.mark.slow
 def test_features_drawn_from_very_many(rng):
     """Of columns that are all alike a node splits on the first that is drawn; draws are those of a table of codes."""
     n_columns, n_drawn = 40_000, 4

@@ -120,6 +120,7 @@ def test_dispersion_of_errors(rng):
     assert regression_loss("student_t").log_dispersion(y, np.zeros((3, 4000))) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["normal", "student_t"])
 def test_constant_targets_have_a_start(name):
     for value in (2.0, 0.0, -1e20):

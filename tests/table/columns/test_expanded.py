@@ -391,6 +391,7 @@ def test_binned_tables_hold_words(table, tmp_path):
     np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
+@pytest.mark.slow
 def test_the_table_encoder_returns_words():
     X = pd.DataFrame({"n": [1, 2], "said": ["tea, tea", None]})
     encoder = TableEncoder(text_features=["said"]).fit(X)
