@@ -6,17 +6,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.base import BaseFastens, Capabilities
-from fastens.engine.parts import RowSource, as_array
+from fastens.engine.parts import RowSource, as_array, own_parts
 from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, TextChoice
 from fastens.params.rules import ANYTHING, FLAG, one_of, parameter
 from fastens.params.types import ColumnChoice
 from fastens.table.answers import transforms_streams
+from fastens.table.columns.expanded import Words
 from fastens.table.encoder import InputEncoder
 
 _DOCS = entries("""\
@@ -101,13 +103,16 @@ class TableEncoder(TransformerMixin, BaseFastens):
         self._limited(X, None, self._learn_table, weighted=False)
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[np.floating]:
+    def transform(self, X: ArrayLike) -> NDArray[np.floating] | sparse.csr_matrix:
         """Return the table encoded as numbers, with the columns listed by `get_feature_names_out`.
 
-        Sparse tables give a CSR matrix.
+        Sparse tables and tables with texts, which have up to 10 000 columns for each text, give a CSR matrix.
         """
         rows: Any = self._check_table(X)
         self._check_fitted()
+        if any(isinstance(each, Words) for each in self._encoder.expanded.values()):
+            parts = [sparse.csr_matrix(part) for _, part in own_parts(rows)]
+            return sparse.vstack(parts or [sparse.csr_matrix((0, rows.shape[1]))], format="csr")
         return as_array(rows) if isinstance(rows, RowSource) or self._encoder.expanded else rows
 
     @property

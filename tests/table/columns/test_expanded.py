@@ -396,8 +396,10 @@ def test_the_table_encoder_returns_words():
     X = pd.DataFrame({"n": [1, 2], "said": ["tea, tea", None]})
     encoder = TableEncoder(text_features=["said"]).fit(X)
     assert encoder.get_feature_names_out().tolist() == ["n", "said: length", 'said: "tea"']
-    np.testing.assert_array_equal(encoder.transform(X), [[1, 2, 2], [2, np.nan, 0]])
-    assert isinstance(encoder.transform(pd.concat([X] * 100_000)), np.ndarray)
+    np.testing.assert_array_equal(encoder.transform(X).toarray(), [[1, 2, 2], [2, np.nan, 0]])
+    many = encoder.transform(pd.concat([X] * 100_000))
+    assert many.format == "csr"
+    np.testing.assert_array_equal(many[-2:].toarray(), [[1, 2, 2], [2, np.nan, 0]])
 
 
 def test_errors_name_the_column_and_the_remedy(table):
