@@ -232,8 +232,8 @@ class AdaBoostClassifier(AdditiveVotes):
         return DrawnRows.samples_of(self)
 
     def _of_members(self) -> dict[str, Any]:
-        given = super()._of_members() if self.estimator is None else self.estimator.get_params()
-        return given | ({"criterion": "gini"} if given["criterion"] == "error" else {})
+        parameters = super()._of_members() if self.estimator is None else self.estimator.get_params()
+        return parameters | ({"criterion": "gini"} if parameters["criterion"] == "error" else {})
 
     def __len__(self) -> int:
         """Return the number of rounds."""
@@ -271,16 +271,16 @@ class AdaBoostClassifier(AdditiveVotes):
         -------
         self
         """
-        given = GivenValidation(X_val, y_val)
+        validation_input = GivenValidation(X_val, y_val)
         self._check_parameters()
         self._check_all_read()
         before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
         if before is not None:
             check_same_rules(self)
-        data = self._learn_data(X, y, sample_weight, given.n_rows)
+        data = self._learn_data(X, y, sample_weight, validation_input.n_rows)
         data = data if self.estimator is None else in_format(data, X)
         n_earlier = self._n_rounds_to_keep(before)
-        validation = given.read(self)
+        validation = validation_input.read(self)
         if validation is None and holds_out(self):
             check_duplicates(self, data)
             seed = data.comm.allgather(drawn_seed(self))[0]
@@ -453,15 +453,15 @@ class AdaBoostClassifier(AdditiveVotes):
             rule = f"algorithm must be one of {', '.join(map(repr, VOTING))} to have round weights"
             raise ValueError(f"{rule}; got {self._algorithm!r}.")
         data = self._check_validation(X, y, sample_weight)
-        given = np.zeros(data.n_given)
+        row_weights = np.zeros(data.n_given)
         fitted = self._as_fitted()
         run = voting_run(fitted, fitted._learn_same_statistics(data, 0), data.y.astype(np.uint16), None)
         for index in range(self.n_estimators_):
             vote = earlier_vote(self, index, run.learner)
             if vote.restarted:
                 run.restart()
-            given[slice(None) if data.rows is None else data.rows] = run.weights.shares
-            yield given.copy()
+            row_weights[slice(None) if data.rows is None else data.rows] = run.weights.shares
+            yield row_weights.copy()
             run.add(vote)
 
     @property

@@ -360,8 +360,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         for n in rounds:
             order = np.argsort(predictions[:, :n], axis=1, kind="stable")
             below = np.cumsum(self.estimator_weights_[:n][order], axis=1)
-            place = (below >= (0.5 - 1e-12) * below[:, -1:]).argmax(axis=1)
-            medians.append(predictions[np.arange(len(order)), order[np.arange(len(order)), place]])
+            position = (below >= (0.5 - 1e-12) * below[:, -1:]).argmax(axis=1)
+            medians.append(predictions[np.arange(len(order)), order[np.arange(len(order)), position]])
         return medians
 
     @property

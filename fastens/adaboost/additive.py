@@ -200,9 +200,9 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             difference = np.where(index == 1, raw[:, 0], -raw[:, 0])
         else:
             rows = np.arange(len(index))
-            own = raw[rows, index]
+            true_votes = raw[rows, index]
             raw[rows, index] = -np.inf
-            difference = own - raw.max(axis=1)
+            difference = true_votes - raw.max(axis=1)
         return np.clip(difference / self._sum_of_votes(), -1.0, 1.0)
 
     def _sum_of_votes(self) -> float:
@@ -261,9 +261,11 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             index = parts.index(feature)
         else:
             index = Columns(self.n_features_in_, self._encoder.names).position("feature", feature)
-            own = [part for part, column in zip(parts, self._encoder.column_of, strict=True) if column == index]
-            if len(own) > 1:
-                shown = ", ".join(map(repr, own[:10])) + (", ..." if len(own) > 10 else "")
+            column_parts = [
+                part for part, column in zip(parts, self._encoder.column_of, strict=True) if column == index
+            ]
+            if len(column_parts) > 1:
+                shown = ", ".join(map(repr, column_parts[:10])) + (", ..." if len(column_parts) > 10 else "")
                 raise ValueError(f"feature must be one part of the column, one of {shown}; got {feature!r}.")
         name = parts[index] if self._encoder.has_own_names else f"feature {index}"
         categories = self._encoder.categories[index] if index < self.n_features_in_ else None
@@ -308,10 +310,10 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         ax = axes(ax, figsize=(5.5, 3.6))
         columns = np.atleast_2d(curve.values.T) if len(curve.values) else np.empty((0, 0))
         drawn: list[Any] = []
-        for place, column in enumerate(columns):
+        for index, column in enumerate(columns):
             if curve.categories:
                 width = 0.8 / len(columns)
-                drawn += [ax.bar(np.arange(len(column)) + width * (place - 0.5 * (len(columns) - 1)), column, width)]
+                drawn += [ax.bar(np.arange(len(column)) + width * (index - 0.5 * (len(columns) - 1)), column, width)]
             else:
                 ends = _ends(curve.thresholds)
                 drawn += ax.step(

@@ -113,8 +113,8 @@ def _own_parameters(model: Any, data: TrainingData) -> ForestParameters | None:
     """Return the growth parameters of a DecisionTreeClassifier that can be grown on shared bins, or None for others."""
     if type(model.estimator) is not DecisionTreeClassifier:
         return None
-    given, plain = model.estimator.get_params(), DecisionTreeClassifier().get_params()
-    if any(given[name] != plain[name] for name in _NOT_OF_GROWTH):
+    parameters, plain = model.estimator.get_params(), DecisionTreeClassifier().get_params()
+    if any(parameters[name] != plain[name] for name in _NOT_OF_GROWTH):
         return None
     template = clone(model.estimator)
     template._check_parameters()

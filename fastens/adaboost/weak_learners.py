@@ -494,8 +494,8 @@ class Stumps:
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
         """Return the stumps as an ensemble of trees."""
         values = np.array([tree_values(vote.values) for vote in votes])
-        given = self.columns, self.rows.binning, self._comm
-        return stump_ensemble([vote.weak.model for vote in votes], values, *given)
+        context = self.columns, self.rows.binning, self._comm
+        return stump_ensemble([vote.weak.model for vote in votes], values, *context)
 
 
 class Trees:
@@ -606,13 +606,13 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=index)
     model = seeded(model, np.random.RandomState(index))
-    given = {"sample_weight": weights / (int(weights.sum()) / n_copies)} if takes_weights(model) else {}
-    model = with_weight_type(model, given["sample_weight"]) if given else model
-    if not given:
+    fit_arguments = {"sample_weight": weights / (int(weights.sum()) / n_copies)} if takes_weights(model) else {}
+    model = with_weight_type(model, fit_arguments["sample_weight"]) if fit_arguments else model
+    if not fit_arguments:
         rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
         X, y = X[rows], y[rows]
     try:
-        model.fit(X, y, **given)
+        model.fit(X, y, **fit_arguments)
     except ValueError as error:
         if "dataframe" not in str(error).lower():
             raise
@@ -637,12 +637,16 @@ def check_weak(estimator: Any, wants_classifier: bool) -> None:
 
 def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:
     """Return the estimator with the categorical columns set, if it would infer them from the column types."""
-    known = estimator.get_params(deep=False) if isinstance(estimator, BaseFastens) else {}
-    places = np.flatnonzero(is_categorical).tolist()
-    if places and isinstance(known.get("categorical_features"), str) and known["categorical_features"] == "from_dtype":
-        return clone(estimator).set_params(categorical_features=places)
-    if places and isinstance(known.get("kinds"), str):  # MixedNB
-        return clone(estimator).set_params(kinds=dict.fromkeys(places, "categorical"))
+    parameters = estimator.get_params(deep=False) if isinstance(estimator, BaseFastens) else {}
+    categorical_columns = np.flatnonzero(is_categorical).tolist()
+    if (
+        categorical_columns
+        and isinstance(parameters.get("categorical_features"), str)
+        and parameters["categorical_features"] == "from_dtype"
+    ):
+        return clone(estimator).set_params(categorical_features=categorical_columns)
+    if categorical_columns and isinstance(parameters.get("kinds"), str):  # MixedNB
+        return clone(estimator).set_params(kinds=dict.fromkeys(categorical_columns, "categorical"))
     return estimator
 
 
@@ -653,20 +657,23 @@ def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16
 
 def models_to_arrays(owner: Any) -> dict[str, NDArray[Any]]:
     """Convert the fitted estimators of a model, if any, to arrays; other libraries' are pickled if allowed."""
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for number, model in enumerate(vars(owner).get("_models", ())):
-        found |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
-    return found
+        arrays |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
+    return arrays
 
 
 def restore_models(owner: Any, arrays: Mapping[str, NDArray[Any]]) -> bool:
     """Restore the estimators of `models_to_arrays`; return False if the model has trees of its own instead."""
-    own = numbered_arrays(MODELS, arrays)
-    if own:
-        owner._models = [restored_model(own.get(f"{number}", {}), f"Estimator {number}") for number in range(len(own))]
+    model_arrays = numbered_arrays(MODELS, arrays)
+    if model_arrays:
+        owner._models = [
+            restored_model(model_arrays.get(f"{number}", {}), f"Estimator {number}")
+            for number in range(len(model_arrays))
+        ]
     elif "_ensemble" not in vars(owner):
         raise ValueError("it has neither trees nor other estimators")
-    return bool(own)
+    return bool(model_arrays)
 
 
 def check_own_trees(estimator: Any, comm: Comm) -> None:

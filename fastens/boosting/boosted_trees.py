@@ -190,18 +190,22 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         start = time.monotonic()
         self._check_parameters()
         self._check_all_read()
-        given = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
-        check_arguments(self, init_score, groups, given)
+        validation_input = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
+        check_arguments(self, init_score, groups, validation_input)
         others = named_sets(self, eval_set)
         earlier = find_earlier(self, resume)
-        data = learned_data(self, earlier, (X, y, sample_weight), given.n_rows)
+        data = learned_data(self, earlier, (X, y, sample_weight), validation_input.n_rows)
         data = self._with_offset(data, init_score)
-        splits = self.early_stopping not in (False, "auto") and not given.is_given and self._stopping.validation is None
+        splits = (
+            self.early_stopping not in (False, "auto")
+            and not validation_input.is_given
+            and self._stopping.validation is None
+        )
         self._seed = self._choose_seed(data.y, earlier, splits=splits)
         if self._stopping.folds is not None:
             fit_folds(self, data, start)
             return self
-        training, validation = self._split(data, given, groups)
+        training, validation = self._split(data, validation_input, groups)
         check_validated(self, validation, is_recorded=bool(others))
         rounds = self._start_rounds(training, validation, earlier)
         record_sets(self, rounds, others)
@@ -426,13 +430,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _saved_parameters(self) -> dict[str, Any]:
         metric = self.eval_metric  # callables and splitters cannot be saved
         is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
-        given: dict[str, Any] = {"callbacks": None, "eval_metric": metric if is_plain else LOSS}
+        replacements: dict[str, Any] = {"callbacks": None, "eval_metric": metric if is_plain else LOSS}
         if callable(self.learning_rate):  # functions cannot be saved
             rates = learning_rates(self)
-            given["learning_rate"] = list(rates) if isinstance(rates, tuple) else rates
+            replacements["learning_rate"] = list(rates) if isinstance(rates, tuple) else rates
         if isinstance(self.early_stopping, EarlyStopping):
-            given["early_stopping"] = self.early_stopping.replaced({"validation": None})
-        return {name: given.get(name, value) for name, value in super()._saved_parameters().items()}
+            replacements["early_stopping"] = self.early_stopping.replaced({"validation": None})
+        return {name: replacements.get(name, value) for name, value in super()._saved_parameters().items()}
 
     def _round_arrays(self) -> Arrays:
         scores = self.evals_result_.to_arrays()

@@ -47,9 +47,9 @@ class Rows(NamedTuple):
         group = column if self.group is None else self.group
         if not isinstance(group, str):
             return self
-        rest, found = split_columns(self.X, group=group)
+        rest, group_values = split_columns(self.X, group=group)
         is_feature = group in getattr(model, "feature_names_in_", ())
-        return self._replace(X=self.X if is_feature else rest, group=found)
+        return self._replace(X=self.X if is_feature else rest, group=group_values)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class IntervalCalibration:
         targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, held, n_rows)
         parts = zip(predicted, targets, losses_of_targets(model._loss), strict=True)
         errors = [
-            HeldOut.errors(own, target, loss.deviation(own), weight, group=held.group) for own, target, loss in parts
+            HeldOut.errors(predictions, target, loss.deviation(predictions), weight, group=held.group)
+            for predictions, target, loss in parts
         ]
         return cls(errors, conditions)
 
@@ -77,19 +78,19 @@ class IntervalCalibration:
         rows = rows.split(model, self.conditions.column)
         predicted, levels = _predicted_targets(model, rows.X, rows.init_score), levels_of(model)
         new = self.conditions.of_rows(rows.X, len(predicted[0]), rows.group, rows.likelihood_ratio)
-        found, n_threads = [], resolve_n_jobs(model.n_jobs)
-        for errors, own, loss in zip(self.errors, predicted, losses_of_targets(model._loss), strict=True):
-            quantiles = FoldQuantiles([own], [loss.deviation(own)], levels)
+        intervals, n_threads = [], resolve_n_jobs(model.n_jobs)
+        for errors, predictions, loss in zip(self.errors, predicted, losses_of_targets(model._loss), strict=True):
+            quantiles = FoldQuantiles([predictions], [loss.deviation(predictions)], levels)
             ends = quantiles.intervals([errors], self.conditions, new, (coverage, coverage), n_threads)
-            found.append(np.clip(ends, *loss.bounds))
-        return found[0] if len(found) == 1 else np.stack(found, axis=1)
+            intervals.append(np.clip(ends, *loss.bounds))
+        return intervals[0] if len(intervals) == 1 else np.stack(intervals, axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as named arrays."""
-        found: dict[str, np.ndarray] = self.conditions.to_arrays(PREFIX)
+        arrays: dict[str, np.ndarray] = self.conditions.to_arrays(PREFIX)
         for target, errors in enumerate(self.errors):
-            found |= errors.to_arrays(f"{PREFIX}{target}.")
-        return found
+            arrays |= errors.to_arrays(f"{PREFIX}{target}.")
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> IntervalCalibration:
@@ -113,42 +114,44 @@ class SetCalibration:
         n_rows = len(probabilities[0])
         targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, held, n_rows)
         pairs = zip(probabilities, targets, strict=True)
-        known = [HeldOut(score.of_labels(own, target)[:, None], weight, held.group) for own, target in pairs]
-        return cls(score, known, conditions)
+        held_out_scores = [
+            HeldOut(score.of_labels(probability, target)[:, None], weight, held.group) for probability, target in pairs
+        ]
+        return cls(score, held_out_scores, conditions)
 
     def predict(self, model: Any, rows: Rows, coverage: float) -> Any:
         """Return the prediction sets as booleans, (n_rows, n_classes), or a list of them with several targets."""
         rows = rows.split(model, self.conditions.column)
         probabilities = _predicted_probabilities(model, rows.X, rows.init_score)
         new = self.conditions.of_rows(rows.X, len(probabilities[0]), rows.group, rows.likelihood_ratio)
-        found = [
-            calibrated_sets([own], [self.score.of(probability)], self.conditions, new, (coverage, coverage))
-            for own, probability in zip(self.known, probabilities, strict=True)
+        prediction_sets = [
+            calibrated_sets([held_out], [self.score.of(probability)], self.conditions, new, (coverage, coverage))
+            for held_out, probability in zip(self.known, probabilities, strict=True)
         ]
-        return found if len(found) > 1 else found[0]
+        return prediction_sets if len(prediction_sets) > 1 else prediction_sets[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as named arrays."""
-        found = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
+        arrays = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
         for target, scores in enumerate(self.known):
-            found |= scores.to_arrays(f"{PREFIX}{target}.")
-        return found | self.conditions.to_arrays(PREFIX)
+            arrays |= scores.to_arrays(f"{PREFIX}{target}.")
+        return arrays | self.conditions.to_arrays(PREFIX)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> SetCalibration:
         """Restore the calibration from the arrays of `to_arrays`."""
-        known, conditions = _restored(arrays, n_targets)
-        if any(held.label is not None or held.values.shape[1] != 1 for held in known):
+        held_out_scores, conditions = _restored(arrays, n_targets)
+        if any(held.label is not None or held.values.shape[1] != 1 for held in held_out_scores):
             raise ValueError("the calibration scores are malformed")
-        return cls(SetScore(SET_SCORES[int(arrays[f"{PREFIX}conformity"])]), known, conditions)
+        return cls(SetScore(SET_SCORES[int(arrays[f"{PREFIX}conformity"])]), held_out_scores, conditions)
 
 
 def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
     conditions = Conditions.from_arrays(PREFIX, arrays)
-    found = [HeldOut.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
-    if any((held.group is None) != (conditions.labels is None) for held in found):
+    held_out = [HeldOut.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
+    if any((held.group is None) != (conditions.labels is None) for held in held_out):
         raise ValueError("the groups to calibrate by are malformed")
-    return found, conditions
+    return held_out, conditions
 
 
 def _prepared(model: Any, rows: Rows, y: Any, sample_weight: Any) -> tuple[Rows, Any, Any, Conditions, RowConditions]:
@@ -201,5 +204,5 @@ def _predicted_targets(model: Any, X: Any, init_score: Any) -> list[Array]:
 
 def _predicted_probabilities(model: Any, X: Any, init_score: Any) -> list[Array]:
     """Return the class probabilities for each target."""
-    found = with_offset(model.predict_proba, X, init_score)
-    return found if isinstance(found, list) else [found]
+    probabilities = with_offset(model.predict_proba, X, init_score)
+    return probabilities if isinstance(probabilities, list) else [probabilities]

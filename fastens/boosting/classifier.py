@@ -181,7 +181,9 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         if not isinstance(self._loss, ColumnLosses):
             return most_probable(self._loss.decision(raw), self.classes_)
         targets = zip(self._loss.parts, self._loss.split(raw), self.classes_, strict=True)
-        return columns_of_labels(most_probable(part.decision(own), classes) for part, own, classes in targets)
+        return columns_of_labels(
+            most_probable(part.decision(target_raw), classes) for part, target_raw, classes in targets
+        )
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, init_score: ArrayLike | None = None

@@ -184,8 +184,8 @@ def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
         trees = [replace(tree, value=tree.value[:, k : k + 1].copy()) for tree in trees for k in outputs]
     run.continue_from(trees)
     if run.out_of_bag is not None and not resumes:
-        known = getattr(earlier, "oob_improvement_", np.zeros(0))[: run.n_rounds]
-        if not np.array_equal(run.out_of_bag.improvement, known, equal_nan=True):
+        earlier_record = getattr(earlier, "oob_improvement_", np.zeros(0))[: run.n_rounds]
+        if not np.array_equal(run.out_of_bag.improvement, earlier_record, equal_nan=True):
             raise ValueError(
                 "oob_score must be False with warm_start=True unless the last fit had oob_score=True and drew "
                 "the same rows in each round; got True."
@@ -193,11 +193,11 @@ def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
     if run.dropout is None:
         return
     # DART has rescaled the trees since their rounds, so their scores cannot be computed again.
-    known, n_rounds = earlier.evals_result_, run.n_rounds
-    metrics, scores = run.metrics, known.get("validation", {})
-    run.history.train[:] = known["training"]["loss"][:n_rounds].tolist()
+    earlier_record, n_rounds = earlier.evals_result_, run.n_rounds
+    metrics, scores = run.metrics, earlier_record.get("validation", {})
+    run.history.train[:] = earlier_record["training"]["loss"][:n_rounds].tolist()
     for name, each in run.others.items():
-        each.continue_from({metric: values[:n_rounds] for metric, values in known.get(name, {}).items()})
+        each.continue_from({metric: values[:n_rounds] for metric, values in earlier_record.get(name, {}).items()})
     if metrics is not None and all(len(scores.get(name, ())) >= n_rounds for name in metrics.names):
         metrics.continue_from({name: scores[name][:n_rounds] for name in metrics.names})
         run.history.validation[:] = metrics.scores[metrics.names[0]]

@@ -50,8 +50,8 @@ class GivenValidation(NamedTuple):
     def read(self, model: Any) -> TrainingData | None:
         """Return the validation set, encoded like the training set; None if there is none."""
         if (self.X is None) != (self.y is None):
-            given, missing = ("y_val", "X_val") if self.X is None else ("X_val", "y_val")
-            raise ValueError(f"X_val and y_val must be passed together; got {given} without {missing}.")
+            passed, missing = ("y_val", "X_val") if self.X is None else ("X_val", "y_val")
+            raise ValueError(f"X_val and y_val must be passed together; got {passed} without {missing}.")
         if self.X is None:
             return None
         try:
@@ -102,8 +102,8 @@ def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tu
     """
     if strata is None:
         return np.ones(n_rows, dtype=bool), share
-    _, place, counts = np.unique(strata, return_inverse=True, return_counts=True)
-    shared, n_classes = counts[place] > 1, int((counts > 1).sum())
+    _, class_index, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    shared, n_classes = counts[class_index] > 1, int((counts > 1).sum())
     n_shared = int(shared.sum())
     n_held_out = math.ceil(share * n_rows)
     if n_shared == n_rows and n_classes <= n_held_out <= n_rows - n_classes:
@@ -126,13 +126,13 @@ def own_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbe
 
 def check_validated(model: Any, validation: TrainingData | None, *, is_recorded: bool = False) -> None:
     """Raise ValueError or warn about parameters that require validation rows, if there are none."""
-    known = constructor_defaults(model)
+    defaults = constructor_defaults(model)
     unread = ("n_iter_no_change", "tol", *(() if is_recorded else ("eval_metric",)))
     for name in unread if validation is None else ():
-        if name in known and not model._is_default(name):
+        if name in defaults and not model._is_default(name):
             model._not_read(
                 name,
-                f"{name} must be {known[name]!r} without a validation set; got {getattr(model, name)!r}. Pass "
+                f"{name} must be {defaults[name]!r} without a validation set; got {getattr(model, name)!r}. Pass "
                 "X_val and y_val, or set early_stopping=True.",
             )
 
@@ -145,8 +145,8 @@ def named_sets(model: Any, eval_set: EvalSet | None) -> dict[str, Any]:
     """Return the sets of `eval_set` by name; raise ValueError if they are invalid."""
     if eval_set is None:
         return {}
-    given = eval_set if isinstance(eval_set, Mapping) else {f"eval_{k}": each for k, each in enumerate(eval_set)}
-    sets = dict(given.items())
+    sets_by_name = eval_set if isinstance(eval_set, Mapping) else {f"eval_{k}": each for k, each in enumerate(eval_set)}
+    sets = dict(sets_by_name.items())
     for name, each in sets.items():
         if name in ("training", "validation") or not isinstance(name, str):
             raise ValueError(f"eval_set must have names other than 'training' and 'validation'; got {name!r}.")
@@ -270,13 +270,13 @@ def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
     """Return a subset of the rows."""
-    weight, own = (
-        given if given is None else given[rows] for given in (data.sample_weight, data.weight_before_classes)
+    weight, weight_before_classes = (
+        values if values is None else values[rows] for values in (data.sample_weight, data.weight_before_classes)
     )
-    given = rows if data.rows is None else data.rows[rows]
+    row_numbers = rows if data.rows is None else data.rows[rows]
     offset = None if data.offset is None else np.ascontiguousarray(data.offset[:, rows])
-    data = data._replace(X=data.X[rows], y=data.y[rows], rows=given, offset=offset)
-    return data._replace(sample_weight=weight, weight_before_classes=own)
+    data = data._replace(X=data.X[rows], y=data.y[rows], rows=row_numbers, offset=offset)
+    return data._replace(sample_weight=weight, weight_before_classes=weight_before_classes)
 
 
 def offset_to_score(init_score: Any, sample_weight: Any) -> Any:

@@ -209,8 +209,8 @@ class FoldedRounds(NamedTuple):
         of_folds = [part.evaluations() for part in self.parts]
         first = of_folds[0]
         sets = {
-            name: {each: _mean([one[name][each].tolist() for one in of_folds]) for each in own}
-            for name, own in first.items()
+            name: {each: _mean([one[name][each].tolist() for one in of_folds]) for each in curves}
+            for name, curves in first.items()
         }
         return Evaluations(sets, first.larger_is_better)
 
@@ -218,7 +218,7 @@ class FoldedRounds(NamedTuple):
         """Return the mean of the models of all folds, with the first rounds of all folds first, then the second."""
         per_round, share = self.parts[0].leaves.n_trees, 1 / len(self.parts)
         kept = [part.kept_trees(part.best_round)[: part.best_round * per_round] for part in self.parts]
-        trees = in_turns([[scaled_tree(tree, share, None) for tree in own] for own in kept], per_round)
+        trees = in_turns([[scaled_tree(tree, share, None) for tree in fold_trees] for fold_trees in kept], per_round)
         first = self.parts[0]
         baseline = np.mean([part.baseline for part in self.parts], axis=0)
         outputs = np.tile(np.arange(per_round), n_rounds)
@@ -234,7 +234,7 @@ class FoldedRounds(NamedTuple):
 def in_turns(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
     """Interleave per-tree items of several models by round: first rounds of all models, then second rounds."""
     firsts = range(0, max(map(len, models)), per_round)
-    return [each for first in firsts for own in models for each in own[first : first + per_round]]
+    return [each for first in firsts for model in models for each in model[first : first + per_round]]
 
 
 def _mean(series: Sequence[Sequence[float]]) -> list[float]:
@@ -322,8 +322,8 @@ class FoldedFit:
         possible = min(max(end - time.monotonic(), 0.0) / max(seconds, 1e-9), n_rounds)
         possible = min(self._model._comm.allgather(possible))  # all ranks must choose the same rate
         rate = min(_MAX_RATE, _ENOUGH / max(possible, 1.0))
-        given = self._rules.learning_rate
-        if possible >= n_rounds or isinstance(given, tuple) or rate <= given:
+        learning_rate = self._rules.learning_rate
+        if possible >= n_rounds or isinstance(learning_rate, tuple) or rate <= learning_rate:
             return rounds
         self._rules = replace(self._rules, learning_rate=rate)
         return self._start(0, parts)

@@ -31,9 +31,9 @@ class ForcedSplit(NamedTuple):
 
 def forced_splits(model: Any) -> list[ForcedSplit]:
     """Return the forced splits of a model whose encoder has been learned, level by level."""
-    given = model.growth.forced_splits
-    given = _read(given) if isinstance(given, str) else given
-    waiting, columns = [given], Columns(model.n_features_in_, model._encoder.names)
+    root_split = model.growth.forced_splits
+    root_split = _read(root_split) if isinstance(root_split, str) else root_split
+    waiting, columns = [root_split], Columns(model.n_features_in_, model._encoder.names)
     splits = list[ForcedSplit]()
     for each in waiting:  # grows by the children
         if not isinstance(each, Mapping) or not {"feature", "threshold"} <= each.keys() <= _KEYS:
@@ -43,9 +43,11 @@ def forced_splits(model: Any) -> list[ForcedSplit]:
             )
         column = columns.position(_NAME, each["feature"])
         children = [each.get(side) for side in ("left", "right")]
-        places = [-1 if not child else len(waiting) + sum(map(bool, children[:k])) for k, child in enumerate(children)]
+        child_indices = [
+            -1 if not child else len(waiting) + sum(map(bool, children[:k])) for k, child in enumerate(children)
+        ]
         waiting += filter(None, children)
-        splits.append(ForcedSplit(column, *_left_side(model, column, each["threshold"]), places))
+        splits.append(ForcedSplit(column, *_left_side(model, column, each["threshold"]), child_indices))
     return splits
 
 
@@ -64,15 +66,15 @@ def _left_side(model: Any, column: int, given: Any) -> tuple[float, list[int] | 
             f"{_NAME} must not split texts, lists or target-encoded categories; got column {name!r}. For categories, "
             "use Categories(encoding='partition')."
         )
-    known = encoder.categories[column]
-    if known is not None:
+    categories = encoder.categories[column]
+    if categories is not None:
         listed = list(given) if isinstance(given, list | tuple | set | frozenset | np.ndarray) else [given]
         is_ordered = column in encoder.ordered
-        if not all(each in known for each in listed) or (len(listed) > 1 and is_ordered):
+        if not all(each in categories for each in listed) or (len(listed) > 1 and is_ordered):
             rule = "one category, the last on the left" if is_ordered else "categories"
             raise ValueError(f"{_NAME} must have {rule} of column {name!r} as a threshold; got {given!r}.")
-        places = [known.index(each) for each in listed]
-        return (places[0] + 0.5, None) if is_ordered else (0.0, places)
+        positions = [categories.index(each) for each in listed]
+        return (positions[0] + 0.5, None) if is_ordered else (0.0, positions)
     try:
         number = float(elapsed_days(np.array(given, "M8"))) if column in encoder.dates else given
     except ValueError:

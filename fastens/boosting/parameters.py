@@ -90,9 +90,9 @@ def _l2(model: Any) -> tuple[float, float]:
 
 def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
     """Return the number of rows of a node per random threshold; None if nodes evaluate all thresholds."""
-    given = model._options("growth").rows_per_threshold
-    if given != "auto":
-        return given
+    rows_per_threshold = model._options("growth").rows_per_threshold
+    if rows_per_threshold != "auto":
+        return rows_per_threshold
     return ROWS_PER_THRESHOLD if loss.has_log_odds and not model.linear_leaves else None
 
 
@@ -151,14 +151,16 @@ def boosting_parameters(model: Any, seed: int, n_threads: int) -> BoostingParame
 
 def learning_rates(model: Any) -> float | tuple[float, ...]:
     """Return the learning rate, or the rate of each round if they differ."""
-    given, n_rounds = model.learning_rate, model.n_estimators
-    if RATE.holds(given):
-        return given
-    if not callable(given):
-        if len(given) < n_rounds:
-            raise ValueError(f"learning_rate must have one number for each of the {n_rounds} rounds; got {len(given)}.")
-        return tuple(map(float, given[:n_rounds]))
-    rates = [given(index) for index in range(n_rounds)]
+    learning_rate, n_rounds = model.learning_rate, model.n_estimators
+    if RATE.holds(learning_rate):
+        return learning_rate
+    if not callable(learning_rate):
+        if len(learning_rate) < n_rounds:
+            raise ValueError(
+                f"learning_rate must have one number for each of the {n_rounds} rounds; got {len(learning_rate)}."
+            )
+        return tuple(map(float, learning_rate[:n_rounds]))
+    rates = [learning_rate(index) for index in range(n_rounds)]
     for index, rate in enumerate(rates):
         if not RATE.holds(rate):
             raise ValueError(f"learning_rate must return positive numbers; got {rate!r} for round {index}.")
@@ -176,7 +178,7 @@ def draws_splits(model: Any) -> bool:
         return True
     n_features = model.n_features_in_
     wanted = (model.max_features_per_tree, model.max_features)
-    return min(count_of(given, n_features, up=True) for given in wanted) < n_features
+    return min(count_of(limit, n_features, up=True) for limit in wanted) < n_features
 
 
 def _check_called_after(callbacks: Iterable[Any]) -> None:
@@ -231,15 +233,15 @@ def check_folds(model: Any) -> None:
         raise ValueError(
             "learning_rate must be a single number with early_stopping.folds, because a time limit may raise it."
         )
-    for name, none, given in (
+    for name, none, value in (
         ("early_stopping.validation", None, stopping.validation),
         ("early_stopping.refit", False, stopping.refit),
         ("warm_start", False, model.warm_start),
         ("oob_score", False, model.oob_score),
     ):
-        if given is not none:
+        if value is not none:
             raise ValueError(
-                f"{name} must be {none} with early_stopping.folds, because the model is an average; got {given!r}."
+                f"{name} must be {none} with early_stopping.folds, because the model is an average; got {value!r}."
             )
     if any(isinstance(callback, Checkpoint) for callback in model.callbacks or ()):
         raise ValueError(
@@ -323,8 +325,8 @@ def _to_average(model: Any, data: TrainingData) -> TrainingData:
     slope = np.clip(slopes[0, 0].astype(np.float64), -_LARGEST_SLOPE, _LARGEST_SLOPE)
     hessian = np.clip(slopes[1, 0].astype(np.float64), 1 / _LARGEST_SLOPE, _LARGEST_SLOPE)
     weight = hessian if data.sample_weight is None else hessian * data.sample_weight
-    own = data.sample_weight if data.weight_before_classes is None else data.weight_before_classes
-    return data._replace(y=-slope / hessian, sample_weight=weight, weight_before_classes=own)
+    weight_before_classes = data.sample_weight if data.weight_before_classes is None else data.weight_before_classes
+    return data._replace(y=-slope / hessian, sample_weight=weight, weight_before_classes=weight_before_classes)
 
 
 # Textbook gradient boosting: every split that lowers the squared error, without regularization or smoothing.

@@ -77,17 +77,17 @@ class RelevanceLabels:
         if self.group is not None:
             first, _ = first_row(comm, len(self.group))
             return query + first
-        own = _sorted(_labels(self.qid))[0]
-        labels, places = _sorted(np.concatenate(comm.allgather(own)))
-        is_shared = np.bincount(places) > 1
+        local_labels = _sorted(_labels(self.qid))[0]
+        labels, label_index = _sorted(np.concatenate(comm.allgather(local_labels)))
+        is_shared = np.bincount(label_index) > 1
         if is_shared.any():
             first_shared = labels[is_shared][:1].tolist()[0]
             raise ValueError(
                 f"qid must keep all rows of a query on one rank; query {first_shared!r} is on "
                 "several. Repartition the table by query."
             )
-        found: NDArray[np.intp] = np.searchsorted(labels, own)[query]
-        return found
+        global_query: NDArray[np.intp] = np.searchsorted(labels, local_labels)[query]
+        return global_query
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
         """Return the index of each row's query; raise ValueError if there are no queries."""
@@ -131,31 +131,31 @@ def _numbers(relevance: NDArray[Any]) -> Array:
     if relevance.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: y must hold real numbers; it holds {relevance.dtype}.")
     try:
-        found = relevance.astype(np.float64)
+        values = relevance.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must hold numbers: {error}") from error
     if relevance.dtype.kind in "US":
         raise ValueError(f"y must hold real numbers; it holds {relevance.dtype}.")
-    if not np.isfinite(found).all():
-        raise ValueError("Input y contains " + ("NaN." if np.isnan(found).any() else "infinity."))
-    if found.size and (found.min() < 0 or found.max() > MAX_RELEVANCE):
+    if not np.isfinite(values).all():
+        raise ValueError("Input y contains " + ("NaN." if np.isnan(values).any() else "infinity."))
+    if values.size and (values.min() < 0 or values.max() > MAX_RELEVANCE):
         raise ValueError(
-            f"y must hold relevance labels from 0 to {MAX_RELEVANCE:g}; it goes from {found.min()} to {found.max()}."
+            f"y must hold relevance labels from 0 to {MAX_RELEVANCE:g}; it goes from {values.min()} to {values.max()}."
         )
-    return found
+    return values
 
 
 def _positions(position: Any, documents: Array) -> Array:
     """Return the positions of the documents; raise ValueError unless they are whole numbers."""
-    found = unmasked(position, "position")
-    if found.shape != documents.shape or found.dtype.kind not in "iuf":
-        got = f"{found.dtype} of shape {found.shape}"
+    positions = unmasked(position, "position")
+    if positions.shape != documents.shape or positions.dtype.kind not in "iuf":
+        got = f"{positions.dtype} of shape {positions.shape}"
         raise ValueError(f"position must hold a number for each of the {len(documents)} rows; got {got}.")
-    found = np.where(documents > 0, found, 0).astype(np.float64)  # rows of weight 0 may have any position
-    is_wrong = ~((found >= 0) & (found <= MAX_POSITION) & (found == np.floor(found)))
+    positions = np.where(documents > 0, positions, 0).astype(np.float64)  # rows of weight 0 may have any position
+    is_wrong = ~((positions >= 0) & (positions <= MAX_POSITION) & (positions == np.floor(positions)))
     if is_wrong.any():
-        raise ValueError(f"position must hold whole numbers from 0 to {MAX_POSITION}; got {found[is_wrong][0]}.")
-    return found
+        raise ValueError(f"position must hold whole numbers from 0 to {MAX_POSITION}; got {positions[is_wrong][0]}.")
+    return positions
 
 
 def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
@@ -195,11 +195,13 @@ def row_weights(
     documents = labels.documents
     if query_weight is None:
         return documents
-    given, query = unmasked(query_weight, "query_weight"), labels.number_of_all(n_rows, comm)
+    query_weights, query = unmasked(query_weight, "query_weight"), labels.number_of_all(n_rows, comm)
     n_queries = 1 + int(max_floats(comm, float(query.max(initial=-1)))[0])
-    if given.shape != (n_queries,):
-        raise ValueError(f"query_weight must have one weight for each of the {n_queries} queries; got {given.shape}.")
-    of_rows = check_weights(given[query], len(query), comm, "query_weight")
+    if query_weights.shape != (n_queries,):
+        raise ValueError(
+            f"query_weight must have one weight for each of the {n_queries} queries; got {query_weights.shape}."
+        )
+    of_rows = check_weights(query_weights[query], len(query), comm, "query_weight")
     of_rows = weights_to_count(of_rows, weight_type, comm, "query_weight", is_fit=False)
     return of_rows if documents is None or of_rows is None else documents * of_rows
 
@@ -472,13 +474,13 @@ class GradientBoostingRanker(BoostedTrees):
 
     def _get_loss(self) -> LambdaRank:
         options = self._options("loss")
-        given = {"metric": "xendcg"} if options is None else options.get_params()
-        return LambdaRank(RankingOptions(self.ndcg_at, **given))
+        loss_options = {"metric": "xendcg"} if options is None else options.get_params()
+        return LambdaRank(RankingOptions(self.ndcg_at, **loss_options))
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
-        kind, places = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
-        at, known = None if places is None else int(places), cast(LambdaRank, loss)
-        measure = known.ndcg if kind == "ndcg" else known.average_precision
+        kind, cutoff = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
+        at, ranking_loss = None if cutoff is None else int(cutoff), cast(LambdaRank, loss)
+        measure = ranking_loss.ndcg if kind == "ndcg" else ranking_loss.average_precision
         return lambda rows: measure(rows.y, rows.raw, rows.weight, at)
 
     # Predict --------------------------------------------------
@@ -542,11 +544,11 @@ class GradientBoostingRanker(BoostedTrees):
         return super().staged_score(X, labels, weight, init_score=init_score)
 
     def _continue_loss(self, rounds: Rounds, earlier: Any) -> None:
-        known, has_positions = earlier._position_biases, rounds.train.y.shape[1] > POSITION
-        if (len(known) > 0) != has_positions:
-            rule = "given" if len(known) else "None"
+        earlier_biases, has_positions = earlier._position_biases, rounds.train.y.shape[1] > POSITION
+        if (len(earlier_biases) > 0) != has_positions:
+            rule = "given" if len(earlier_biases) else "None"
             raise ValueError(f"position must be {rule}, as in the fit that this one continues.")
-        cast(LambdaRank, rounds.loss).position_biases = list(known)
+        cast(LambdaRank, rounds.loss).position_biases = list(earlier_biases)
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         biases = getattr(rounds.loss, "position_biases", ())[: n_rounds + 1]  # models averaged over folds have none

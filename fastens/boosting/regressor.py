@@ -191,8 +191,8 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         raw = self._raw_from(X, init_score)
         losses = losses_of_targets(self._loss)
         parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [raw]
-        found = [distribution_of(loss, part) for loss, part in zip(losses, parts, strict=True)]
-        return found[0] if len(found) == 1 else found
+        distributions = [distribution_of(loss, part) for loss, part in zip(losses, parts, strict=True)]
+        return distributions[0] if len(distributions) == 1 else distributions
 
     def predict_quantiles(
         self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95), *, init_score: ArrayLike | None = None
@@ -219,7 +219,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         """
         dist = self.predict_dist(X, init_score=init_score)
         if isinstance(dist, list):
-            return np.stack([quantiles_of(own, quantiles) for own in dist], axis=1)
+            return np.stack([quantiles_of(target_dist, quantiles) for target_dist in dist], axis=1)
         return quantiles_of(dist, quantiles)
 
     def _calibrated_quantiles(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
@@ -252,7 +252,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         """
         dist, generator = self.predict_dist(X, init_score=init_score), check_random_state(random_state)
         if isinstance(dist, list):
-            return np.stack([draws_of(own, n_draws, generator) for own in dist], axis=1)
+            return np.stack([draws_of(target_dist, n_draws, generator) for target_dist in dist], axis=1)
         return draws_of(dist, n_draws, generator)
 
     def score(

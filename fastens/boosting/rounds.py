@@ -345,8 +345,8 @@ class SideBySide:
         self._leaves, matrix, n_trees = leaves, leaves.problem.matrix, leaves.n_trees
         self._n_workers = min(leaves.problem.n_threads, n_trees)
         self._free: SimpleQueue[OutputTrees] = SimpleQueue()
-        for own in (matrix, *(matrix.with_own_payloads() for _ in range(1, self._n_workers))):
-            self._free.put(leaves.on_one_thread(own))
+        for worker_matrix in (matrix, *(matrix.with_own_payloads() for _ in range(1, self._n_workers))):
+            self._free.put(leaves.on_one_thread(worker_matrix))
         # True if the kernels keep their own threads, which grow the trees that do not divide evenly among the workers.
         # On small tables, kernels run on one thread, because parallelism within a small tree is not efficient.
         self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE

@@ -158,8 +158,8 @@ class RowSampler:
             quantile = np.array([min(np.ceil(needed), total)])
             return -float(smallest_reaching(self._comm, -values, weight.astype(np.int64), group, quantile)[0])
         order = np.argsort(-values, kind="stable")
-        place = int(np.searchsorted(np.cumsum(weight[order].astype(np.int64)), needed))
-        return float(values[order[min(place, len(order) - 1)]])
+        position = int(np.searchsorted(np.cumsum(weight[order].astype(np.int64)), needed))
+        return float(values[order[min(position, len(order) - 1)]])
 
     def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
         rows = np.flatnonzero(is_drawn).astype(np.uint32)
@@ -227,13 +227,13 @@ def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag | None, data: Trainin
         return {}
     raw = np.ascontiguousarray(out_of_bag.raw().T)
     is_classifier = hasattr(model, "predict_proba")
-    found = model._response("predict_proba" if is_classifier else "predict", raw)
-    if isinstance(found, list):
-        found = np.concatenate(found, axis=1)
+    predictions = model._response("predict_proba" if is_classifier else "predict", raw)
+    if isinstance(predictions, list):
+        predictions = np.concatenate(predictions, axis=1)
     if data.rows is not None:
-        spread = np.full((data.n_given, *found.shape[1:]), np.nan)
-        spread[data.rows] = found
-        found = spread
-    (found,) = gathered(data.comm, [found])
+        spread = np.full((data.n_given, *predictions.shape[1:]), np.nan)
+        spread[data.rows] = predictions
+        predictions = spread
+    (predictions,) = gathered(data.comm, [predictions])
     name = "oob_decision_function_" if is_classifier else "oob_prediction_"
-    return {"oob_improvement_": np.array(out_of_bag.improvement), name: found}
+    return {"oob_improvement_": np.array(out_of_bag.improvement), name: predictions}

@@ -63,12 +63,12 @@ def read_times(y: Any) -> Array:
         return _checked_bounds(_floats(array))
     if array.ndim == 2 and array.shape[1] > 2:
         raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
-    given = column_or_1d(array, warn=True)
-    if given.dtype == bool or (given.dtype == object and any(isinstance(each, bool | np.bool_) for each in given)):
+    column = column_or_1d(array, warn=True)
+    if column.dtype == bool or (column.dtype == object and any(isinstance(each, bool | np.bool_) for each in column)):
         raise ValueError(
             f"y must hold times, with events in a separate column if there are any; got only True or False. {_EVENTS}"
         )
-    time = _floats(given)
+    time = _floats(column)
     return np.column_stack([time, time])
 
 
@@ -148,9 +148,9 @@ def checked_times(bounds: Array, rows: Array) -> Array:
         raise ValueError("Input y contains " + ("NaN." if np.isnan(bounds).any() else "infinity."))
     wrong = np.flatnonzero((high < low) | (high < 0))
     if len(wrong):
-        found, row = bounds[wrong[0]].tolist(), int(rows[wrong[0]])
+        row_bounds, row = bounds[wrong[0]].tolist(), int(rows[wrong[0]])
         raise ValueError(
-            f"y must hold non-negative times, with lower bounds at most the upper bounds; got {found} in row "
+            f"y must hold non-negative times, with lower bounds at most the upper bounds; got {row_bounds} in row "
             f"{row}. {_EVENTS}"
         )
     return np.column_stack([low, high])
@@ -223,8 +223,8 @@ class GradientBoostingSurvival(BoostedTrees):
     @staticmethod
     def _strata_of(y: Array) -> NDArray[np.bool_] | None:  # type: ignore[override]
         """Return which times were observed, if some were not."""
-        known = events(y)
-        return None if known.all() else known
+        is_observed = events(y)
+        return None if is_observed.all() else is_observed
 
     def _read_data(self, y: Any, sample_weight: Any) -> TrainingData:
         check_no_events(y, sample_weight)
@@ -257,8 +257,8 @@ class GradientBoostingSurvival(BoostedTrees):
         self._forget("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
             rows = rounds.rows_after(n_rounds)
-            found = gathered(self._comm, [rows.y, rows.raw[0], rows.weight])
-            self.event_times_, self.cumulative_hazard_ = _breslow(*found)
+            gathered_rows = gathered(self._comm, [rows.y, rows.raw[0], rows.weight])
+            self.event_times_, self.cumulative_hazard_ = _breslow(*gathered_rows)
 
     def __getitem__(self, rounds: slice) -> Any:
         """Return a fitted model with some of the rounds, without a baseline hazard if loss="cox".
@@ -463,9 +463,9 @@ def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
     scale = exp(np.clip(-raw.max(), -_LARGEST_LOG, _LARGEST_LOG))
     with np.errstate(over="ignore"):
         hazard = np.minimum(cumulative_hazard(y, hazard_ratios(raw), weight) * scale, exp(_LARGEST_LOG))
-    known = events(y)
-    times, first = np.unique(y[known, 0], return_index=True)
-    return times, hazard[known][first]
+    is_observed = events(y)
+    times, first = np.unique(y[is_observed, 0], return_index=True)
+    return times, hazard[is_observed][first]
 
 
 def _step(at: Array, times: Array, values: Array) -> Array:

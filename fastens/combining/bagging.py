@@ -178,8 +178,8 @@ class BaseBagging(BaseOneEstimator):
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
             X = self._check_table(X)
-        data, given = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
-        self._rows = given.rows
+        data, given_rows = self._start_members(X, y, {"sample_weight": sample_weight, **metadata})
+        self._rows = given_rows.rows
         if not kept:
             self._seed = draw_seed(self.random_state)
         draws, n_features = self._plan(data), self.n_features_in_
@@ -195,11 +195,11 @@ class BaseBagging(BaseOneEstimator):
             numbers = as_numbers(data.X)
             warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
             mean, self.oob_scores_ = self._left_out(data)
-            if not (known := ~np.isnan(mean[:, 0])).all():
-                warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
-            left_out = data.take(np.flatnonzero(known))
-            self.oob_score_ = self._oob_score(mean[known], left_out) if known.any() else np.nan
-            self._oob_mean = given.scatter(mean)
+            if not (has_prediction := ~np.isnan(mean[:, 0])).all():
+                warn(IN_ALL_BAGS if has_prediction.any() else NEVER_OUT)
+            left_out = data.take(np.flatnonzero(has_prediction))
+            self.oob_score_ = self._oob_score(mean[has_prediction], left_out) if has_prediction.any() else np.nan
+            self._oob_mean = given_rows.scatter(mean)
         return self
 
     @property
@@ -245,10 +245,12 @@ class BaseBagging(BaseOneEstimator):
         if make is None:
             return None
         forest = copy(self._forest) if self.warm_start and self._forest is not None else make()
-        known = forest.get_params(deep=False)
-        given = {name: value for name, value in template.get_params(deep=False).items() if name in known}
-        own = {name: getattr(self, name) for name in OF_BAGS if name in known and hasattr(self, name)}
-        return forest.set_params(**{"averaging": None, **given, **own, "max_features_per_tree": self.max_features})
+        forest_params = forest.get_params(deep=False)
+        tree_params = {name: value for name, value in template.get_params(deep=False).items() if name in forest_params}
+        bag_params = {name: getattr(self, name) for name in OF_BAGS if name in forest_params and hasattr(self, name)}
+        return forest.set_params(
+            **{"averaging": None, **tree_params, **bag_params, "max_features_per_tree": self.max_features}
+        )
 
     def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
         self._check_target_given(y)
@@ -287,14 +289,14 @@ class BaseBagging(BaseOneEstimator):
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
         spec = self._member_spec(data)
         data = data.with_fixed_dtypes() if is_all_ours(spec.estimator) else data
-        found: dict[int, FittedMember] = {}
+        fitted_members: dict[int, FittedMember] = {}
 
         def job(number: int) -> None:
-            found[number] = self._fit_one(spec, data, bags, number)
+            fitted_members[number] = self._fit_one(spec, data, bags, number)
 
         tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
         run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
-        return [found[number] for number in range(first, self.n_estimators)]
+        return [fitted_members[number] for number in range(first, self.n_estimators)]
 
     def _member_spec(self, data: MemberData) -> MemberSpec:
         template = self._template()
@@ -512,10 +514,15 @@ class BaseBagging(BaseOneEstimator):
         self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), self._n_targets)
         if (forest := self._forest) is not None:
             bags, n_trees = forest._bags(), len(forest.estimators_)
-            found = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
-            if found.shape != (n_trees,) or not ((found >= 1) & (found <= bags.n_features)).all():
+            n_columns_of_trees = np.array(
+                arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64
+            )
+            if (
+                n_columns_of_trees.shape != (n_trees,)
+                or not ((n_columns_of_trees >= 1) & (n_columns_of_trees <= bags.n_features)).all()
+            ):
                 raise ValueError("the numbers of columns do not match the trees")
-            self._n_columns_of_trees = found
+            self._n_columns_of_trees = n_columns_of_trees
 
     _saved: ClassVar[SavedParts] = (
         attributes("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG, key="{}"),
@@ -620,10 +627,10 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         return "predict_proba" if self.voting == "soft" and hasattr(self._template(), "predict_proba") else "predict"
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
-        found = mean.argmax(axis=1)
+        predicted = mean.argmax(axis=1)
         if callable(self.oob_score):
-            return float(self.oob_score(self.classes_[data.y.astype(np.intp)], self.classes_[found]))
-        return float(np.average(found == data.y, weights=data.sample_weight))
+            return float(self.oob_score(self.classes_[data.y.astype(np.intp)], self.classes_[predicted]))
+        return float(np.average(predicted == data.y, weights=data.sample_weight))
 
     @property
     def oob_decision_function_(self) -> Array:
@@ -668,8 +675,8 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         options = self._passed_on("decision_function", metadata)
         if any(isinstance(member.models[0], OneClassClassifier) for member in self._members):
             raise ValueError("decision_function needs at least two classes in every bag. Use predict_proba instead.")
-        found = self._mean(X, "decision_function", options)
-        return found[:, 0] if found.shape[1] == 1 else found
+        decisions = self._mean(X, "decision_function", options)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""

@@ -123,13 +123,13 @@ class BaseCascade(BaseLevels):
     def _validation_loss(self, data: MemberData, responses: list[Array], predicted: list[Array]) -> float:
         """Return the mean squared error of the layer's average; for probabilities, this is the Brier score."""
         if data.validation is None:
-            found, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
+            average, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
         else:
-            found, y, weight = np.mean(predicted, axis=0), self._encode_target(data.validation[1]), None
+            average, y, weight = np.mean(predicted, axis=0), self._encode_target(data.validation[1]), None
         target = y.reshape(len(y), -1)
         if is_classifier(self):
             target = (target == np.arange(len(self.classes_))).astype(np.float64)
-        return float(np.average(((found - target) ** 2).sum(axis=1), weights=weight))
+        return float(np.average(((average - target) ** 2).sum(axis=1), weights=weight))
 
     def _average(self, X: Any) -> Array:
         """Return the mean response of the last layer, (n_samples, n_outputs)."""

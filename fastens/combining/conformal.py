@@ -240,7 +240,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         columns = _by_target(responses, len(targets))
         scales = _deviations(model, columns)
         pairs = zip(columns, targets, scales, strict=True)
-        return [_errors(own, replace(data, y=y), held, scale) for own, y, scale in pairs]
+        return [_errors(predicted, replace(data, y=y), held, scale) for predicted, y, scale in pairs]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the prediction, or the quantile nearest to 0.5, of each row, averaged over the folds' models.
@@ -256,8 +256,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         """
         predicted = _by_target(mean_response(self._responses(X)), len(self._parts))
         middle = middle_column(levels_of(self._member.models[0]), predicted[0].shape[1])
-        found = np.column_stack([own[:, middle] for own in predicted])
-        return found if len(self._parts) > 1 else found[:, 0]
+        predictions = np.column_stack([columns[:, middle] for columns in predicted])
+        return predictions if len(self._parts) > 1 else predictions[:, 0]
 
     @at_each_coverage
     def predict_interval(
@@ -295,11 +295,13 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         rows = self._conditions.of_rows(X, len(quantiles[0].predicted[0]), group, likelihood_ratio)
         n_threads, loss = resolve_n_jobs(self.n_jobs), _loss(self._member.models[0])
         losses: Any = [None] * len(quantiles) if loss is None else losses_of_targets(loss)
-        found = []
-        for own, parts, level, loss in zip(quantiles, self._parts, self._levels_for(coverage), losses, strict=True):
-            ends = own.intervals(parts, self._conditions, rows, (coverage, level), n_threads)
-            found.append(ends if loss is None else np.clip(ends, *loss.bounds))
-        return found[0] if len(found) == 1 else np.stack(found, axis=1)
+        intervals = []
+        for fold_quantiles, parts, level, loss in zip(
+            quantiles, self._parts, self._levels_for(coverage), losses, strict=True
+        ):
+            ends = fold_quantiles.intervals(parts, self._conditions, rows, (coverage, level), n_threads)
+            intervals.append(ends if loss is None else np.clip(ends, *loss.bounds))
+        return intervals[0] if len(intervals) == 1 else np.stack(intervals, axis=1)
 
     def _quantiles(self, X: Any) -> list[FoldQuantiles]:
         """Return what the models of the folds predict for new rows, for each target."""
@@ -307,15 +309,18 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         if self._error_forest is not None:
             local = local_quantiles(self._error_forest, self._check_table(X), mean_response(responses))
             return [FoldQuantiles([local], [np.ones(len(local))], LEVELS)]
-        predicted = [_by_target(found, len(self._parts)) for found in responses]
-        scales = [_deviations(model, found) for model, found in zip(models, predicted, strict=True)]
+        predicted = [_by_target(response, len(self._parts)) for response in responses]
+        scales = [_deviations(model, columns) for model, columns in zip(models, predicted, strict=True)]
         pairs = zip(zip(*predicted, strict=True), zip(*scales, strict=True), strict=True)
         return [FoldQuantiles(of_folds, scale, levels_of(models[0])) for of_folds, scale in pairs]
 
     def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
         targets = y.reshape(len(y), -1).T
         pairs = zip(self._quantiles(X), targets, strict=True)
-        return [HeldOut.errors(own.predicted[0], y, own.scales[0], None, group=rows.group) for own, y in pairs]
+        return [
+            HeldOut.errors(fold_quantiles.predicted[0], y, fold_quantiles.scales[0], None, group=rows.group)
+            for fold_quantiles, y in pairs
+        ]
 
     def _forest_arrays(self) -> Arrays:
         forest = self._error_forest
@@ -335,8 +340,8 @@ def _as_member(forest: RandomForestRegressor) -> FittedMember:
 
 def _is_monotone(estimator: Any) -> bool:
     """Return True if an estimator or a nested one has monotone constraints, by any library's parameter name."""
-    given = [value for name, value in estimator.get_params().items() if name.split("__")[-1] in _MONOTONE]
-    return any(value is not None and np.size(value) > 0 for value in given)
+    constraints = [value for name, value in estimator.get_params().items() if name.split("__")[-1] in _MONOTONE]
+    return any(value is not None and np.size(value) > 0 for value in constraints)
 
 
 def _loss(model: Any) -> Any:
@@ -352,8 +357,8 @@ def _deviations(model: Any, columns: list[Array]) -> list[Array]:
     """Return the scale of a model's errors for each target and row, given by its loss; 1 for models without a loss."""
     loss = _loss(model)
     if loss is None:
-        return [np.ones(len(own)) for own in columns]
-    return [each.deviation(own) for each, own in zip(losses_of_targets(loss), columns, strict=True)]
+        return [np.ones(len(predicted)) for predicted in columns]
+    return [each.deviation(predicted) for each, predicted in zip(losses_of_targets(loss), columns, strict=True)]
 
 
 def _errors(predicted: Array, data: MemberData, held: RowConditions, scale: Array | None = None) -> HeldOut:
@@ -477,15 +482,15 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         -------
         bool array of shape (n_samples, n_classes)
         """
-        scores = [self._score().of(found) for found in self._responses(X)]
+        scores = [self._score().of(response) for response in self._responses(X)]
         rows = self._conditions.of_rows(X, len(scores[0]), group, likelihood_ratio)
         coverages = coverage, self._levels_for(coverage)[0]
         return calibrated_sets(self._parts[0], scores, self._conditions, rows, coverages)
 
     def _check_labels(self, arrays: Arrays) -> None:
         labels = [part.label for part in self._parts[0]]
-        known = [np.isin(label, np.arange(len(self.classes_))).all() for label in labels if label is not None]
-        if any((label is not None) != self.by_class for label in labels) or not all(known):
+        are_valid = [np.isin(label, np.arange(len(self.classes_))).all() for label in labels if label is not None]
+        if any((label is not None) != self.by_class for label in labels) or not all(are_valid):
             raise ValueError("the calibration scores do not match the classes")
 
     _saved: ClassVar[SavedParts] = (Saved(finish=_check_labels),)

@@ -137,9 +137,9 @@ class BaseConformal(BaseOneEstimator):
         TypeError
             If weights are passed and the `fit` of the estimator does not accept them.
         """
-        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
+        fit_arguments = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         self.__dict__.pop(self._learned, None)
-        data, rows = self._start_members(X, y, given)
+        data, rows = self._start_members(X, y, fit_arguments)
         self._conditions, held = Conditions.learn(X, rows.n_given, group, likelihood_ratio)
         self._adapted: dict[float, list[float]] = {}
         self._fit_calibrated(data, rows, held.take(rows.rows))
@@ -148,8 +148,8 @@ class BaseConformal(BaseOneEstimator):
     def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
         """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
         if self._is_out_of_bag:
-            member, responses, known = self._fit_bags(data)
-            folds = [(np.arange(0), known)]
+            member, responses, predicted_rows = self._fit_bags(data)
+            folds = [(np.arange(0), predicted_rows)]
         else:
             data, folds = self._parted(data, rows)
             member, responses = self._fit_copies(data, folds)
@@ -175,14 +175,14 @@ class BaseConformal(BaseOneEstimator):
         (member,), _ = self._fit_level([spec], data, [])
         model = member.models[0]
         if is_classifier(self):
-            places = places_of_classes("estimator", np.asarray(model.classes_), cast(Any, self.classes_))
-            found = in_order(np.asarray(model.oob_decision_function_), places, len(self.classes_), 0.0)
+            class_positions = places_of_classes("estimator", np.asarray(model.classes_), cast(Any, self.classes_))
+            responses = in_order(np.asarray(model.oob_decision_function_), class_positions, len(self.classes_), 0.0)
         else:
-            found = np.asarray(model.oob_prediction_).reshape(data.n_rows, -1)
-        known = np.flatnonzero(~np.isnan(found).any(axis=1))
-        if not len(known):
+            responses = np.asarray(model.oob_prediction_).reshape(data.n_rows, -1)
+        predicted_rows = np.flatnonzero(~np.isnan(responses).any(axis=1))
+        if not len(predicted_rows):
             raise ValueError("estimator must leave rows out of its bags with cv='oob'; all rows are in all bags.")
-        return member, found, known
+        return member, responses, predicted_rows
 
     def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
         """Return the rows and the folds; a prefit estimator has one fold that holds out all rows."""
@@ -324,18 +324,22 @@ class BaseConformal(BaseOneEstimator):
         updated, new = copy(self), self._new_rows(table, target, rows)
         updated._adapted = self._adapted | {
             each: [
-                adapted_coverage(level, each, step, *_position(own[0], fresh, self._scored_columns(fresh, each)))
-                for level, own, fresh in zip(self._levels_for(each), self._parts, new, strict=True)
+                adapted_coverage(
+                    level, each, step, *_position(held_out_folds[0], fresh, self._scored_columns(fresh, each))
+                )
+                for level, held_out_folds, fresh in zip(self._levels_for(each), self._parts, new, strict=True)
             ]
             for each in coverages
         }
         if slides:
-            updated._parts = [[own[0].slid(fresh)] for own, fresh in zip(self._parts, new, strict=True)]
+            updated._parts = [
+                [held_out_folds[0].slid(fresh)] for held_out_folds, fresh in zip(self._parts, new, strict=True)
+            ]
         return updated
 
     def _check_can_update(self) -> None:
         """Raise ValueError unless one set of held-out rows, in the order of the table, calibrates the model."""
-        if any(len(own) > 1 for own in self._parts):
+        if any(len(held_out_folds) > 1 for held_out_folds in self._parts):
             raise ValueError(
                 f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
                 "cv=[(train, test)] with the last rows as test, or cv='oob'."
@@ -382,13 +386,13 @@ class BaseConformal(BaseOneEstimator):
 
     def _calibration_arrays(self) -> Arrays:
         n_parts = np.array([len(self._parts), len(self._parts[0])])
-        found = members_to_arrays(_MEMBERS, [self._member]) | {_N_PARTS: n_parts} | self._conditions.to_arrays("")
+        arrays = members_to_arrays(_MEMBERS, [self._member]) | {_N_PARTS: n_parts} | self._conditions.to_arrays("")
         for target, parts in enumerate(self._parts):
             for number, part in enumerate(parts):
-                found |= part.to_arrays(f"{_FOLD}{target}.{number}.")
+                arrays |= part.to_arrays(f"{_FOLD}{target}.{number}.")
         if self._adapted:
-            found[_ADAPTED] = np.array([[each, *levels] for each, levels in self._adapted.items()])
-        return found
+            arrays[_ADAPTED] = np.array([[each, *levels] for each, levels in self._adapted.items()])
+        return arrays
 
     def _restore_calibration(self, arrays: Arrays) -> None:
         (self._member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), None)
@@ -398,7 +402,11 @@ class BaseConformal(BaseOneEstimator):
             [HeldOut.from_arrays(f"{_FOLD}{target}.{number}.", arrays) for number in range(n_folds)]
             for target in range(n_targets)
         ]
-        if any((part.group is None) != (self._conditions.labels is None) for own in self._parts for part in own):
+        if any(
+            (part.group is None) != (self._conditions.labels is None)
+            for held_out_folds in self._parts
+            for part in held_out_folds
+        ):
             raise ValueError("the calibration groups are malformed")
         adapted = arrays.get(_ADAPTED, np.empty((0, n_targets + 1)))
         if adapted.ndim != 2 or adapted.shape[1] != n_targets + 1:

@@ -59,16 +59,19 @@ Labels = list[NDArray[Any]]
 def n_columns(classes: Any) -> int:
     """Return the number of columns that a response for one or several targets adds to the next level's table."""
     of_targets = classes if isinstance(classes, list) else [classes]
-    return sum(1 if len(own) == 2 else len(own) for own in of_targets)
+    return sum(1 if len(target_classes) == 2 else len(target_classes) for target_classes in of_targets)
 
 
 def split_targets(response: Array, classes: Any) -> list[Array]:
     """Return the values of all classes of each target, (..., n_classes), from the columns of `several_response`."""
     if not isinstance(classes, list):
         return [response]
-    ends = np.cumsum([n_columns([own]) for own in classes])[:-1]
+    ends = np.cumsum([n_columns([target_classes]) for target_classes in classes])[:-1]
     parts = zip(np.split(response, ends, axis=-1), classes, strict=True)
-    return [np.concatenate([1 - part, part], axis=-1) if len(own) == 2 else part for part, own in parts]
+    return [
+        np.concatenate([1 - part, part], axis=-1) if len(target_classes) == 2 else part
+        for part, target_classes in parts
+    ]
 
 
 def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
@@ -76,40 +79,47 @@ def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
     index = index.astype(np.intp)
     if not isinstance(classes, list):
         return classes[index]
-    return columns_of_labels(own[places] for own, places in zip(classes, index.T, strict=True))
+    return columns_of_labels(target_classes[indices] for target_classes, indices in zip(classes, index.T, strict=True))
 
 
 def places_in(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
     """Return the class indices of known labels; the inverse of `labels_of`."""
     if not isinstance(classes, list):
         return np.searchsorted(classes, labels)
-    return np.column_stack([np.searchsorted(own, column) for own, column in zip(classes, labels.T, strict=True)])
+    return np.column_stack(
+        [np.searchsorted(target_classes, column) for target_classes, column in zip(classes, labels.T, strict=True)]
+    )
 
 
 def predicted_places(what: str, response: Any, labels: Labels, n_rows: int) -> NDArray[np.intp]:
     """Return the index in `labels` of each predicted label, (n_rows, n_targets)."""
-    found = np.asarray(response)
-    if found.shape != (n_rows, len(labels)):
+    predicted = np.asarray(response)
+    if predicted.shape != (n_rows, len(labels)):
         raise MemberError(
-            f"{what} must predict one label for each of {len(labels)} targets; got the shape {found.shape}."
+            f"{what} must predict one label for each of {len(labels)} targets; got the shape {predicted.shape}."
         )
-    columns = zip(found.T, labels, strict=True)
-    return np.column_stack([label_places(what, column, own, n_rows) for column, own in columns])
+    columns = zip(predicted.T, labels, strict=True)
+    return np.column_stack([label_places(what, column, target_labels, n_rows) for column, target_labels in columns])
 
 
 def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Options | None = None) -> list[Array]:
     """Return class probabilities for each target, from a list of arrays or from probabilities of second classes."""
-    found = model.predict_proba(X, **(options or {}))
-    if isinstance(found, list):
-        if len(found) != len(labels):
+    predicted = model.predict_proba(X, **(options or {}))
+    if isinstance(predicted, list):
+        if len(predicted) != len(labels):
             raise MemberError(
-                f"{what} must predict probabilities for {len(labels)} targets; got probabilities for {len(found)}."
+                f"{what} must predict probabilities for {len(labels)} targets; got probabilities for {len(predicted)}."
             )
         return [
-            in_order(numbers_of(what, part), places_of_classes(what, np.asarray(known), own), len(own), 0.0)
-            for part, known, own in zip(found, model.classes_, labels, strict=True)
+            in_order(
+                numbers_of(what, part),
+                places_of_classes(what, np.asarray(model_classes), target_labels),
+                len(target_labels),
+                0.0,
+            )
+            for part, model_classes, target_labels in zip(predicted, model.classes_, labels, strict=True)
         ]
-    return [np.column_stack([1 - second, second]) for second in _of_two_classes(what, found, labels, X.shape[0]).T]
+    return [np.column_stack([1 - second, second]) for second in _of_two_classes(what, predicted, labels, X.shape[0]).T]
 
 
 def several_response(
@@ -123,8 +133,8 @@ def several_response(
     if method == "decision_function":
         return _of_two_classes(what, model.decision_function(X, **(options or {})), labels, X.shape[0])
     if method == "predict":
-        places = predicted_places(what, model.predict(X, **(options or {})), labels, X.shape[0])
-        parts = [np.eye(len(own))[column] for own, column in zip(labels, places.T, strict=True)]
+        indices = predicted_places(what, model.predict(X, **(options or {})), labels, X.shape[0])
+        parts = [np.eye(len(target_labels))[column] for target_labels, column in zip(labels, indices.T, strict=True)]
     else:
         parts = probabilities(what, model, X, labels, options)
     return np.hstack([part[:, 1:] if part.shape[1] == 2 else part for part in parts])
@@ -132,11 +142,13 @@ def several_response(
 
 def _of_two_classes(what: str, response: Any, labels: Labels, n_rows: int) -> Array:
     """Return one column for each target; all targets must have two classes."""
-    found = numbers_of(what, response)
-    if found.shape != (n_rows, len(labels)) or any(len(own) != 2 for own in labels):
-        sizes = [len(own) for own in labels]
-        raise MemberError(f"{what} must predict values for targets of {sizes} classes; got the shape {found.shape}.")
-    return found
+    predicted = numbers_of(what, response)
+    if predicted.shape != (n_rows, len(labels)) or any(len(target_labels) != 2 for target_labels in labels):
+        sizes = [len(target_labels) for target_labels in labels]
+        raise MemberError(
+            f"{what} must predict values for targets of {sizes} classes; got the shape {predicted.shape}."
+        )
+    return predicted
 
 
 class Part(NamedTuple):
@@ -176,21 +188,23 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) 
     n_features = len(features)
     values = np.zeros((n_rows, *[n_features] * (1 + rows.pairs), n_outputs))
     data, shown = np.full((n_rows, n_features), np.nan), np.full((n_rows, n_features), np.nan, dtype=object)
-    for part, found in explained:
-        places = np.arange(n_features) if part.columns is None else np.array(part.columns)
-        of_part, of_base = _by_class(owner, part, found) if is_classifier(owner) else (found.values[..., None], None)
-        values[np.ix_(np.arange(n_rows), *[places] * (1 + rows.pairs))] += part.weight * of_part
-        base += part.weight * (found.base_values[:, None] if of_base is None else of_base)
-        data[:, places] = found.data
-        shown[:, places] = found.data if found.display_data is None else found.display_data
+    for part, explanation in explained:
+        columns = np.arange(n_features) if part.columns is None else np.array(part.columns)
+        of_part, of_base = (
+            _by_class(owner, part, explanation) if is_classifier(owner) else (explanation.values[..., None], None)
+        )
+        values[np.ix_(np.arange(n_rows), *[columns] * (1 + rows.pairs))] += part.weight * of_part
+        base += part.weight * (explanation.base_values[:, None] if of_base is None else of_base)
+        data[:, columns] = explanation.data
+        shown[:, columns] = explanation.data if explanation.display_data is None else explanation.display_data
     names: Any = "prediction"
     if is_classifier(owner):
         names = [str(label) for label in owner.classes_]
     if n_outputs == 2:
         values, base, names = values[..., 1:], base[:, 1:], f"probability of {names[1]}"
     is_one = values.shape[-1] == 1
-    known = ~np.isnan(data)
-    has_categories = any(not isinstance(value, float) for value in shown[known])
+    has_value = ~np.isnan(data)
+    has_categories = any(not isinstance(value, float) for value in shown[has_value])
     return for_shap(
         Explanation(
             values[..., 0] if is_one else values,
@@ -230,9 +244,9 @@ def _by_class(owner: Any, part: Part, found: Any) -> tuple[Array, Array]:
     values, base = found.values, found.base_values
     if base.ndim == 1:  # for binary targets, the values of the second class
         values, base = np.stack([-values, values], axis=-1), np.stack([1 - base, base], axis=-1)
-    places = places_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
+    class_positions = places_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
     out, of_base = np.zeros((*values.shape[:-1], len(owner.classes_))), np.zeros((len(base), len(owner.classes_)))
-    out[..., places], of_base[:, places] = values, base
+    out[..., class_positions], of_base[:, class_positions] = values, base
     return out, of_base
 
 
@@ -319,7 +333,7 @@ class MemberData:
             groups=None if self.groups is None else np.asarray(self.groups)[rows],
             routed=None
             if self.routed is None
-            else {name: metadata_of_rows(found, rows, self.n_rows) for name, found in self.routed.items()},
+            else {name: metadata_of_rows(metadata, rows, self.n_rows) for name, metadata in self.routed.items()},
         )
 
     def with_table(self, X: Any, validation_table: Any = None) -> MemberData:
@@ -374,7 +388,11 @@ class FittedMember:
         if self.classes is None:
             return number_response(what, model, X, self.n_outputs, options, method=self.method)
         if isinstance(self.classes, list):
-            several = self.classes if self.uses_labels else [np.arange(len(own)) for own in self.classes]
+            several = (
+                self.classes
+                if self.uses_labels
+                else [np.arange(len(target_classes)) for target_classes in self.classes]
+            )
             return several_response(what, model, X, self.method, several, options)
         labels = self.classes if self.uses_labels else np.arange(len(self.classes))
         return class_response(what, model, X, self.method, labels, options)
@@ -445,16 +463,16 @@ def group_folds(data: MemberData, n_folds: int) -> list[Fold]:
 
 def folds_by_number(fold: NDArray[Any]) -> list[Fold]:
     """Return the folds from the number of each row's fold; empty if one fold has all rows."""
-    found = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
-    return found if len(found) > 1 else []
+    folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
+    return folds if len(folds) > 1 else []
 
 
 def _given_folds(cv: Iterable[Any], data: MemberData, given: GivenRows) -> list[Fold]:
     """Return folds given as row indices or masks, without the rows of zero weight."""
-    place = np.full(given.n_given, -1)
-    place[given.rows] = np.arange(data.n_rows)
+    new_index = np.full(given.n_given, -1)
+    new_index[given.rows] = np.arange(data.n_rows)
     parts = [split_of_rows("cv", fold, given.n_given) for fold in cv]
-    return [(_kept(place[train]), _kept(place[test])) for train, test in parts]
+    return [(_kept(new_index[train]), _kept(new_index[test])) for train, test in parts]
 
 
 def _split(cv: Any, data: MemberData) -> list[Any]:
@@ -491,8 +509,8 @@ def known_rows(responses: list[Array]) -> NDArray[np.bool_]:
 def restrict_folds(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
     """Return the folds restricted and renumbered to the known rows, without folds that lack training or test rows."""
     cut = [(train[known[train]], test[known[test]]) for train, test in folds]
-    place = np.cumsum(known) - 1
-    return [(place[train], place[test]) for train, test in cut if len(train) and len(test)]
+    new_index = np.cumsum(known) - 1
+    return [(new_index[train], new_index[test]) for train, test in cut if len(train) and len(test)]
 
 
 # Fits --------------------------------------------------
@@ -679,23 +697,23 @@ def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
 
 def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
     """Return the arguments of a member's `fit`: routed metadata, or weights and other supported arguments."""
-    found: dict[str, Any] = {} if data.routed is None else dict(data.routed[spec.name])
+    arguments: dict[str, Any] = {} if data.routed is None else dict(data.routed[spec.name])
     member = spec.estimator
     stops_early = getattr(member, "early_stopping", True) is not False and has_fit_parameter(member, "X_val")
     if data.routed is None:
         if (weight := data.weight_for(member)) is not None:
             check_weights_accepted([(spec.name, member)], data)
-            found[str(weight_name(member))] = weight
+            arguments[str(weight_name(member))] = weight
         # Boosting uses groups for the early-stopping splitter, and raises if groups are passed without a splitter.
         has_splitter = not isinstance(member, BoostedTrees) or member._stopping.validation is not None
         if data.groups is not None and has_fit_parameter(member, "groups") and has_splitter:
-            found["groups"] = data.groups
-    if data.validation is not None and (stops_early if data.routed is None else {"X_val", "y_val"} <= {*found}):
+            arguments["groups"] = data.groups
+    if data.validation is not None and (stops_early if data.routed is None else {"X_val", "y_val"} <= {*arguments}):
         X_val, y_val = data.validation
         if not knows_labels(member) and data.classes is not None:
             y_val = places_in(data.classes, y_val)
-        found |= {"X_val": take_columns(X_val, spec.columns), "y_val": y_val}
-    return found
+        arguments |= {"X_val": take_columns(X_val, spec.columns), "y_val": y_val}
+    return arguments
 
 
 def check_weights_accepted(members: Iterable[tuple[str, Any]], data: MemberData) -> None:
@@ -729,14 +747,14 @@ def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: Le
 
 def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDArray[Any]]:
     """Return the members as arrays whose names start with `prefix`."""
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     described = []
     for number, member in enumerate(members):
         described.append([member.name, member.columns, member.method, member.uses_labels, len(member.models)])
-        for place, model in enumerate(member.models):
-            found |= nested_arrays(f"{prefix}{number}.{place}.", model, f"Member {member.name!r}")
+        for model_index, model in enumerate(member.models):
+            arrays |= nested_arrays(f"{prefix}{number}.{model_index}.", model, f"Member {member.name!r}")
     content = json.dumps(described, separators=(",", ":")).encode()
-    return found | {f"{prefix}members": np.frombuffer(content, dtype=np.uint8)}
+    return arrays | {f"{prefix}members": np.frombuffer(content, dtype=np.uint8)}
 
 
 def members_from_arrays(
@@ -745,12 +763,15 @@ def members_from_arrays(
     """Restore the members from arrays."""
     if n_outputs is not None:
         whole(1).check("the number of targets", n_outputs)
-    found = []
+    members = []
     described = json.loads(arrays[f"{prefix}members"].tobytes().decode())
-    own = numbered_arrays(prefix, arrays, 2)
+    saved_arrays = numbered_arrays(prefix, arrays, 2)
     for number, (name, columns, method, uses_labels, n_models) in enumerate(described):
         if method not in METHODS or type(n_models) is not int:
             raise ModelFileError("the state of the members is malformed")
-        models = [restored_model(own.get(f"{number}.{place}", {}), f"Member {name!r}") for place in range(n_models)]
-        found.append(FittedMember(name, columns, method, models, classes, uses_labels, n_outputs))
-    return found
+        models = [
+            restored_model(saved_arrays.get(f"{number}.{model_index}", {}), f"Member {name!r}")
+            for model_index in range(n_models)
+        ]
+        members.append(FittedMember(name, columns, method, models, classes, uses_labels, n_outputs))
+    return members

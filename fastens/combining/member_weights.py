@@ -53,8 +53,8 @@ def nnls_weights(data: OutOfFold) -> Array:
     # Let the weights be s v, where v sums to 1. The minimum of s^2 |E v|^2 + (s - 1)^2 over s grows with |E v|, so
     # appending one row makes non-negative least squares minimise |E v|.
     rows = np.vstack([half, np.ones(len(products))])
-    found = nnls(rows, np.append(np.zeros(len(products)), 1.0))[0]
-    return found / found.sum()
+    solution = nnls(rows, np.append(np.zeros(len(products)), 1.0))[0]
+    return solution / solution.sum()
 
 
 def likelihood_weights(data: OutOfFold) -> Array:
@@ -91,7 +91,7 @@ def selection_weights(data: OutOfFold) -> Array:
     total = np.zeros_like(data.responses[0])
     best, best_loss = counts, np.inf
     for size in range(1, _SELECTION_ROUNDS + 1):
-        losses = [mean_loss((total + found) / size, data) for found in data.responses]
+        losses = [mean_loss((total + response) / size, data) for response in data.responses]
         chosen = int(np.argmin(losses))
         counts, total = counts.copy(), total + data.responses[chosen]
         counts[chosen] += 1
@@ -153,5 +153,5 @@ def margin_weights(margins: Array, weight: Array, shrinkage: float) -> Array:
     floor = 2.0 / max(weight.sum(), 1.0)
     covariance = (1 - shrinkage) * covariance + np.diag(shrinkage * variances + floor)
     half = np.linalg.cholesky(covariance)
-    found = nnls(half.T, np.linalg.solve(half, mean))[0]
-    return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
+    solution = nnls(half.T, np.linalg.solve(half, mean))[0]
+    return solution / solution.sum() if solution.sum() > 0 else np.full(len(solution), 1 / len(solution))

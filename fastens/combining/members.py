@@ -179,9 +179,9 @@ class BaseMembers(BaseFastens):
         TypeError
             If weights are passed and the `fit` of a member does not accept them.
         """
-        given = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
+        fit_arguments = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         self.__dict__.pop(self._learned, None)
-        data, rows = self._start_members(X, y, given)
+        data, rows = self._start_members(X, y, fit_arguments)
         self._fit_data(data, rows)
         return self
 
@@ -273,8 +273,8 @@ class BaseMembers(BaseFastens):
 
     def _levels(self) -> list[NamedMembers]:
         """Return the members of each level, without dropped members."""
-        given = self._default_members() if self.estimators is None else self.estimators
-        return [[(name, member) for name, member in given if not is_dropped(member)]]
+        named_members = self._default_members() if self.estimators is None else self.estimators
+        return [[(name, member) for name, member in named_members if not is_dropped(member)]]
 
     def _named(self) -> Iterator[tuple[str, Any]]:
         """Yield the members given as parameters, if they are well formed."""
@@ -285,13 +285,13 @@ class BaseMembers(BaseFastens):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with `deep`, also members by name, and their parameters as ``name__parameter``."""
-        found = super().get_params(deep=deep)
+        parameters = super().get_params(deep=deep)
         if deep and self._names_members:
             for name, member in self._named():
-                found[name] = member
+                parameters[name] = member
                 if hasattr(member, "get_params"):
-                    found.update((f"{name}__{key}", value) for key, value in member.get_params().items())
-        return found
+                    parameters.update((f"{name}__{key}", value) for key, value in member.get_params().items())
+        return parameters
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; members are replaced by name, or dropped with "drop"."""
@@ -317,8 +317,8 @@ class BaseMembers(BaseFastens):
         """Return the fitted members by name, and "drop" for each dropped member, in the order of the parameters."""
         fitted = {member.name: member.kept for member in members}
         named = self._as_fitted()._named()
-        given = {name: member for name, member in named if name in fitted or is_dropped(member)}
-        return Bunch(**{**given, **fitted})
+        ordered = {name: member for name, member in named if name in fitted or is_dropped(member)}
+        return Bunch(**{**ordered, **fitted})
 
     def _specs(self) -> list[list[MemberSpec]]:
         """Check the members, and return their columns, methods and seeded copies."""
@@ -327,10 +327,10 @@ class BaseMembers(BaseFastens):
         _check_names(names, self.get_params(deep=False))
         if empty := [depth for depth, members in enumerate(levels, 1) if not members]:
             raise ValueError(f"levels must hold at least one estimator each; level {empty[0]} has none.")
-        known = self._names_given(names)
-        unknown = [name for name in (self.columns or {}) if name not in known]
+        member_names = self._names_given(names)
+        unknown = [name for name in (self.columns or {}) if name not in member_names]
         if unknown:
-            raise ValueError(f"columns must name members; got {unknown[0]!r}, and the members are {known}.")
+            raise ValueError(f"columns must name members; got {unknown[0]!r}, and the members are {member_names}.")
         seeds = self._seed_source()
         of_classes = is_classifier(self)  # reads the tags of all members
         return [
@@ -347,10 +347,14 @@ class BaseMembers(BaseFastens):
     ) -> MemberSpec:
         check_kind(f"Member {name!r}", member, of_classes)
         names = self._encoder.names
-        given = (self.columns or {}).get(name)
-        if given is not None and depth > 0:
+        selected_columns = (self.columns or {}).get(name)
+        if selected_columns is not None and depth > 0:
             raise ValueError(f"columns must name members of the first level; got {name!r}.")
-        columns = None if given is None else column_positions("columns", given, names, self.n_features_in_)
+        columns = (
+            None
+            if selected_columns is None
+            else column_positions("columns", selected_columns, names, self.n_features_in_)
+        )
         if columns == []:
             raise ValueError("columns must hold at least one column; got none.")
         method = resolve_method(name, member, self._response_method, of_classes, self._remedy)
@@ -402,21 +406,21 @@ class BaseMembers(BaseFastens):
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
         if len(rows) < n_rows:
             X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
-        given, found = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
+        given_rows, training_data = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
         if isinstance(self, BaseRegressor):
-            self._n_targets = _n_targets(found.y)
-        X_val, counted = metadata.get("X_val"), found.sample_weight
+            self._n_targets = _n_targets(training_data.y)
+        X_val, counted = metadata.get("X_val"), training_data.sample_weight
         data = MemberData(
-            X=found.X,
-            y=found.y,
+            X=training_data.X,
+            y=training_data.y,
             classes=getattr(self, "classes_", None),
             sample_weight=counted,
-            groups=groups_of_rows(metadata.get("groups"), *given),
+            groups=groups_of_rows(metadata.get("groups"), *given_rows),
             validation=None if X_val is None else self._check_validation_rows(X_val, metadata["y_val"]),
-            routed=self._route(metadata, given),
+            routed=self._route(metadata, given_rows),
             weight_unit=None if weight is None else float(weight[0] / (1.0 if counted is None else counted[0])),
         )
-        return data, given
+        return data, given_rows
 
     def _check_validation_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check validation rows against the columns and classes just learned."""
@@ -434,14 +438,14 @@ class BaseMembers(BaseFastens):
             check_metadata(self, metadata)
             return None
         routed = process_routing(self, "fit", **{name: value for name, value in metadata.items() if value is not None})
-        found = {name: dict(routed[name].fit) for name in self._routed_names()}
-        return {name: metadata_of_rows(of_member, *given) for name, of_member in found.items()}
+        member_metadata = {name: dict(routed[name].fit) for name in self._routed_names()}
+        return {name: metadata_of_rows(of_member, *given) for name, of_member in member_metadata.items()}
 
     # scikit-learn --------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        of_members = [found for _, member in self._named() if (found := tags_of(member)) is not None]
+        of_members = [member_tags for _, member in self._named() if (member_tags := tags_of(member)) is not None]
         tags.input_tags.allow_nan = all(of_member.input_tags.allow_nan for of_member in of_members)
         tags.input_tags.sparse = all(of_member.input_tags.sparse for of_member in of_members)
         return tags

@@ -213,10 +213,10 @@ def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[
     """Return the groups of some of the rows; raise ValueError unless there is one group for each row."""
     if groups is None:
         return None
-    found = unmasked(groups, "groups")
-    if found.shape != (n_rows,):
-        raise ValueError(f"groups must have one label for each of the {n_rows} rows; got shape {found.shape}.")
-    return found[rows]
+    group_labels = unmasked(groups, "groups")
+    if group_labels.shape != (n_rows,):
+        raise ValueError(f"groups must have one label for each of the {n_rows} rows; got shape {group_labels.shape}.")
+    return group_labels[rows]
 
 
 def metadata_of_rows(metadata: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
@@ -277,8 +277,8 @@ def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
     # An estimator that predicts but has no estimator type is accepted for either; fastens rankers and survival models
     # are not.
     is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
-    own = (each for each in layers_of(member) if isinstance(each, BaseFastens)) if is_either else ()
-    is_either &= all(get_tags(each).estimator_type is not None for each in own)
+    fastens_layers = (each for each in layers_of(member) if isinstance(each, BaseFastens)) if is_either else ()
+    is_either &= all(get_tags(each).estimator_type is not None for each in fastens_layers)
     if is_either or (tags is not None and tags.estimator_type == kind):
         return
     needs_tags = tags is None and hasattr(member, "fit")
@@ -296,8 +296,8 @@ def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
 
 def names_of_weight_types(member: Any) -> dict[str, str]:
     """Return the values of all `weight_type` parameters of a member and its nested estimators, by parameter name."""
-    given = member.get_params(deep=True) if hasattr(member, "get_params") else {}
-    return {name: value for name, value in given.items() if name.split("__")[-1] == "weight_type"}
+    parameters = member.get_params(deep=True) if hasattr(member, "get_params") else {}
+    return {name: value for name, value in parameters.items() if name.split("__")[-1] == "weight_type"}
 
 
 def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
@@ -311,8 +311,12 @@ def drawn_seeds(
     member: Any, seeds: np.random.RandomState, is_drawn: Callable[[Any], bool] = lambda value: True
 ) -> dict[str, int]:
     """Return seeds for the selected random_state parameters of a member and its nested estimators, by name."""
-    given = member.get_params(deep=True)
-    names = [name for name in sorted(given) if name.split("__")[-1] == "random_state" and is_drawn(given[name])]
+    all_parameters = member.get_params(deep=True)
+    names = [
+        name
+        for name in sorted(all_parameters)
+        if name.split("__")[-1] == "random_state" and is_drawn(all_parameters[name])
+    ]
     return {name: int(seeds.randint(np.iinfo(np.int32).max)) for name in names}
 
 
@@ -340,9 +344,9 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
     if not is_classification:
         return "predict"
     # scikit-learn's stacking with the default final estimator, also in a pipeline, has these methods only once fitted.
-    found: Any = member if hasattr(member, "predict") else type(member)
+    instance_or_class: Any = member if hasattr(member, "predict") else type(member)
     for method in METHODS if wanted == "auto" else (wanted,):
-        if hasattr(found, method):
+        if hasattr(instance_or_class, method):
             return method
     needed = f"one of the methods {', '.join(METHODS)}" if wanted == "auto" else f"the method {wanted}"
     raise ValueError(f"Member {name!r} must have {needed}; {type(member).__name__} does not.{remedy}")
@@ -350,9 +354,9 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
 
 def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool:
     """Return True for fastens estimators, except subclasses that override one of the methods."""
-    found = (getattr(type(member), name, None) for name in methods)
+    implementations = (getattr(type(member), name, None) for name in methods)
     return isinstance(member, BaseFastens) and all(
-        method is None or str(getattr(method, "__module__", "")).startswith("fastens.") for method in found
+        method is None or str(getattr(method, "__module__", "")).startswith("fastens.") for method in implementations
     )
 
 
@@ -366,8 +370,8 @@ def knows_labels(member: Any) -> bool:
 
 def _names_labels(member: Any) -> bool:
     """Return True if a parameter of a classifier, of a wrapped estimator or of a search grid refers to labels."""
-    given = member.get_params() if hasattr(member, "get_params") else {}
-    return any(_is_by_label(name.rpartition("__")[2], value) for name, value in given.items())
+    parameters = member.get_params() if hasattr(member, "get_params") else {}
+    return any(_is_by_label(name.rpartition("__")[2], value) for name, value in parameters.items())
 
 
 def _is_by_label(name: str, value: Any) -> bool:
@@ -380,8 +384,13 @@ def _is_by_label(name: str, value: Any) -> bool:
     several = value if isinstance(value, list | tuple) else [value]
     dicts = [each for each in several if isinstance(each, Mapping)]
     if name in _SEARCHED:
-        tried = [(own.rpartition("__")[2], values) for grid in dicts for own, values in grid.items()]
-        return any(_is_by_label(own, each) for own, found in tried if isinstance(found, list | tuple) for each in found)
+        tried = [(parameter.rpartition("__")[2], values) for grid in dicts for parameter, values in grid.items()]
+        return any(
+            _is_by_label(parameter, each)
+            for parameter, candidates in tried
+            if isinstance(candidates, list | tuple)
+            for each in candidates
+        )
     return name in _CLASS_WEIGHTS and len(dicts) > 0
 
 
@@ -396,8 +405,8 @@ def weight_name(member: Any) -> str | None:
         return WEIGHT
     if isinstance(member, Pipeline):
         step, last = member.steps[-1]
-        found = weight_name(last)
-        return None if found is None else f"{step}__{found}"
+        last_weight_name = weight_name(last)
+        return None if last_weight_name is None else f"{step}__{last_weight_name}"
     if not _passes_on(member):
         return None
     if isinstance(getattr(member, "estimators", None), list | tuple):  # scikit-learn's voting and stacking
@@ -424,30 +433,30 @@ def with_ties(votes: Array) -> Array:
 
 def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> None:
     """Raise MemberError for the first label that is not in `labels`."""
-    known = set(labels.tolist())
+    label_set = set(labels.tolist())
     for label in found.tolist():
-        if label not in known:
-            places = np.array_equal(labels, np.arange(len(labels)))
-            hint = ", the indices of the classes in classes_, which the member is fitted to" if places else ""
+        if label not in label_set:
+            are_indices = np.array_equal(labels, np.arange(len(labels)))
+            hint = ", the indices of the classes in classes_, which the member is fitted to" if are_indices else ""
             raise MemberError(f"{what} must predict labels among {labels.tolist()}{hint}; got {label!r}.")
 
 
 def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
     """Return the index in `labels` of each predicted label."""
-    found = np.asarray(response)
-    _check_rows(what, found, n_rows, "one label for each row")
-    found = found.reshape(n_rows)
-    same = found[:, None] == labels
+    predicted = np.asarray(response)
+    _check_rows(what, predicted, n_rows, "one label for each row")
+    predicted = predicted.reshape(n_rows)
+    same = predicted[:, None] == labels
     if not same.any(axis=1).all():
-        check_labels_known(what, found, labels)
+        check_labels_known(what, predicted, labels)
     return same.argmax(axis=1)
 
 
 def places_of_classes(what: str, known: NDArray[Any], labels: NDArray[Any]) -> list[int]:
     """Return the positions in `labels` of the classes that a classifier has columns for."""
     check_labels_known(what, known, labels)
-    place = {label: position for position, label in enumerate(labels.tolist())}
-    return [place[label] for label in known.tolist()]
+    position_of = {label: position for position, label in enumerate(labels.tolist())}
+    return [position_of[label] for label in known.tolist()]
 
 
 def class_response(
@@ -463,23 +472,23 @@ def class_response(
     if method == "predict":
         return (label_places(what, response, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
     columns = places_of_classes(what, known_labels(what, model), labels)
-    found = numbers_of(what, response)
-    if method == "decision_function" and found.size == n_rows and len(columns) == 1:
-        found = found.reshape(n_rows, 1)
-    if method == "decision_function" and found.size == n_rows and len(columns) == 2:
-        found = found.reshape(n_rows, 1) * (1 if columns[0] < columns[1] else -1)
+    values = numbers_of(what, response)
+    if method == "decision_function" and values.size == n_rows and len(columns) == 1:
+        values = values.reshape(n_rows, 1)
+    if method == "decision_function" and values.size == n_rows and len(columns) == 2:
+        values = values.reshape(n_rows, 1) * (1 if columns[0] < columns[1] else -1)
         if len(labels) == 2:
-            return found
-        found, columns = np.hstack([-found, found]), sorted(columns)
-    if found.shape != (n_rows, len(columns)):
+            return values
+        values, columns = np.hstack([-values, values]), sorted(columns)
+    if values.shape != (n_rows, len(columns)):
         raise MemberError(
             f"{what} must return a column for each of its {len(columns)} classes; its {method} returned the "
-            f"shape {found.shape} for {n_rows} rows."
+            f"shape {values.shape} for {n_rows} rows."
         )
     if not is_all_ours(model):
-        _check_values(what, found, method)
-    lowest = found.min() if method == "decision_function" and found.size else 0.0
-    return in_order(found, columns, len(labels), lowest)
+        _check_values(what, values, method)
+    lowest = values.min() if method == "decision_function" and values.size else 0.0
+    return in_order(values, columns, len(labels), lowest)
 
 
 def in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
@@ -502,17 +511,17 @@ def number_response(
     what: str, model: Any, X: Any, n_outputs: int | None = 1, options: Options | None = None, *, method: str = "predict"
 ) -> Array:
     """Return a regressor's predictions, (n_rows, n_outputs); None for any number of outputs."""
-    found, n_rows = numbers_of(what, getattr(model, method)(X, **(options or {}))), X.shape[0]
-    if n_outputs == 1 or found.ndim < 2 or len(found) != n_rows:
-        _check_rows(what, found, n_rows, "one number for each row")
-    if n_outputs not in (1, None) and found.shape != (n_rows, n_outputs):
+    values, n_rows = numbers_of(what, getattr(model, method)(X, **(options or {}))), X.shape[0]
+    if n_outputs == 1 or values.ndim < 2 or len(values) != n_rows:
+        _check_rows(what, values, n_rows, "one number for each row")
+    if n_outputs not in (1, None) and values.shape != (n_rows, n_outputs):
         raise MemberError(
-            f"{what} must return {n_outputs} numbers for each row, one for each target; got the shape {found.shape} "
+            f"{what} must return {n_outputs} numbers for each row, one for each target; got the shape {values.shape} "
             f"for {n_rows} rows."
         )
     if not is_all_ours(model):
-        _check_values(what, found, "predict")
-    return found.reshape(n_rows, -1)
+        _check_values(what, values, "predict")
+    return values.reshape(n_rows, -1)
 
 
 def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> None:
@@ -553,8 +562,11 @@ def joint_classes(classes: Any, index: Array, members: NamedMembers, target: int
     """
     if isinstance(classes, list):
         of_targets = enumerate(zip(classes, index.T, strict=True))
-        found = [joint_classes(own, column, members, place) for place, (own, column) in of_targets]
-        return [joint for joint, _ in found], np.column_stack([column for _, column in found])
+        unions = [
+            joint_classes(target_classes, column, members, target_index)
+            for target_index, (target_classes, column) in of_targets
+        ]
+        return [joint for joint, _ in unions], np.column_stack([column for _, column in unions])
     joint = joined_labels([("y", classes), *labels_of_members(members, target)])
     return joint, np.searchsorted(joint, classes[index.astype(np.intp)]).astype(np.float64)
 
@@ -564,19 +576,21 @@ def labels_of_members(members: NamedMembers, target: int | None = None) -> list[
 
     If the members have several targets, `target` is the index of one of them.
     """
-    known = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
+    named = [(name, member.classes_) for name, member in members if hasattr(member, "classes_")]
     if target is not None:
-        known = [(name, own[target]) for name, own in known if isinstance(own, list) and len(own) > target]
-    return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in known]
+        named = [(name, labels[target]) for name, labels in named if isinstance(labels, list) and len(labels) > target]
+    return [(f"Member {name!r}", np.array(np.asarray(labels).tolist())) for name, labels in named]
 
 
 def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
     """Return all labels, sorted; raise ValueError if some are text and some are not."""
     what, first = parts[0]
     for other, labels in parts[1:]:
-        known, found = first.tolist(), labels.tolist()
-        if isinstance(found[0], str) != isinstance(known[0], str):
-            raise ValueError(f"{other} must have classes of the same type as {what}, {known}; got {found[0]!r}.")
+        first_labels, other_labels = first.tolist(), labels.tolist()
+        if isinstance(other_labels[0], str) != isinstance(first_labels[0], str):
+            raise ValueError(
+                f"{other} must have classes of the same type as {what}, {first_labels}; got {other_labels[0]!r}."
+            )
     return np.unique(np.concatenate([labels for _, labels in parts]))
 
 

@@ -43,12 +43,12 @@ class _Columns(BaseFastens):
         has_middle = np.any((X > 0) & (X < 1), axis=0)
         self.is_probability_ = inside[0] & inside[1] & has_middle & self._has_probabilities
         Z = self._log_odds(X)
-        known = ~np.isnan(Z)
+        has_value = ~np.isnan(Z)
         # Dividing by a power of two is exact.
-        of_rows = known * (1.0 if weight is None else np.ldexp(weight, -np.frexp(weight.max())[1])[:, None])
+        of_rows = has_value * (1.0 if weight is None else np.ldexp(weight, -np.frexp(weight.max())[1])[:, None])
         total = np.maximum(of_rows.sum(axis=0), np.finfo(float).tiny)
-        self.center_ = (np.where(known, Z, 0) * of_rows).sum(axis=0) / total
-        spread = np.sqrt((np.where(known, Z - self.center_, 0) ** 2 * of_rows).sum(axis=0) / total)
+        self.center_ = (np.where(has_value, Z, 0) * of_rows).sum(axis=0) / total
+        spread = np.sqrt((np.where(has_value, Z - self.center_, 0) ** 2 * of_rows).sum(axis=0) / total)
         self.scale_ = np.where(spread > 0, spread, 1.0)
         self.center_[self.is_probability_] = 0.0
         self.scale_[self.is_probability_] = 1.0
@@ -83,7 +83,10 @@ class _Columns(BaseFastens):
 
     def _check_shapes(self, arrays: Arrays) -> None:
         of_columns = (self.is_probability_, self.center_, self.scale_)
-        if any(np.shape(found) != (self.n_features_in_,) for found in of_columns) or self.is_probability_.dtype != bool:
+        if (
+            any(np.shape(values) != (self.n_features_in_,) for values in of_columns)
+            or self.is_probability_.dtype != bool
+        ):
             raise ValueError("the column scales and the columns do not match")
         outputs, shapes = self._outputs(), (np.shape(self.coef_), np.shape(self.intercept_))
         if shapes != ((*outputs, self.n_features_in_), outputs or (1,)):
@@ -206,8 +209,8 @@ def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> 
         return float(value), np.append(np.einsum("nmk,nk->m", predicted, miss) + pull / C, miss.sum(axis=0))
 
     start = np.append(np.full(n_members, 1 / n_members), np.zeros(n_classes))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "gtol": 1e-6}).x
-    return np.kron(found[:n_members], np.eye(n_classes)), found[n_members:]
+    solution = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "gtol": 1e-6}).x
+    return np.kron(solution[:n_members], np.eye(n_classes)), solution[n_members:]
 
 
 class RidgeStacker(BaseRegressor, _Columns):
@@ -258,13 +261,15 @@ class RidgeStacker(BaseRegressor, _Columns):
         columns = np.vstack([np.column_stack(pulled), np.zeros((Z.shape[1], len(targets)))])
         slopes = np.ascontiguousarray(np.linalg.lstsq(rows, columns, rcond=None)[0].T)
         self.coef_ = slopes[0] if data.y.ndim == 1 else slopes
-        self.intercept_ = np.array([mean - center @ own for mean, own in zip(means, slopes, strict=True)])
+        self.intercept_ = np.array(
+            [mean - center @ target_slopes for mean, target_slopes in zip(means, slopes, strict=True)]
+        )
         return self
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the predicted mean of each row, shape (n_samples,) or (n_samples, n_targets)."""
-        found = self._sums(X, np.atleast_2d(self.coef_))
-        return found[:, 0] if self.coef_.ndim == 1 else found
+        predicted = self._sums(X, np.atleast_2d(self.coef_))
+        return predicted[:, 0] if self.coef_.ndim == 1 else predicted
 
     def _outputs(self) -> tuple[int, ...]:
         shape = np.shape(self.coef_)[:-1]

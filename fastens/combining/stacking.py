@@ -98,7 +98,9 @@ class BaseLevels(BaseMembers):
     def _meta(self, responses: list[Array]) -> Array:
         """Return responses as columns; with two classes, only the probability of the second."""
         is_binary = is_classifier(self) and not isinstance(self.classes_, list) and len(self.classes_) == 2
-        return np.hstack([found[:, 1:] if is_binary and found.shape[1] == 2 else found for found in responses])
+        return np.hstack(
+            [response[:, 1:] if is_binary and response.shape[1] == 2 else response for response in responses]
+        )
 
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
         """Return the input of the next level, built from the responses of these levels."""
@@ -120,7 +122,7 @@ class BaseLevels(BaseMembers):
         names, n_columns = [], self._n_meta()  # reading this number reads the tags of all members
         for stem, members in zip(stems, levels[-len(stems) :], strict=True):
             for member in members:
-                names += [f"{stem}_{member.name}{place if n_columns > 1 else ''}" for place in range(n_columns)]
+                names += [f"{stem}_{member.name}{column if n_columns > 1 else ''}" for column in range(n_columns)]
         return names
 
     def _n_meta(self) -> int:
@@ -143,10 +145,10 @@ class BaseLevels(BaseMembers):
     # Saving --------------------------------------------------
 
     def _level_arrays(self) -> dict[str, np.ndarray]:
-        found: dict[str, np.ndarray] = {"n_levels": np.array(len(self._fitted_levels))}
+        arrays: dict[str, np.ndarray] = {"n_levels": np.array(len(self._fitted_levels))}
         for depth, members in enumerate(self._fitted_levels):
-            found |= members_to_arrays(f"level{depth}.", members)
-        return found
+            arrays |= members_to_arrays(f"level{depth}.", members)
+        return arrays
 
     def _restore_levels(self, arrays: dict[str, np.ndarray]) -> None:
         classes = getattr(self, "classes_", None)
@@ -343,13 +345,13 @@ class BaseStacking(TransformerMixin, BaseLevels):
         for level in specs:
             members, responses = self._resume_level(level, data, folds, progress)
             levels.append(members)
-            for spec, found in zip(level, responses, strict=True):
-                out_of_fold[spec.name] = given.scatter(found)
+            for spec, response in zip(level, responses, strict=True):
+                out_of_fold[spec.name] = given.scatter(response)
             metas.append(self._meta(responses))
-            known = known_rows(responses)
-            if not known.all():
-                kept = np.flatnonzero(known)
-                folds, first = restrict_folds(folds, known), first.take(kept)
+            has_response = known_rows(responses)
+            if not has_response.all():
+                kept = np.flatnonzero(has_response)
+                folds, first = restrict_folds(folds, has_response), first.take(kept)
                 given, metas = GivenRows(given.rows[kept], given.n_given), [meta[kept] for meta in metas]
             validation = None if first.validation is None else self._level_table(levels, first.validation[0])
             data = first.with_table(self._next_table(levels, metas, first.X), validation)
@@ -445,7 +447,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def _final_arrays(self) -> Arrays:
         arrays = nested_arrays("final.", self.final_estimator_, "The final estimator")
-        return arrays | {f"oof.{name}": found for name, found in self.oof_predictions_.items()}
+        return arrays | {f"oof.{name}": predictions for name, predictions in self.oof_predictions_.items()}
 
     def _restore_final(self, arrays: Arrays) -> None:
         self.final_estimator_ = nested_model("final.", arrays, "The final estimator")
@@ -514,11 +516,13 @@ class StackingClassifier(BaseClassifier, BaseStacking):
             Arguments of the final estimator's `predict`.
         """
         table = self._final_table(X)
-        found = self.final_estimator_.predict(table, **self._passed_on(options))
+        predicted = self.final_estimator_.predict(table, **self._passed_on(options))
         if isinstance(self.final_estimator_, BaseFastens):
-            return found
-        places = predicted_places if isinstance(self.classes_, list) else label_places
-        return labels_of(places("final_estimator", found, self._labels_of_final(), table.shape[0]), self.classes_)
+            return predicted
+        to_indices = predicted_places if isinstance(self.classes_, list) else label_places
+        return labels_of(
+            to_indices("final_estimator", predicted, self._labels_of_final(), table.shape[0]), self.classes_
+        )
 
     @_final_has("predict_proba")
     def predict_proba(self, X: ArrayLike) -> Any:
@@ -533,8 +537,8 @@ class StackingClassifier(BaseClassifier, BaseStacking):
     @_final_has("decision_function")
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the final estimator's decision function."""
-        found = self._of_final(X, "decision_function")
-        return found[:, 0] if found.shape[1] == 1 else found
+        decisions = self._of_final(X, "decision_function")
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def _of_final(self, X: Any, method: str) -> Array:
         table, labels = self._final_table(X), self._labels_of_final()
@@ -547,7 +551,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         if knows_labels(self.final_estimator_):
             return self.classes_
         if isinstance(self.classes_, list):
-            return [np.arange(len(own)) for own in self.classes_]
+            return [np.arange(len(target_classes)) for target_classes in self.classes_]
         return np.arange(len(self.classes_))
 
 

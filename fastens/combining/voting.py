@@ -118,8 +118,8 @@ class BaseWeightedMembers(BaseMembers):
 
     def _check_arrays_of_members(self, arrays: Arrays) -> None:
         for name in self._of_members:
-            found = getattr(self, name)
-            if np.shape(found)[:1] != (len(self._members),) or np.isnan(found).any():
+            values = getattr(self, name)
+            if np.shape(values)[:1] != (len(self._members),) or np.isnan(values).any():
                 raise ValueError(f"{name} does not match the members")
 
     _saved: ClassVar[SavedParts] = (
@@ -207,7 +207,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         longest = 0.0
         for spec in specs:
             models: list[Any] = []
-            found: Array | None = None
+            response: Array | None = None
             expected = MAX_COST * longest
             for number, fold in enumerate(folds):
                 began = time.monotonic()
@@ -217,15 +217,15 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                 moment = end if members else began + (end - began) / (len(folds) - number)
                 (member,), (part,) = self._fit_level([_stopping_at(spec, moment)], data, [fold], refit=False)
                 models += member.models
-                found = part if found is None else np.where(np.isnan(part), found, part)
+                response = part if response is None else np.where(np.isnan(part), response, part)
                 expected = time.monotonic() - began
                 longest = max(longest, expected)
-            if found is None or (members and (len(models) < len(folds) or time.monotonic() > end)):
+            if response is None or (members and (len(models) < len(folds) or time.monotonic() > end)):
                 break
             members.append(
                 spec.fitted([_without_deadline(model) for model in models], member.classes, member.uses_labels)
             )
-            responses.append(found)
+            responses.append(response)
             seconds.append(expected)
         return members, responses, seconds
 
@@ -241,20 +241,20 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             member if weight > 0 else replace(member, models=member.models[:1])
             for member, weight in zip(members, weights.tolist(), strict=True)
         ]
-        places = [place for place in np.argsort(-weights, kind="stable").tolist() if weights[place] > 0]
+        member_indices = [index for index in np.argsort(-weights, kind="stable").tolist() if weights[index] > 0]
         # Without a limit, the members are fitted together, so that they share the bins of the table.
-        for group in [places] if end == math.inf else [[place] for place in places]:
+        for group in [member_indices] if end == math.inf else [[index] for index in member_indices]:
             # A fit on all rows takes longer than a fit on a fold, by a third with four folds.
             if end == math.inf or time.monotonic() + 1.5 * seconds[group[0]] < end:
-                fitted, _ = self._fit_level([specs[place] for place in group], data, [])
-                for place, member in zip(group, fitted, strict=True):
-                    members[place] = member
+                fitted, _ = self._fit_level([specs[index] for index in group], data, [])
+                for index, member in zip(group, fitted, strict=True):
+                    members[index] = member
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
         kept = np.flatnonzero(known_rows(responses))
-        stacked = np.stack([found[kept] for found in responses])
+        stacked = np.stack([response[kept] for response in responses])
         out_of_fold = self._out_of_fold(stacked, data.y[kept].reshape(len(kept), -1), data.weight[kept])
-        self._losses = np.array([mean_loss(found, out_of_fold) for found in out_of_fold.responses])
+        self._losses = np.array([mean_loss(response, out_of_fold) for response in out_of_fold.responses])
         return learn_weights(cast(str, self.weights), out_of_fold)
 
     def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
@@ -266,11 +266,11 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         names = [spec.name for spec in specs]
         if self.weights is None:
             return np.full(len(names), 1 / len(names))
-        given = self._weights_in_order(names)
+        member_weights = self._weights_in_order(names)
         try:
-            weights = np.asarray(given, dtype=np.float64)
+            weights = np.asarray(member_weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"weights must be numbers; got {given!r}: {error}") from error
+            raise ValueError(f"weights must be numbers; got {member_weights!r}: {error}") from error
         classes = getattr(self, "classes_", None)
         by_class = [(len(names), len(classes))] if isinstance(classes, np.ndarray) else []
         allowed = [(len(names),), *by_class]
@@ -288,10 +288,10 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             if unknown:
                 raise ValueError(f"weights must name members; got {unknown[0]!r}, the members are {all_names}.")
             return [self.weights.get(name, 1.0) for name in names]
-        given: list[Any] = list(cast(Any, self.weights))
-        if len(given) == len(all_names) != len(names):
-            given = [weight for name, weight in zip(all_names, given, strict=True) if name in names]
-        return given
+        member_weights: list[Any] = list(cast(Any, self.weights))
+        if len(member_weights) == len(all_names) != len(names):
+            member_weights = [weight for name, weight in zip(all_names, member_weights, strict=True) if name in names]
+        return member_weights
 
     def _check_losses(self, arrays: Arrays) -> None:
         if self._losses is not None and self._losses.shape != (len(self._members),):
@@ -306,9 +306,9 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         self._check_fitted()
         X = self._check_table(X)
         is_used = self.weights_.reshape(len(self._members), -1).any(axis=1)
-        found = {place: self._members[place].respond(X) for place in np.flatnonzero(is_used).tolist()}
-        without = np.zeros_like(next(iter(found.values())))
-        return np.stack([found.get(place, without) for place in range(len(self._members))])
+        responses = {index: self._members[index].respond(X) for index in np.flatnonzero(is_used).tolist()}
+        without = np.zeros_like(next(iter(responses.values())))
+        return np.stack([responses.get(index, without) for index in range(len(self._members))])
 
     def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
         pairs = zip(self._members, self._member_weights().tolist(), strict=True)
@@ -344,9 +344,9 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         _check_feature_names_in(self, input_features, generate_names=False)
         prefix = type(self).__name__.lower()
         names = [
-            f"{prefix}_{member.name}{place if per_member > 1 else ''}"
+            f"{prefix}_{member.name}{column if per_member > 1 else ''}"
             for member in self._members
-            for place in range(per_member)
+            for column in range(per_member)
         ]
         return np.asarray(free_names(names), dtype=object)
 
@@ -449,13 +449,13 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         """Return weighted sums over the members for each target, (n_samples, n_classes), with rows that sum to 1."""
         parts = split_targets(self._weighed_responses(X), self.classes_)
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
-        found = []
+        averages = []
         for part, factors in zip(parts, self._factors_of_classes, strict=True):
             total = added(part * weights) * factors
             sums = total.sum(axis=1, keepdims=True)
             # If every class with a vote has the factor 0, all classes tie.
-            found.append(np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1]))
-        return found
+            averages.append(np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[1]))
+        return averages
 
     def _by_target(self, parts: Sequence[Array]) -> Any:
         """Return the list of the results for several targets, or the only result."""
@@ -464,7 +464,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each row, shape (n_samples,) or (n_samples, n_targets)."""
         averages, is_soft = self._averages(X), self._as_fitted().voting == SOFT
-        best = [(found if is_soft else with_ties(found)).argmax(axis=1) for found in averages]
+        best = [(average if is_soft else with_ties(average)).argmax(axis=1) for average in averages]
         return labels_of(np.column_stack(best) if isinstance(self.classes_, list) else best[0], self.classes_)
 
     @available_if(_is_soft)
@@ -668,8 +668,10 @@ def best_ensemble(boosting: Any, time_limit: float | None, parameters: Mapping[s
         ("extra_trees", extra_trees(_N_TREES, **parameters)),
         ("random_forest", forest(_N_TREES, **parameters)),
     ]
-    own = {name: parameters[name] for name in ("random_state", "n_jobs", "weight_type") if name in parameters}
-    options: dict[str, Any] = {"weights": GUARDED, "cv": CONTENT, "time_limit": time_limit} | own
+    ensemble_parameters = {
+        name: parameters[name] for name in ("random_state", "n_jobs", "weight_type") if name in parameters
+    }
+    options: dict[str, Any] = {"weights": GUARDED, "cv": CONTENT, "time_limit": time_limit} | ensemble_parameters
     members = [(name, requesting(member)) for name, member in members]
     return (
         VotingClassifier(members, voting=SOFT, **options) if is_classification else VotingRegressor(members, **options)

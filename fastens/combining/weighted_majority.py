@@ -127,7 +127,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         members, responses = self._fit_level(specs, data, [] if self.prefit else self._folds(data, rows))
         kept = np.flatnonzero(known_rows(responses))
         self._start_weights(len(members))
-        stacked = np.stack([found[kept] for found in responses])
+        stacked = np.stack([response[kept] for response in responses])
         self._learn_weights(stacked, data.y[kept].astype(np.intp), data.weight[kept])
         self._members = members
 
@@ -143,8 +143,12 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         # A member without mistakes is counted as having made half a mistake.
         least = 0.5 / max(weight.sum(), 1.0)
         error = np.clip(np.average(~right, axis=1, weights=weight), least, 1 - least)
-        found = np.maximum(log((1 - error) / error) + log(len(self.classes_) - 1), 0.0)
-        self._set_weights(found / found.sum() if found.any() else np.ones(len(found)) / len(found))
+        member_weights = np.maximum(log((1 - error) / error) + log(len(self.classes_) - 1), 0.0)
+        self._set_weights(
+            member_weights / member_weights.sum()
+            if member_weights.any()
+            else np.ones(len(member_weights)) / len(member_weights)
+        )
 
     @keeps_model
     def partial_fit(
@@ -265,10 +269,10 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         weights = exp(log_weights - log_weights.max(axis=0))
         weights /= weights.sum(axis=0)
         if fitted.algorithm == HEDGE:
-            own = (weights * losses).sum(axis=0)
+            ensemble_losses = (weights * losses).sum(axis=0)
         else:
-            own = with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
-        self.n_mistakes_ += float((own * weight).sum())
+            ensemble_losses = with_ties((weights[:, :, None] * responses).sum(axis=0)).argmax(axis=1) != y
+        self.n_mistakes_ += float((ensemble_losses * weight).sum())
         self.n_seen_ += float(weight.sum())
         self.member_mistakes_ = self.member_mistakes_ + lost.sum(axis=1)
         log_weights = self._log_weights + log(fitted.beta) * lost.sum(axis=1)

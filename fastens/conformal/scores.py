@@ -52,8 +52,8 @@ class ConformalScores:
 
     def place(self, weight: float) -> float:
         """Return the smallest score with at least this weight at or below it, or infinity if the total is smaller."""
-        found = int(np.searchsorted(self.upto[1:], weight))
-        return float(self.values[found]) if found < len(self.values) else math.inf
+        position = int(np.searchsorted(self.upto[1:], weight))
+        return float(self.values[position]) if position < len(self.values) else math.inf
 
     def quantile(self, coverage: float) -> float:
         """Return the upper bound of a new row's score that holds with probability `coverage`."""
@@ -129,10 +129,10 @@ def _stacked(method: Callable[[float], Any], coverage: Any) -> Any:
         raise ValueError("coverage must hold at least one number; got an empty list.")
     for each in coverage:
         COVERAGE.check("coverage", each)
-    found = list(map(method, coverage))
-    if isinstance(found[0], list):  # one array for each target
-        return [np.stack(of_target, axis=-1) for of_target in zip(*found, strict=True)]
-    return np.stack(found, axis=-1)
+    results = list(map(method, coverage))
+    if isinstance(results[0], list):  # one array for each target
+        return [np.stack(of_target, axis=-1) for of_target in zip(*results, strict=True)]
+    return np.stack(results, axis=-1)
 
 
 # Held-out rows --------------------------------------------------
@@ -170,8 +170,8 @@ class HeldOut:
         key = columns, group, label
         if key not in self._known:
             rows = np.ones(len(self.weight), dtype=bool)
-            for own, wanted in ((self.group, group), (self.label, label)):
-                rows &= True if wanted is None else own == wanted
+            for codes, wanted in ((self.group, group), (self.label, label)):
+                rows &= True if wanted is None else codes == wanted
             self._known[key] = ConformalScores.of(self.raw(columns)[rows], self.weight[rows])
         return self._known[key]
 
@@ -195,16 +195,16 @@ class HeldOut:
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> HeldOut:
         """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
-        found = cls(*(arrays.get(prefix + name) for name in ("values", "weight", "group", "label")))  # type: ignore[arg-type]
-        fields = found._fields()
-        is_sound = {"values", "weight"} <= fields.keys() and found.values.ndim == 2 and found.values.shape[1] > 0
+        held_out = cls(*(arrays.get(prefix + name) for name in ("values", "weight", "group", "label")))  # type: ignore[arg-type]
+        fields = held_out._fields()
+        is_sound = {"values", "weight"} <= fields.keys() and held_out.values.ndim == 2 and held_out.values.shape[1] > 0
         of_rows = [fields[name].ndim == 1 for name in ("weight", "group", "label") if name in fields]
         are_codes = [fields[name].dtype.kind in "iu" for name in ("group", "label") if name in fields]
         if not (is_sound and all(of_rows) and all(are_codes)) or len({len(each) for each in fields.values()}) > 1:
             raise ValueError("the calibration scores are malformed")
-        if not (found.weight >= 0).all():
+        if not (held_out.weight >= 0).all():
             raise ValueError("the weights of the calibration scores are malformed")
-        return found
+        return held_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,9 +259,9 @@ class Conditions:
         if self.labels is None:
             return RowConditions(None, _checked_ratio(likelihood_ratio, n_rows))
         codes, labels = _factorized(_column(X, group), n_rows)
-        place = {label: code for code, label in enumerate(self.labels)}
-        known = np.array([place.get(label, -1) for label in labels], dtype=np.intp)
-        return RowConditions(known[codes], _checked_ratio(likelihood_ratio, n_rows))
+        code_of = {label: code for code, label in enumerate(self.labels)}
+        label_codes = np.array([code_of.get(label, -1) for label in labels], dtype=np.intp)
+        return RowConditions(label_codes[codes], _checked_ratio(likelihood_ratio, n_rows))
 
     def by_group(
         self,
@@ -274,14 +274,14 @@ class Conditions:
 
         Groups with too few held-out rows have infinite intervals or full sets; a warning names the first of them.
         """
-        found: Any = None
+        results: Any = None
         small = []
-        for group, own, new in rows.parts():
-            answered = answer(group, own, new)
+        for group, group_rows, new in rows.parts():
+            answered = answer(group, group_rows, new)
             if group is None or rows.group is None or self.labels is None:
                 return answered
-            found = np.empty((len(rows.group), *answered.shape[1:]), answered.dtype) if found is None else found
-            found[own] = answered
+            results = np.empty((len(rows.group), *answered.shape[1:]), answered.dtype) if results is None else results
+            results[group_rows] = answered
             total = sum_in_order(float(part.weight[part.group == group].sum()) for part in parts)
             if total < coverage * (total + np.min(new)) * (1.0 - _SLACK):
                 small.append((self.labels[group] if group >= 0 else "a new group", total))
@@ -292,7 +292,7 @@ class Conditions:
                 f"{coverage:g}; got {small[0][1]:g} for {small[0][0]!r}{others}. Their intervals are infinite, or sets "
                 "hold all classes; merge them with other groups."
             )
-        return found
+        return results
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Return the state as arrays whose names start with `prefix`; none if there are no conditions."""
@@ -324,22 +324,22 @@ def _factorized(group: NDArray[Any], n_rows: int) -> tuple[NDArray[np.intp], lis
         raise ValueError(f"group must have one group for each of the {n_rows} rows; got shape {group.shape}.")
     codes, values, _ = factorize(group)
     labels = [None if is_missing(value) else category_of(value) for value in values]
-    place = np.array([len(labels) if label is None else code for code, label in enumerate([*labels, None])])
+    label_index = np.array([len(labels) if label is None else code for code, label in enumerate([*labels, None])])
     if bad := [label for label in labels if not isinstance(label, str | int | float | None)]:
         raise ValueError(f"group must hold strings or numbers; got {bad[0]!r} of type {type(bad[0]).__name__}.")
-    return place[codes].astype(np.intp), [*labels, None]  # the code -1 of a missing value selects the last entry
+    return label_index[codes].astype(np.intp), [*labels, None]  # the code -1 of a missing value selects the last entry
 
 
 def _checked_ratio(likelihood_ratio: Any, n_rows: int) -> Array | None:
     if likelihood_ratio is None:
         return None
-    found = numbers_in(likelihood_ratio, "likelihood_ratio")
-    if found.shape != (n_rows,):
-        raise ValueError(f"likelihood_ratio must have one number for each of the {n_rows} rows; got {found.shape}.")
-    if not (np.isfinite(found) & (found >= 0)).all():
-        bad = found[~(np.isfinite(found) & (found >= 0))][0]
+    ratios = numbers_in(likelihood_ratio, "likelihood_ratio")
+    if ratios.shape != (n_rows,):
+        raise ValueError(f"likelihood_ratio must have one number for each of the {n_rows} rows; got {ratios.shape}.")
+    if not (np.isfinite(ratios) & (ratios >= 0)).all():
+        bad = ratios[~(np.isfinite(ratios) & (ratios >= 0))][0]
         raise ValueError(f"likelihood_ratio must hold finite numbers of at least 0; got {bad}.")
-    return found
+    return ratios
 
 
 # Intervals --------------------------------------------------
@@ -352,10 +352,10 @@ def nearest_columns(levels: Sequence[float] | None, n_columns: int, coverage: fl
     """
     if levels is None or len(levels) != n_columns:
         return 0, n_columns - 1
-    given = np.asarray(levels, dtype=np.float64)
+    level_values = np.asarray(levels, dtype=np.float64)
     # Rounding turns nearly equal distances into ties, which go to the outer level.
-    distance_low = np.abs(given - (1 - coverage) / 2).round(9)
-    distance_high = np.abs(given - (1 + coverage) / 2).round(9)
+    distance_low = np.abs(level_values - (1 - coverage) / 2).round(9)
+    distance_high = np.abs(level_values - (1 + coverage) / 2).round(9)
     return int(distance_low.argmin()), n_columns - 1 - int(distance_high[::-1].argmin())
 
 
@@ -438,9 +438,9 @@ class SetScore:
         before = np.cumsum(falling, axis=1) - falling
         if self.name == "raps":
             before += self.penalty * np.maximum(0, np.arange(1, before.shape[1] + 1) - self.free_places)
-        found = np.empty_like(before)
-        np.put_along_axis(found, order, before, axis=1)
-        return found
+        scores = np.empty_like(before)
+        np.put_along_axis(scores, order, before, axis=1)
+        return scores
 
     def of_labels(self, probability: Array, label: Array) -> Array:
         """Return the score of the given class index of each row."""
@@ -452,7 +452,7 @@ SET_SCORES = ("lac", "aps", "raps")
 
 def sets(parts: Sequence[ConformalScores], scores: Sequence[Array], coverage: float, new: Any = 1.0) -> Any:
     """Return a mask of the classes in the prediction sets of new rows, from each fold's scores (Romano et al. 2020)."""
-    below = [part.weight_below(found) for part, found in zip(parts, scores, strict=True)]
+    below = [part.weight_below(fold_scores) for part, fold_scores in zip(parts, scores, strict=True)]
     return sum(below) < np.reshape(needed_weight(parts, coverage, new), (-1, 1))
 
 
@@ -463,11 +463,16 @@ def calibrated_sets(
     requested, adapted = coverages
 
     def answer(group: int | None, own: Any, new: Any) -> Any:
-        mine = [found[own] for found in scores]
+        mine = [fold_scores[own] for fold_scores in scores]
         if parts[0].label is None:
             return sets([part.scores(None, group) for part in parts], mine, adapted, new)
         by_class = (
-            sets([part.scores(None, group, k) for part in parts], [found[:, k : k + 1] for found in mine], adapted, new)
+            sets(
+                [part.scores(None, group, k) for part in parts],
+                [fold_scores[:, k : k + 1] for fold_scores in mine],
+                adapted,
+                new,
+            )
             for k in range(mine[0].shape[1])
         )
         return np.hstack(list(by_class))
@@ -485,7 +490,7 @@ def adapted_coverage(adapted: float, coverage: float, step: float, below: Array,
     for each row that it contains. `below` is the weight of the calibration rows whose score is below the row's, and
     `total` the weight of all of them and the row.
     """
-    for own, of_all in zip(below.tolist(), total.tolist(), strict=True):
-        is_missed = own >= adapted * of_all * (1.0 - _SLACK)
+    for weight_below, of_all in zip(below.tolist(), total.tolist(), strict=True):
+        is_missed = weight_below >= adapted * of_all * (1.0 - _SLACK)
         adapted += step * (is_missed - (1.0 - coverage))
     return adapted

@@ -72,10 +72,10 @@ def draw_alike(one: Any, other: Any) -> bool:
 def check_no_bags_needed(model: Any) -> None:
     """Raise ValueError for parameters that need the bags of all trees if the first trees were drawn differently."""
     for name in ("oob_score", "keep_leaves"):
-        if given := getattr(model, name, False):
+        if value := getattr(model, name, False):
             raise ValueError(
                 f"{name} must be False with warm_start=True unless rows are drawn as in all earlier fits, with "
-                f"the same rows, weights, bootstrap, class_weight and max_samples; got {given!r}."
+                f"the same rows, weights, bootstrap, class_weight and max_samples; got {value!r}."
             )
 
 
@@ -98,19 +98,19 @@ class Strata(NamedTuple):
         if isinstance(bootstrap, Mapping):
             if y.ndim > 1:
                 raise ValueError("bootstrap must not be a dict with several targets; 'balanced' balances them jointly.")
-            known = [label.item() if isinstance(label, np.generic) else label for label in classes]
+            class_labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
             for label in bootstrap:
-                if label not in known:
-                    raise ValueError(f"bootstrap must have keys among the classes {known}; got {label!r}.")
-            labels = [known[int(index)] for index in present]
+                if label not in class_labels:
+                    raise ValueError(f"bootstrap must have keys among the classes {class_labels}; got {label!r}.")
+            labels = [class_labels[int(index)] for index in present]
             bootstrap = {k: bootstrap[label] for k, label in enumerate(labels) if label in bootstrap}
         return cls(of_rows.ravel(), bootstrap)
 
     @property
     def has_counts(self) -> bool:
         """True if the parameter has numbers of draws, which do not depend on the number of rows."""
-        given = self.bootstrap.values() if isinstance(self.bootstrap, dict) else ()
-        return any(isinstance(number, int | np.integer) for number in given)
+        sizes = self.bootstrap.values() if isinstance(self.bootstrap, dict) else ()
+        return any(isinstance(number, int | np.integer) for number in sizes)
 
     def draws(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of draws from each stratum; `sizes` holds the draws in proportion to the strata."""
@@ -246,16 +246,16 @@ class Samples(Sequence[TreeSample]):
         if not isinstance(index, slice):
             return self[index : index + 1][0]
         bags, weight = self._bags, self._weight
-        places = range(len(self))[index]
-        weights: Any = [weight] * len(places)
+        positions = range(len(self))[index]
+        weights: Any = [weight] * len(positions)
         if bags.draws is not None:
             weights = bags.draws.counts(self._draws[index])
             weights = map(weight, weights) if callable(weight) else weights
         return [
             sample if self._own is None else self._own.sample(sample)
             for sample in (
-                TreeSample(of_rows, bags.features(self._first + place), self._seeds[place])
-                for place, of_rows in zip(places, weights, strict=True)
+                TreeSample(of_rows, bags.features(self._first + position), self._seeds[position])
+                for position, of_rows in zip(positions, weights, strict=True)
             )
         ]
 

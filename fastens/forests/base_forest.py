@@ -205,9 +205,9 @@ class BaseForest(TreeParameters, TreeModel):
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         rules = forest_parameters(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows), in_random_order=True)
-        target, own = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
+        target, local_rows = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
-        samples = Samples(bags, weight, store.n_trees, self.n_estimators, own)
+        samples = Samples(bags, weight, store.n_trees, self.n_estimators, local_rows)
         finish: Callable[[int, Tree], Tree] = lambda number, tree: tree  # noqa: E731
         if averager is not None and self._averaging is not None:
             finish = self._averaging.finisher(self, averager, here, samples, store.n_trees)
@@ -407,8 +407,8 @@ class BaseForest(TreeParameters, TreeModel):
                 "bootstrap must be True in fit, because the variance is estimated from the drawn rows; it was False."
             )
         leaves, bags = self._leaves(X), (self.in_bag(tree) for tree in range(self._ensemble.n_trees))
-        found = jackknife_variances(self._ensemble, leaves, bags, float(self._bootstrap.draws[-1]))
-        return found[:, 0] if found.shape[1] == 1 else found
+        variances = jackknife_variances(self._ensemble, leaves, bags, float(self._bootstrap.draws[-1]))
+        return variances[:, 0] if variances.shape[1] == 1 else variances
 
     def proximity(self, X: ArrayLike, others: ArrayLike | None = None, *, n_neighbors: int | None = None) -> csr_matrix:
         """Return the proximity of pairs of rows: the fraction of trees in which they share a leaf (Breiman 2001).

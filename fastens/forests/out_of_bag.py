@@ -60,28 +60,28 @@ def jackknife_variances(
     drawn = np.empty((n_trees, len(first_bag)), dtype=np.float32)
     for tree, bag in enumerate(chain([first_bag], bags)):
         drawn[tree] = bag
-    found = np.empty((n_samples, trees.n_outputs))
+    variances = np.empty((n_samples, trees.n_outputs))
     step = max(1, _BLOCK_VALUES // (n_trees * trees.n_outputs))
     for first in range(0, n_samples, step):
         block = slice(first, first + step)
         predicted = trees.value[trees.node_offsets[:-1, None] + leaves[block].T]
-        found[block] = _variances(predicted, drawn, n_draws)
-    return found
+        variances[block] = _variances(predicted, drawn, n_draws)
+    return variances
 
 
 def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_draws: float) -> Array:
     """Return the variances from predictions, (n_trees, n_samples, n_outputs), and draws, (n_trees, n_rows)."""
     n_trees, n_samples, n_outputs = predicted.shape
     columns = predicted.reshape(n_trees, -1)
-    found = np.empty(columns.shape[1])
+    column_variances = np.empty(columns.shape[1])
     part = np.zeros((n_trees, _AT_ONCE))
     for first in range(0, columns.shape[1], _AT_ONCE):
         n_columns = min(_AT_ONCE, columns.shape[1] - first)
         part[:, :n_columns] = columns[:, first : first + n_columns]
         part -= part.mean(axis=0)
         variances = _squared_covariances(part, drawn) - n_draws / n_trees**2 * (part**2).sum(axis=0)
-        found[first : first + n_columns] = variances[:n_columns]
-    return np.maximum(found, 0.0).reshape(n_samples, n_outputs)
+        column_variances[first : first + n_columns] = variances[:n_columns]
+    return np.maximum(column_variances, 0.0).reshape(n_samples, n_outputs)
 
 
 def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
@@ -177,14 +177,14 @@ class TreeErrors:
         largest = np.abs(ends) if self.quantiles.has_one_spread else np.abs(ends).max(axis=1, keepdims=True)
         rounding = _ROUNDING[values.itemsize] * largest
         scores, one = self.errors.scores(columns), np.ones(len(ends))
-        found = intervals([scores], [ends], [one], coverage, n_threads)
-        return found + rounding * [-1.0, 1.0]
+        shifted_ends = intervals([scores], [ends], [one], coverage, n_threads)
+        return shifted_ends + rounding * [-1.0, 1.0]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Return the state as arrays whose names start with `prefix`."""
-        found = {f"{prefix}floor": np.array(self.quantiles.floor)}
-        found |= {f"{prefix}one_spread": np.array(True)} if self.quantiles.has_one_spread else {}
-        return found | self.quantiles.scaled.to_arrays(f"{prefix}scaled.") | self.errors.to_arrays(f"{prefix}errors.")
+        arrays = {f"{prefix}floor": np.array(self.quantiles.floor)}
+        arrays |= {f"{prefix}one_spread": np.array(True)} if self.quantiles.has_one_spread else {}
+        return arrays | self.quantiles.scaled.to_arrays(f"{prefix}scaled.") | self.errors.to_arrays(f"{prefix}errors.")
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> TreeErrors:
@@ -203,11 +203,11 @@ def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | A
     probability p for any number of trees.
     """
     ordered = np.sort(values, axis=1).astype(np.float64)  # NaN values are sorted last
-    known = np.count_nonzero(~np.isnan(ordered), axis=1)[:, None]
-    place = np.clip(np.asarray(levels) * (known + 1) - 1, 0, known - 1)
-    low = place.astype(np.intp)
-    share = place - low
-    below, above = (np.take_along_axis(ordered, at, axis=1) for at in (low, np.minimum(low + 1, known - 1)))
+    n_values = np.count_nonzero(~np.isnan(ordered), axis=1)[:, None]
+    position = np.clip(np.asarray(levels) * (n_values + 1) - 1, 0, n_values - 1)
+    low = position.astype(np.intp)
+    share = position - low
+    below, above = (np.take_along_axis(ordered, at, axis=1) for at in (low, np.minimum(low + 1, n_values - 1)))
     return below + share * (above - below)
 
 
@@ -240,15 +240,15 @@ class OutOfBag:
     def measure(cls, forest: Any, matrix: AnyMatrix, data: TrainingData) -> OutOfBag:
         """Predict every training row by the trees whose bags do not contain it."""
         sums, n_trees, errors, scores = _sum_left_out(forest, matrix, data)
-        known = n_trees > 0
-        if not known.all():
-            warn(IN_ALL_BAGS if known.any() else NEVER_OUT)
-        mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=known[:, None])
-        of_known = _taken(data, known)
-        score = _score(forest, mean[known], of_known) if known.any() else np.nan
+        has_prediction = n_trees > 0
+        if not has_prediction.all():
+            warn(IN_ALL_BAGS if has_prediction.any() else NEVER_OUT)
+        mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=has_prediction[:, None])
+        of_known = _taken(data, has_prediction)
+        score = _score(forest, mean[has_prediction], of_known) if has_prediction.any() else np.nan
         conformity = None
-        if data.y.ndim == 1 and known.any():
-            conformity = forest._conformity(matrix, mean, data.y, known, of_known.sample_weight)
+        if data.y.ndim == 1 and has_prediction.any():
+            conformity = forest._conformity(matrix, mean, data.y, has_prediction, of_known.sample_weight)
         if data.rows is not None:
             spread = np.full((data.n_given, mean.shape[1]), np.nan)
             spread[data.rows] = mean
@@ -257,8 +257,8 @@ class OutOfBag:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays for `from_arrays`."""
-        found = {"mean": self.mean, "errors": self.error_curve, "score": self.score, "scores": self.tree_scores}
-        arrays = {_PREFIX + name: np.asarray(array) for name, array in found.items()}
+        fields = {"mean": self.mean, "errors": self.error_curve, "score": self.score, "scores": self.tree_scores}
+        arrays = {_PREFIX + name: np.asarray(array) for name, array in fields.items()}
         if self.conformity is not None:
             arrays |= self.conformity.to_arrays(_OF_NUMBERS if isinstance(self.conformity, TreeErrors) else _OF_CLASSES)
         return arrays
@@ -272,8 +272,8 @@ class OutOfBag:
         if mean.ndim != 2 or mean.shape[1] != n_outputs:
             raise ValueError("the out-of-bag predictions and the trees do not match")
         kinds: dict[str, Any] = {_OF_NUMBERS: TreeErrors, _OF_CLASSES: ConformalScores}
-        found = [prefix for prefix in kinds if any(name.startswith(prefix) for name in arrays)]
-        conformity = kinds[found[0]].from_arrays(found[0], arrays) if found else None
+        prefixes = [prefix for prefix in kinds if any(name.startswith(prefix) for name in arrays)]
+        conformity = kinds[prefixes[0]].from_arrays(prefixes[0], arrays) if prefixes else None
         return cls(mean, float(score), scores, errors, conformity)
 
     def measured_conformity(self) -> Any:
@@ -298,12 +298,12 @@ def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[A
     left = LeftOut(trees, matrix, n_threads)
     sums, n_trees = np.zeros((len(y), trees.n_outputs)), np.zeros(len(y), dtype=np.int32)
     first, _ = first_row(matrix.comm, matrix.n_rows)
-    own, of_own = slice(first, first + matrix.n_rows), np.zeros(matrix.n_rows, dtype=np.int32)
+    local_rows, of_own = slice(first, first + matrix.n_rows), np.zeros(matrix.n_rows, dtype=np.int32)
     weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
     losses, (errors, scores) = np.zeros(len(y)), np.full((2, trees.n_trees), np.nan)
     for t in range(trees.n_trees):
         counts = bags.counts(t, t + 1)[0]
-        [predicted] = gathered(matrix.comm, [left.predict(t, counts[own], of_own)])
+        [predicted] = gathered(matrix.comm, [left.predict(t, counts[local_rows], of_own)])
         sums += predicted
         left_out = counts == 0
         n_trees += left_out
@@ -330,15 +330,15 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
     forest._check_fitted()
     if forest._bootstrap is None:
         raise ValueError("bootstrap must be True in fit for out-of-bag rows; it was False.")
-    given = forest._check_validation(X, y, sample_weight)
-    data = forest._learn_same_statistics(given, forest._seed)
+    checked_data = forest._check_validation(X, y, sample_weight)
+    data = forest._learn_same_statistics(checked_data, forest._seed)
     if len(data.y) != len(forest._bootstrap.order):
         raise ValueError(
             f"X must hold the {len(forest._bootstrap.order)} rows of fit that have a positive weight; got "
             f"{len(data.y)} such rows."
         )
     trees, n_threads = forest._ensemble, resolve_n_jobs(forest.n_jobs)
-    if not forest._bootstrap.is_order_of(content_hashes(given.X, given.y, n_threads)):
+    if not forest._bootstrap.is_order_of(content_hashes(checked_data.X, checked_data.y, n_threads)):
         raise ValueError("X and y must hold the rows of fit in the same order; got other rows or another order.")
     losses = PermutedLosses(trees, data.X, forest._column_of, n_threads)
     with ThreadPool(n_threads) as pool:

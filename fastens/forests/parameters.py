@@ -268,10 +268,10 @@ def node_impurities(
     """
     weight = np.ones(len(y)) if weight is None else weight
     of_targets = (
-        _about_values(tree, leaf, target, weight, tree.value[:, place].astype(np.float64))
+        _about_values(tree, leaf, target, weight, tree.value[:, target_index].astype(np.float64))
         if criterion == "absolute_error"
         else _about_means(tree, leaf, target, weight, criterion == "poisson")
-        for place, target in enumerate(y.T)
+        for target_index, target in enumerate(y.T)
     )
     return np.mean(list(of_targets), axis=0)
 

@@ -100,10 +100,10 @@ class Averaging:
                 )
             return
         evidence = OUT_OF_BAG if len(earlier.leaf_statistics) > 1 else "train"
-        if (given := forest._options("averaging").evidence) != evidence:
+        if (new_evidence := forest._options("averaging").evidence) != evidence:
             raise ValueError(
                 f"averaging.evidence must be {evidence!r} with warm_start, as it was for the first trees; got "
-                f"{given!r}."
+                f"{new_evidence!r}."
             )
         earlier._check_same_likelihood(forest)
 
@@ -204,8 +204,8 @@ class Averaging:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays for `from_arrays`."""
-        found = {f"{_PREFIX}leaves.{i}": part for i, part in enumerate(self.leaf_statistics)}
-        return found | {_PREFIX + "n_thresholds": self.n_thresholds}
+        arrays = {f"{_PREFIX}leaves.{i}": part for i, part in enumerate(self.leaf_statistics)}
+        return arrays | {_PREFIX + "n_thresholds": self.n_thresholds}
 
     @classmethod
     def from_arrays(cls, forest: Any, arrays: Mapping[str, np.ndarray]) -> Averaging | None:
@@ -303,8 +303,8 @@ class NumberAveraging(Averaging):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays for `from_arrays`."""
-        own = {"location": self.location, "variance": self.variance, "is_of_counts": np.array(self.is_of_counts)}
-        return super().to_arrays() | {_PREFIX + name: array for name, array in own.items()}
+        fields = {"location": self.location, "variance": self.variance, "is_of_counts": np.array(self.is_of_counts)}
+        return super().to_arrays() | {_PREFIX + name: array for name, array in fields.items()}
 
     def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
         self.location, self.variance = arrays[_PREFIX + "location"], arrays[_PREFIX + "variance"]

@@ -93,25 +93,25 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
 
     def _of_members(self) -> dict[str, Any]:
         # With bootstrap, the bag already reflects the class weights, so a single tree must not apply them again.
-        given = super()._of_members()
+        parameters = super()._of_members()
         if isinstance(self.class_weight, str):
-            given["class_weight"] = "balanced"
-        return given | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})
+            parameters["class_weight"] = "balanced"
+        return parameters | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})
 
     def _weigh_classes(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
-        given = "balanced" if isinstance(self.class_weight, str) else self.class_weight
+        class_weight = "balanced" if isinstance(self.class_weight, str) else self.class_weight
         if not self._weighs_bags():
-            factors = self._class_factors(given, data.y, data.sample_weight)
+            factors = self._class_factors(class_weight, data.y, data.sample_weight)
             return factors if self.bootstrap else as_multiples(factors, data.sample_weight, self._factor_bits), None
 
         # Factors are scaled to integers, the smallest with eight bits, so that weights stay equivalent to repetition.
         y = data.y
-        smallest = self._class_factors(given, y, data.sample_weight).min()
+        smallest = self._class_factors(class_weight, y, data.sample_weight).min()
         unit = math.ldexp(1.0, max(0, 9 - math.frexp(smallest)[1]))
 
         def reweight(counts: Array) -> Array:
             drawn = counts > 0
-            factors = self._class_factors(given, y[drawn], counts[drawn])
+            factors = self._class_factors(class_weight, y[drawn], counts[drawn])
             weight = np.zeros_like(counts)
             weight[drawn] = counts[drawn] * np.maximum(np.rint(factors * unit), 1.0)
             return weight
@@ -138,8 +138,12 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         With several targets, the shape is (n_samples, n_classes, n_targets) if they all have the same number of
         classes; otherwise it is a list with an array for each target.
         """
-        found = self._targets.probabilities(self._measured().mean)
-        return np.dstack(found) if isinstance(found, list) and len(set(self._targets.counts)) == 1 else found
+        probabilities = self._targets.probabilities(self._measured().mean)
+        return (
+            np.dstack(probabilities)
+            if isinstance(probabilities, list) and len(set(self._targets.counts)) == 1
+            else probabilities
+        )
 
     # Uncertainty --------------------------------------------------
 
@@ -258,13 +262,13 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         left = LeftOut(trees, matrix, resolve_n_jobs(self.n_jobs))
         first, _ = first_row(matrix.comm, matrix.n_rows)
         rows = rows[(rows >= first) & (rows < first + matrix.n_rows)] - first
-        found = np.full((len(rows), trees.n_trees), np.nan, dtype=trees.value.dtype)
+        predictions = np.full((len(rows), trees.n_trees), np.nan, dtype=trees.value.dtype)
         for t in range(trees.n_trees):
             counts = bags.counts(t, t + 1)[0][first : first + matrix.n_rows]
             predicted = left.predict(t, counts, np.zeros(len(counts), dtype=np.int32))
             left_out = counts[rows] == 0
-            found[left_out, t] = predicted[rows[left_out], 0]
-        return gathered(matrix.comm, [found])[0]
+            predictions[left_out, t] = predicted[rows[left_out], 0]
+        return gathered(matrix.comm, [predictions])[0]
 
     def _blocks_of_values(self, X: ArrayLike) -> Iterator[NDArray[np.floating]]:
         """Yield the predictions of each tree for blocks of rows, (n_rows, n_trees)."""
@@ -377,8 +381,10 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             return np.concatenate([self._quantiles_of(part, levels) for part in self._blocks_of_values(X)])
         leaf = np.ascontiguousarray(self._leaves(X))
         n_threads = resolve_n_jobs(self.n_jobs)
-        found = [rows.quantiles(leaf, values, levels, n_threads) for rows, values in self._targets_of_leaves()]
-        return found[0] if self._leaf_values.ndim == 1 else np.stack(found, axis=1)
+        target_quantiles = [
+            rows.quantiles(leaf, values, levels, n_threads) for rows, values in self._targets_of_leaves()
+        ]
+        return target_quantiles[0] if self._leaf_values.ndim == 1 else np.stack(target_quantiles, axis=1)
 
     def _targets_of_leaves(self) -> Iterator[tuple[LeafRows, Array]]:
         """Yield for each target the ranks of the rows in the leaves, and the sorted values."""
@@ -395,11 +401,11 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             return self._out_of_bag.measured_conformity().quantiles.predict(values, levels)
         fitted = self._as_fitted()
         for name, value in _NO_LIMITS.items():
-            given = getattr(fitted, name)
-            if given is not None if value is None else given != value:
+            fitted_value = getattr(fitted, name)
+            if fitted_value is not None if value is None else fitted_value != value:
                 raise ValueError(
                     f"{name} must be {value!r} for predict_quantiles if keep_leaves and oob_score were False "
-                    f"in fit; got {given!r}. Fit with keep_leaves=True or oob_score=True, because a single "
+                    f"in fit; got {fitted_value!r}. Fit with keep_leaves=True or oob_score=True, because a single "
                     "value per leaf does not describe a distribution."
                 )
         return quantiles_of_trees(values, levels)

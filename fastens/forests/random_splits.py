@@ -97,16 +97,18 @@ class RandomSplits(SavedEnsemble, BaseFastens):
             self._seed: int = comm.allgather(draw_seed(self.random_state))[0]
         self._warn_of_pooled()
         is_categorical = self._is_categorical
-        known = self._ensemble.binning if continues else None
-        binning = known or learn_binning(table, weight, bins_of_features(self), is_categorical, n_threads, comm)
+        earlier_binning = self._ensemble.binning if continues else None
+        binning = earlier_binning or learn_binning(
+            table, weight, bins_of_features(self), is_categorical, n_threads, comm
+        )
         store = TreeStore(binning, 1, self.n_estimators)
         if continues:
             store.keep(self._ensemble)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        own, (all_hashes, all_weights) = OwnRows.of(comm, len(hashes)), gathered(comm, [hashes, weight])
+        local_rows, (all_hashes, all_weights) = OwnRows.of(comm, len(hashes)), gathered(comm, [hashes, weight])
         bags = self._bags(self._seed, all_hashes, all_weights)
-        given = all_weights if bags.draws is None else None
-        samples = Samples(bags, given, store.n_trees, self.n_estimators, own)
+        row_weights = all_weights if bags.draws is None else None
+        samples = Samples(bags, row_weights, store.n_trees, self.n_estimators, local_rows)
         # Row hashes serve as targets: a node with distinct rows is never pure, so growth stops only at the limits.
         target = number_target((hashes / 2.0**64)[:, None], comm=comm)
         matrix = binned(binning, table, n_threads, comm)

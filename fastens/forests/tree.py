@@ -366,10 +366,10 @@ class SklearnTree:
         if not hasattr(self._model, "classes_"):
             return self._trees.value.astype(np.float64)[:, :, None]
         shares = self._model._targets.probabilities(self._trees.value)
-        found = np.zeros((self.node_count, self.n_outputs, self.max_n_classes))
-        for target, own in enumerate(shares if isinstance(shares, list) else [shares]):
-            found[:, target, : own.shape[1]] = own
-        return found
+        values = np.zeros((self.node_count, self.n_outputs, self.max_n_classes))
+        for target, target_shares in enumerate(shares if isinstance(shares, list) else [shares]):
+            values[:, target, : target_shares.shape[1]] = target_shares
+        return values
 
     @cached_property
     def impurity(self) -> NDArray[np.float64]:
@@ -409,10 +409,10 @@ class SklearnTree:
 
     def compute_feature_importances(self, normalize: bool = True) -> NDArray[np.float64]:
         """Return the decrease in impurity by each feature, normalised to sum to 1 if `normalize` is True."""
-        found = np.zeros(self.n_features)
+        importances = np.zeros(self.n_features)
         inner = ~self._is_leaf
-        np.add.at(found, self.feature[inner], self._trees.gain[inner] / self._trees.weight[0])
-        return found / found.sum() if normalize and found.any() else found
+        np.add.at(importances, self.feature[inner], self._trees.gain[inner] / self._trees.weight[0])
+        return importances / importances.sum() if normalize and importances.any() else importances
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_model": self._model}
@@ -476,14 +476,14 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         kinds, comm = self._is_categorical, data.comm
         binning, matrix = learned_and_binned(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
         everyone = data.of_all_ranks()
-        weight, own = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
+        weight, local_rows = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
         total = float(n_rows if weight is None else weight.sum())
         rules = forest_parameters(self, n_rows, total, in_random_order=takes_equals_at_random(self))
         kind = SearchedTree if self._with_search else Tree
         grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
         sample = TreeSample(weight, None, seed)
-        [tree] = grower.grow([sample if own is None else own.sample(sample)])
+        [tree] = grower.grow([sample if local_rows is None else local_rows.sample(sample)])
         return tree, binning, matrix, data
 
     def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
@@ -616,12 +616,12 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
         super()._keep_tree(tree, binning, matrix, data)
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        found = []
+        impurities = []
         for column in y.T:
             share = np.bincount(column.astype(np.intp), weight)
             share = share[share > 0] / share.sum()
-            found.append(1 - share @ share if self.criterion == "gini" else -(share @ log2(share)))
-        return float(np.mean(found))
+            impurities.append(1 - share @ share if self.criterion == "gini" else -(share @ log2(share)))
+        return float(np.mean(impurities))
 
 
 @with_parameters
@@ -665,8 +665,10 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
         self._impurities = node_impurities(self._ensemble, leaf, y, everyone.sample_weight, self.criterion)
 
     def _check_impurities(self, arrays: Arrays) -> None:
-        found = self._impurities
-        if found is not None and (found.dtype != np.float64 or found.shape != self._ensemble.feature.shape):
+        impurities = self._impurities
+        if impurities is not None and (
+            impurities.dtype != np.float64 or impurities.shape != self._ensemble.feature.shape
+        ):
             raise ValueError("the impurities and the nodes do not match")
 
     _saved: ClassVar[SavedParts] = (attributes("_impurities", key=_IMPURITIES), Saved(finish=_check_impurities))
@@ -707,8 +709,8 @@ class Members(Sequence[Any]):
     def __getitem__(self, index: slice) -> list[Any]: ...
 
     def __getitem__(self, index: int | slice) -> Any:
-        places = range(len(self))[index]
-        return [self._member(t) for t in places] if isinstance(places, range) else self._member(places)
+        selected = range(len(self))[index]
+        return [self._member(t) for t in selected] if isinstance(selected, range) else self._member(selected)
 
     def _member(self, t: int) -> Any:
         model, trees = self._forest, self._forest._ensemble
@@ -723,8 +725,8 @@ class Members(Sequence[Any]):
 def template(model: Any) -> Any:
     """Return an unfitted decision tree with the parameters of a tree model."""
     kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
-    given = model._as_fitted()._of_members()
-    return kind(**{name: given[name] for name in kind().get_params() if name in given})
+    parameters = model._as_fitted()._of_members()
+    return kind(**{name: parameters[name] for name in kind().get_params() if name in parameters})
 
 
 def single_tree(model: Any, trees: TreeEnsemble) -> Any:
