@@ -124,9 +124,9 @@ class TableEncoder(TransformerMixin, BaseFastens):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns; parts of dates are named after their column, a colon and the part."""
         self._check_fitted()
-        given = _check_feature_names_in(self, input_features)
+        input_names = _check_feature_names_in(self, input_features)
         if self._encoder.names is None:
-            named = InputEncoder(given.tolist(), self._encoder.categories)
+            named = InputEncoder(input_names.tolist(), self._encoder.categories)
             named.dates, named.date_parts = self._encoder.dates, self._encoder.date_parts
             named.expanded = self._encoder.expanded
             return np.array(named.part_names(), dtype=object)

@@ -109,9 +109,9 @@ def _compare(
     """Add an entry for each model and one for a stack of the models."""
     with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
         for name, model in models.items():
-            own = task if hasattr(model, "text_features") else task.without_texts()
-            if own.rows.names:
-                entries.append(cross_validate(name, model, own, folds, partial(advance, name)))
+            model_task = task if hasattr(model, "text_features") else task.without_texts()
+            if model_task.rows.names:
+                entries.append(cross_validate(name, model, model_task, folds, partial(advance, name)))
             else:
                 entries.append(Entry(name, failure="it does not learn from texts, and there are no other columns"))
         if not options.stack:

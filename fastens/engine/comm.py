@@ -83,12 +83,12 @@ def sum_ints(comm: Comm, *numbers: int) -> list[int]:
     if comm.size == 1:
         return list(numbers)
     limbs = np.empty((len(numbers), _N_LIMBS), dtype=np.int64)
-    for own, number in zip(limbs, numbers, strict=True):
-        for place in range(_N_LIMBS - 1):
-            own[place] = (number >> place * _LIMB_BITS) & ((1 << _LIMB_BITS) - 1)
-        own[-1] = number >> (_N_LIMBS - 1) * _LIMB_BITS
+    for row, number in zip(limbs, numbers, strict=True):
+        for index in range(_N_LIMBS - 1):
+            row[index] = (number >> index * _LIMB_BITS) & ((1 << _LIMB_BITS) - 1)
+        row[-1] = number >> (_N_LIMBS - 1) * _LIMB_BITS
     comm.allreduce_sum(limbs)
-    return [sum(limb << place * _LIMB_BITS for place, limb in enumerate(own)) for own in limbs.tolist()]
+    return [sum(limb << index * _LIMB_BITS for index, limb in enumerate(row)) for row in limbs.tolist()]
 
 
 def max_floats(comm: Comm, *numbers: float) -> list[float]:
@@ -141,7 +141,7 @@ def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
     if comm.size == 1:
         return list(arrays)
     parts = zip(*comm.allgather(list(arrays)), strict=True)
-    return [None if own[0] is None else np.concatenate(own, axis=axis) for own in parts]
+    return [None if of_ranks[0] is None else np.concatenate(of_ranks, axis=axis) for of_ranks in parts]
 
 
 def of_whole(comm: Comm, function: Callable[..., Any], *arrays: Any) -> Any:
@@ -267,7 +267,7 @@ class CommPool:
         self._n_running = len(arguments)
         with ThreadPoolExecutor(max(len(arguments), 1)) as threads:
             try:
-                futures = [threads.submit(self._run_one, function, place, of) for place, of in enumerate(arguments)]
+                futures = [threads.submit(self._run_one, function, index, of) for index, of in enumerate(arguments)]
                 while not all(future.done() for future in futures):
                     with self._changed:
                         self._changed.wait(_LOOK_EVERY)
@@ -276,7 +276,7 @@ class CommPool:
                 raise
         if self._error is not None:
             raise self._taken_error()
-        return [self._results[place] for place in range(len(arguments))]
+        return [self._results[index] for index in range(len(arguments))]
 
     def _run_one(self, function: Callable[[Comm, Any], Any], place: int, argument: Any) -> None:
         with self._may_work:
@@ -319,8 +319,10 @@ class CommPool:
             return
         try:
             for kind, reduce in (("max", self.comm.allreduce_max), ("sum", self.comm.allreduce_sum)):
-                given = [self._waiting[place][1] for place in sorted(self._waiting) if self._waiting[place][0] == kind]
-                arrays = [array for of_one in given for array in of_one]
+                requests = [
+                    self._waiting[index][1] for index in sorted(self._waiting) if self._waiting[index][0] == kind
+                ]
+                arrays = [array for of_one in requests for array in of_one]
                 if arrays:
                     together = np.concatenate([array.ravel() for array in arrays])
                     reduce(together)
@@ -395,9 +397,9 @@ def shared(function: Function) -> Function:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if _state.made is None:
             return function(*args, **kwargs)
-        given = dict(zip(function.__code__.co_varnames, args, strict=False)) | kwargs
-        counted = sorted(given.keys() - _NOT_COUNTED)
-        key = (function.__qualname__, *((name, _key(given[name])) for name in counted))
+        arguments = dict(zip(function.__code__.co_varnames, args, strict=False)) | kwargs
+        counted = sorted(arguments.keys() - _NOT_COUNTED)
+        key = (function.__qualname__, *((name, _key(arguments[name])) for name in counted))
         if key not in _state.made:
             # The arguments are kept with the result, so that their ids cannot be reused by other objects.
             _state.made[key] = (function(*args, **kwargs), (args, kwargs))

@@ -85,10 +85,10 @@ def index_values(index: Any) -> list[Any]:
 
 def plain_names(labels: Iterable[Any]) -> list[Any]:
     """Return the normalized column names of a table; raise ValueError if two of them are equal."""
-    found = list(labels)
-    if all(type(label) is str for label in found):
-        return found
-    names = list(map(plain_name, found))
+    label_list = list(labels)
+    if all(type(label) is str for label in label_list):
+        return label_list
+    names = list(map(plain_name, label_list))
     if len(set(names)) < len(names):
         raise same_names(next(name for name, count in Counter(names).items() if count > 1))
     return names
@@ -106,7 +106,7 @@ def are_texts(names: Sequence[Any] | None) -> bool:
 
 def are_positions(names: Sequence[Any] | None) -> bool:
     """Return True if the names are 0, 1, 2, ..., the default column labels of pandas."""
-    return names is not None and all(type(name) is int and name == place for place, name in enumerate(names))
+    return names is not None and all(type(name) is int and name == index for index, name in enumerate(names))
 
 
 def have_numbers(names: Sequence[Any] | None) -> bool:

@@ -149,9 +149,9 @@ class MappedRows(RowSource):
     def parts(self) -> Iterator[NDArray[np.floating]]:
         """Yield the transformed parts."""
         for start, part in parts_of(self._source):
-            found = self._function(start, part)
-            is_read = isinstance(found, RowSource) or scipy.sparse.issparse(found)
-            yield from (own for _, own in parts_of(found)) if is_read else (found,)
+            transformed = self._function(start, part)
+            is_read = isinstance(transformed, RowSource) or scipy.sparse.issparse(transformed)
+            yield from (block for _, block in parts_of(transformed)) if is_read else (transformed,)
 
     def release(self, n_passes: int) -> None:
         """Release the rows of the source."""

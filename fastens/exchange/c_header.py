@@ -175,8 +175,8 @@ def _number(value: float) -> str:
 def _categories(view: ModelView) -> Iterable[str]:
     """Return the tables of categories and the functions that look up their positions."""
     by_column = [column.categories or [] for column in view.columns]
-    texts = [[_text(each) for each in own if isinstance(each, str)] for own in by_column]
-    numbers = [[_number(float(each)) for each in own if not isinstance(each, str)] for own in by_column]
+    texts = [[_text(each) for each in categories if isinstance(each, str)] for categories in by_column]
+    numbers = [[_number(float(each)) for each in categories if not isinstance(each, str)] for categories in by_column]
     for table, stored, passed, suffix, test, lists in (
         ("text", "char *const", "const char *", "", "strcmp(NAME_text[k], value) == 0", texts),
         ("number", "double", "double", "_of_number", "NAME_number[k] == value", numbers),

@@ -133,11 +133,13 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     both = first, model
     pairs["categorical columns"] = tuple(np.flatnonzero(each._encoder.is_categorical).tolist() for each in both)
     encoders = [each._encoder for each in both]
-    pairs["ordered categories"] = tuple({own: each.categories[own] for own in each.ordered} for each in encoders)
+    pairs["ordered categories"] = tuple(
+        {column: each.categories[column] for column in each.ordered} for each in encoders
+    )
     for what in ("missing_is_category", "date_parts", "repeated", *_CONVENTIONS):
         pairs[what] = tuple(plain_parameter(getattr(each._encoder, what, None)) for each in both)
     pairs["terms of texts and lengths of lists"] = tuple(
-        [(column, own.to_state()) for column, own in each._encoder.expanded.items()] for each in both
+        [(column, expanded.to_state()) for column, expanded in each._encoder.expanded.items()] for each in both
     )
     for what in _OF_LOSS:
         pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in both)

@@ -52,11 +52,11 @@ def answer_streams(cls: type) -> None:
 def transforms_streams(cls: Any) -> Any:
     """Decorate a transformer class so that `set_output` wrapping does not apply to the results of streams."""
     method = cls.transform
-    own = method.__wrapped__
+    unwrapped = method.__wrapped__
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        chosen = own if is_stream(X) or cluster_of(X) else method
+        chosen = unwrapped if is_stream(X) or cluster_of(X) else method
         return chosen(self, X, *args, **kwargs)
 
     cls.transform = answer
@@ -64,13 +64,13 @@ def transforms_streams(cls: Any) -> Any:
 
 
 def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
-    known = frozenset(signature(method).parameters)
+    argument_names = frozenset(signature(method).parameters)
     if hasattr(method, _MARK) or list(signature(method).parameters)[1:2] != ["X"]:
         return method
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if kwargs and not known.issuperset(kwargs):
+        if kwargs and not argument_names.issuperset(kwargs):
             self._check_names(method, kwargs)
         if type(X) is np.ndarray:  # single-row prediction is so fast that forwarding empty arguments is noticeable
             return method(self, X, *args, **kwargs) if args or kwargs else method(self, X)
@@ -84,12 +84,12 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
     if is_frame(X):
         return method(self, X, *args, **kwargs)
     if cluster_of(X):
-        given = signature(method).bind(self, X, *args, **kwargs).arguments
-        return call_on_cluster(method, self, X, {name: given[name] for name in [*given][2:]})
+        arguments = signature(method).bind(self, X, *args, **kwargs).arguments
+        return call_on_cluster(method, self, X, {name: arguments[name] for name in [*arguments][2:]})
     is_parted = (isinstance(X, RowSource) and not X.is_coded) or self._is_source(X)  # such as the rows of a fold
     if is_stream(X) or (is_parted and not self._capabilities.predicts_row_sources):
-        given = signature(method).bind(self, X, *args, **kwargs).arguments
-        return _answer_in_parts(method, **given)
+        arguments = signature(method).bind(self, X, *args, **kwargs).arguments
+        return _answer_in_parts(method, **arguments)
     return method(self, X, *args, **kwargs)
 
 
@@ -113,12 +113,12 @@ def _needed(source: Batches, model: Any) -> Batches:
 
 
 def _parts(source: RowSource) -> Iterator[Any]:
-    found = (part for part in source.parts() if part.shape[0])
-    first = next(found, None)
+    nonempty_parts = (part for part in source.parts() if part.shape[0])
+    first = next(nonempty_parts, None)
     if first is None:
         shape = 0, len(getattr(source, "columns", ()))
         raise ValueError(f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required.")
-    return chain([first], found)
+    return chain([first], nonempty_parts)
 
 
 def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given: dict[str, Any]) -> Iterator[Any]:
@@ -126,8 +126,8 @@ def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given
     by_row = {name: np.asarray(values) for name, values in listed.items()}
     start = 0
     for part in parts:
-        own = {name: values[start : start + part.shape[0]] for name, values in by_row.items()}
-        yield method(model, part, **(given | own))
+        part_arguments = {name: values[start : start + part.shape[0]] for name, values in by_row.items()}
+        yield method(model, part, **(given | part_arguments))
         start += part.shape[0]
     for name, values in by_row.items():
         if len(values) != start:
@@ -136,7 +136,7 @@ def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given
 
 def _joined(answers: list[Any]) -> Any:
     if isinstance(answers[0], list):
-        return [_joined(list(own)) for own in zip(*answers, strict=True)]
+        return [_joined(list(parts)) for parts in zip(*answers, strict=True)]
     return concatenated(answers)
 
 
@@ -162,15 +162,17 @@ def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dic
 
 def _named_columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> list[tuple[str, Any]]:
     if isinstance(answer, list):
-        found: list[tuple[str, Any]] = []
+        named_columns: list[tuple[str, Any]] = []
         of_targets = getattr(model, "classes_", [None] * len(answer))
-        for target, (own, classes) in enumerate(zip(answer, of_targets, strict=True)):
-            columns = _named(own, ANSWERS[method], _of_axes(model, method, own.shape[1:], given, classes))
-            found += [(f"{name} of target {target}", values) for name, values in columns]
-        return found
+        for target, (target_answer, classes) in enumerate(zip(answer, of_targets, strict=True)):
+            columns = _named(
+                target_answer, ANSWERS[method], _of_axes(model, method, target_answer.shape[1:], given, classes)
+            )
+            named_columns += [(f"{name} of target {target}", values) for name, values in columns]
+        return named_columns
     if is_frame(answer):  # each column of a frame has its own type
         columns = nw.from_native(answer, eager_only=True).to_arrow().columns
-        return [(f"{ANSWERS[method]} {place}", column) for place, column in enumerate(columns)]
+        return [(f"{ANSWERS[method]} {index}", column) for index, column in enumerate(columns)]
     answer = np.asarray(dense(answer))
     classes = getattr(model, "classes_", None)
     return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], given, classes))
@@ -183,8 +185,8 @@ def _named(answer: Any, name: str, axes: list[list[str]]) -> list[tuple[str, Any
 
 def level_names(levels: Any) -> list[str]:
     """Return quantiles or times as text with six digits, or with all digits if some would be equal otherwise."""
-    found = [f"{level:g}" for level in np.ravel(levels)]
-    return found if len(set(found)) == len(found) else [f"{level!r}" for level in np.ravel(levels).tolist()]
+    texts = [f"{level:g}" for level in np.ravel(levels)]
+    return texts if len(set(texts)) == len(texts) else [f"{level!r}" for level in np.ravel(levels).tolist()]
 
 
 def _of_axes(model: Any, method: str, sizes: tuple[int, ...], given: dict[str, Any], classes: Any) -> list[list[str]]:

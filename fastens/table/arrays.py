@@ -67,20 +67,22 @@ def check_places(X: Any) -> None:
     """
     if not (sparse.issparse(X) and X.format in ("csr", "csc")):
         return
-    starts, places = X.indptr, X.indices
+    starts, indices = X.indptr, X.indices
     n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
     if len(starts) != n_lines + 1 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
         raise ValueError(
             "X must have an indptr that starts with 0, never decreases and has one entry more "
             "than rows (CSR) or columns (CSC)."
         )
-    if starts[-1] > min(len(places), len(X.data)):
+    if starts[-1] > min(len(indices), len(X.data)):
         raise ValueError(
             f"X must have an indptr that ends with its number of stored values; it ends with {starts[-1]}."
         )
-    known = places[: starts[-1]]
-    if known.size and (known.min() < 0 or known.max() >= n_places):
-        raise ValueError(f"X must have indices from 0 to {n_places - 1}; got {known.min()} to {known.max()}.")
+    stored_indices = indices[: starts[-1]]
+    if stored_indices.size and (stored_indices.min() < 0 or stored_indices.max() >= n_places):
+        raise ValueError(
+            f"X must have indices from 0 to {n_places - 1}; got {stored_indices.min()} to {stored_indices.max()}."
+        )
 
 
 def dense(X: Any) -> Any:
@@ -112,21 +114,21 @@ def with_rows_to_take(X: Any) -> Any:
     pandas cannot select rows of numbers with non-native byte order. Arrow cannot select rows of string views, which
     polars exports, or of run-end encoded columns.
     """
-    found = nw.to_native(X, pass_through=True)
-    if nw.dependencies.is_pandas_dataframe(found):
-        return _in_native_order(found)
-    if nw.dependencies.is_pyarrow_table(found):
-        return plain_table(found)
-    return plain_column(found) if nw.dependencies.is_pyarrow_chunked_array(found) else X
+    native = nw.to_native(X, pass_through=True)
+    if nw.dependencies.is_pandas_dataframe(native):
+        return _in_native_order(native)
+    if nw.dependencies.is_pyarrow_table(native):
+        return plain_table(native)
+    return plain_column(native) if nw.dependencies.is_pyarrow_chunked_array(native) else X
 
 
 def _in_native_order(frame: Any) -> Any:
-    found = frame
+    converted = frame
     for index, dtype in enumerate(frame.dtypes):
         if isinstance(dtype, np.dtype) and not dtype.isnative:
-            found = frame.copy(deep=False) if found is frame else found
-            found.isetitem(index, frame.iloc[:, index].to_numpy().astype(dtype.newbyteorder("=")))
-    return found
+            converted = frame.copy(deep=False) if converted is frame else converted
+            converted.isetitem(index, frame.iloc[:, index].to_numpy().astype(dtype.newbyteorder("=")))
+    return converted
 
 
 def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
@@ -150,17 +152,17 @@ def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
 def rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
     """Return selected rows of a frame as a frame of the same library; narrowing goes column by column."""
     frame = nw.from_native(with_rows_to_take(X), eager_only=True)
-    if not narrows or not any(frame[:, place].dtype in _WIDE for place in range(frame.shape[1])):
+    if not narrows or not any(frame[:, index].dtype in _WIDE for index in range(frame.shape[1])):
         return frame[rows].to_native()
-    columns = [_narrow_series(frame[:, place], rows) for place in range(frame.shape[1])]
+    columns = [_narrow_series(frame[:, index], rows) for index in range(frame.shape[1])]
     native = frame.to_native()
     if not nw.dependencies.is_pandas_dataframe(native):
         return nw.from_dict(dict(zip(frame.columns, columns, strict=True)), backend=frame.implementation).to_native()
-    arrays = {place: column.to_native().array for place, column in enumerate(columns)}
+    arrays = {index: column.to_native().array for index, column in enumerate(columns)}
     # The constructor would otherwise copy all columns once more.
-    found = type(native)(arrays, index=native.index[rows], copy=False)
-    found.columns = native.columns
-    return found
+    selected = type(native)(arrays, index=native.index[rows], copy=False)
+    selected.columns = native.columns
+    return selected
 
 
 def _narrow_series(column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
@@ -179,11 +181,11 @@ def free_names(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
     >>> free_names(["age", "size", "size"], taken=["age"])
     ['age_', 'size', 'size_']
     """
-    known, found = set(taken), []
+    used_names, new_names = set(taken), []
     for name in names:
         free = name
-        while free in known:
+        while free in used_names:
             free += "_"
-        known.add(free)
-        found.append(free)
-    return found
+        used_names.add(free)
+        new_names.append(free)
+    return new_names

@@ -64,8 +64,8 @@ class TableArrays(NamedTuple):
     @classmethod
     def mapped(cls, folder: Path, names: dict[str, str]) -> TableArrays:
         """Return the arrays that these files hold, mapped into memory."""
-        found: Any = {name: np.asarray(np.load(folder / file, mmap_mode="r")) for name, file in names.items()}
-        return cls(*(found.get(name) for name in cls._fields))
+        arrays: Any = {name: np.asarray(np.load(folder / file, mmap_mode="r")) for name, file in names.items()}
+        return cls(*(arrays.get(name) for name in cls._fields))
 
     def joined(self, data: TrainingData, binning: Binning, allocator: ArrayAllocator, n_threads: int) -> TableArrays:
         """Return new arrays of `allocator` that hold these rows followed by the rows of `data`."""
@@ -91,8 +91,8 @@ class TableArrays(NamedTuple):
         rows, pages = MappedRows(data.X, noted, binning.n_features), allocator.pages(columns, records, hashes)
         binning.fill(rows, columns, records, n_old, n_threads, pages)
         y = _stacked(self.y, data.y, allocator.named("y"))
-        given = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-        weight = _stacked(self.sample_weight, given, allocator.named("sample_weight"))
+        new_weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
+        weight = _stacked(self.sample_weight, new_weight, allocator.named("sample_weight"))
         return TableArrays(columns, records, hashes, y, weight, values)
 
     def check(self, binning: Binning, *, has_values: bool, reads_all: bool) -> None:
@@ -392,13 +392,13 @@ class BinnedTable(RowSource):
             raise ValueError("append must be called on the whole table; this BinnedTable selects some of its rows.")
         self._check_newest()
         y = self.y_name if y is None else y
-        for name, given in (("y", y), ("sample_weight", sample_weight)):
-            if (given is None) != (getattr(self._arrays, name) is None):
-                raise ValueError(f"{name} must be passed if the table has it, and only then; got {given!r}.")
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if (value is None) != (getattr(self._arrays, name) is None):
+                raise ValueError(f"{name} must be passed if the table has it, and only then; got {value!r}.")
         data = _read_columns(_in_passes(source), y, sample_weight)
-        own = self._arrays.y
-        if own is not None and _form(own) != _form(data.y):
-            theirs, ours = (f"{each.dtype} of shape {each.shape}" for each in (own, data.y))
+        table_y = self._arrays.y
+        if table_y is not None and _form(table_y) != _form(data.y):
+            theirs, ours = (f"{each.dtype} of shape {each.shape}" for each in (table_y, data.y))
             raise ValueError(f"y must hold the same type as the y of the table, {theirs}; it holds {ours}.")
         n_threads = resolve_n_jobs(self.options.n_jobs)
         X, data = present_table(data.X, data)
@@ -456,7 +456,7 @@ class BinnedTable(RowSource):
     def _describe(self, arrays: TableArrays, version: str) -> None:
         """Replace the description atomically."""
         assert self.path is not None
-        given = {name: f"{name}-{version}.npy" for name, array in arrays._asdict().items() if array is not None}
+        files = {name: f"{name}-{version}.npy" for name, array in arrays._asdict().items() if array is not None}
         options = vars(replace(self.options, max_memory=None, spill_dir=None, text_features=None))
         state = {
             "format": _FORMAT,
@@ -465,7 +465,7 @@ class BinnedTable(RowSource):
             "options": options,
             "y_name": self.y_name,
             "binning": f"binning-{version}.npz",
-            "arrays": given,
+            "arrays": files,
         }
         new = self.path / f"table-{version}.json"
         new.write_text(json.dumps(state), encoding="utf-8")
@@ -545,40 +545,40 @@ class BinnedTable(RowSource):
 
         Arguments that are None or a column name are replaced by the table's own targets or weights.
         """
-        known = {"y": (self.y, self.y_name), "sample_weight": (self.sample_weight, None)}
-        found = []
+        stored = {"y": (self.y, self.y_name), "sample_weight": (self.sample_weight, None)}
+        resolved = []
         for what, value in given.items():
-            own, name = known.get(what, (None, None))
+            table_value, name = stored.get(what, (None, None))
             is_name = isinstance(value, str) or (are_texts(value) and list(value) == name)
-            if is_name and (value != name or own is None):
+            if is_name and (value != name or table_value is None):
                 raise ValueError(
                     f"{what} must be an array, or the name of the column in the BinnedTable ({name!r}); got {value!r}."
                 )
-            found.append(own if value is None or is_name else value)
-        return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *found]
+            resolved.append(table_value if value is None or is_name else value)
+        return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *resolved]
 
     def encoder_of(self, reading: Reading, owner: str) -> InputEncoder:
         """Return the encoder; raise ValueError if the estimator reads tables differently."""
-        own = self.options.reading
+        expected = self.options.reading
         if reading.as_codes:
             raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which holds only bin codes.")
         chosen = reading.categorical_features
         is_plain = isinstance(chosen, str) and chosen == "from_dtype"
-        if not is_plain and not np.array_equal(chosen, own.categorical_features):
+        if not is_plain and not np.array_equal(chosen, expected.categorical_features):
             raise ValueError(
-                f"categorical_features must be the same as in the BinnedTable ({own.categorical_features!r}); "
+                f"categorical_features must be the same as in the BinnedTable ({expected.categorical_features!r}); "
                 f"got {chosen!r}."
             )
         texts = plain_parameter(reading.text_features)
-        if texts is not None and texts != plain_parameter(own.text_features):
+        if texts is not None and texts != plain_parameter(expected.text_features):
             raise ValueError(
                 "text_features must be None for a BinnedTable, unless they are those that it was created with; got "
                 f"{reading.text_features!r}. Pass text_features to BinnedTable.from_source."
             )
-        if reading.missing_is_category != own.missing_is_category:
+        if reading.missing_is_category != expected.missing_is_category:
             raise ValueError(
                 "categories.missing must be the same as in the BinnedTable "
-                f"(missing_is_category={own.missing_is_category}); got {reading.missing_is_category}."
+                f"(missing_is_category={expected.missing_is_category}); got {reading.missing_is_category}."
             )
         return self.encoder
 
@@ -604,8 +604,10 @@ class BinnedTable(RowSource):
         """Return True if the table has these bins; raise ValueError if it has others and no values to bin again."""
         if binning is self.binning:
             return True
-        own, others = self.binning.to_arrays(), binning.to_arrays()
-        has = own.keys() == others.keys() and all(np.array_equal(own[name], others[name]) for name in own)
+        table_arrays, others = self.binning.to_arrays(), binning.to_arrays()
+        has = table_arrays.keys() == others.keys() and all(
+            np.array_equal(table_arrays[name], others[name]) for name in table_arrays
+        )
         if not has and self._arrays.values is None:
             raise ValueError(
                 f"X must have the same bins as {self.owner}; got a BinnedTable with other bins. Pass the table "

@@ -198,7 +198,9 @@ class InputEncoder:
             return
         bound = constrained_columns(monotonic_cst, Columns(len(table), self.names))
         for column in np.flatnonzero(kinds & bound).tolist():
-            orders = distinct_lists(order for own in comm.allgather(table.category_orders(column)) for order in own)
+            orders = distinct_lists(
+                order for of_rank in comm.allgather(table.category_orders(column)) for order in of_rank
+            )
             if len(orders) > 1:
                 raise ValueError(
                     f"Column {table.name(column)} must declare the same order of its categories in all parts of the "
@@ -264,24 +266,24 @@ class InputEncoder:
             encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)
         n_near = threads_for(table.n_rows * len(table), n_threads, BLOCK_GRAIN)
-        found = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
-        if found is None and all(map(table.has_codes, range(len(table)))):
+        coded = code_whole_numbers(table.arrays if table.block is None else table.block, n_near)
+        if coded is None and all(map(table.has_codes, range(len(table)))):
             columns = range(len(table))
-            found = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
-        if found is not None:
-            return cls(table.names, found.categories), found.codes.T
+            coded = code_categories([table.read(index) for index in columns], list(map(table.name, columns)), n_near)
+        if coded is not None:
+            return cls(table.names, coded.categories), coded.codes.T
         encoder = cls.fit(table, "all", n_threads=n_threads)
         return encoder, encoder.codes(table, n_threads)
 
     def extended(self, table: Table) -> InputEncoder:
         """Return an encoder with the new categories of a table appended to its own."""
-        known = [index for index, found in enumerate(self.categories) if found is not None]
-        return self.joined(table.learn_categories(known))
+        categorical = [index for index, categories in enumerate(self.categories) if categories is not None]
+        return self.joined(table.learn_categories(categorical))
 
     def joined(self, found: list[list[Any] | None]) -> InputEncoder:
         """Return an encoder with new categories appended, except those that differ from its own only in type."""
         pairs = zip(found, self.categories, strict=True)
-        return self.with_more_categories([None if new is None else without_same(new, own or []) for new, own in pairs])
+        return self.with_more_categories([None if new is None else without_same(new, old or []) for new, old in pairs])
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:
         """Return the encoder with names, from another table, for categories of which it stores other values."""
@@ -298,7 +300,7 @@ class InputEncoder:
                     f"{self.categories[column]}; got {new[0]!r}. Fit a new model to change the order."
                 )
         encoder = copy(self)
-        encoder.categories = [None if own is None else list(dict.fromkeys([*own, *(new or [])])) for own, new in pairs]
+        encoder.categories = [None if old is None else list(dict.fromkeys([*old, *(new or [])])) for old, new in pairs]
         return encoder
 
     @property
@@ -314,31 +316,34 @@ class InputEncoder:
     @property
     def n_derived(self) -> int:
         """Number of derived columns after the columns of the table."""
-        return len(self.repeated) + len(self.date_parts) + sum(len(own.names) - 1 for own in self.expanded.values())
+        return len(self.repeated) + len(self.date_parts) + sum(len(each.names) - 1 for each in self.expanded.values())
 
     @property
     def column_of(self) -> NDArray[np.intp]:
         """Index of the table column that each encoded column is derived from."""
         derived = [*self.repeated, *(column for column, _ in self.date_parts)]
-        derived += [column for column, own in self.expanded.items() for _ in own.names[1:]]
+        derived += [column for column, expanded in self.expanded.items() for _ in expanded.names[1:]]
         return np.array([*range(len(self.categories)), *derived], dtype=np.intp)
 
     def terms(self) -> list[Terms]:
         """Return the encoded columns of each column of texts."""
-        first, found = len(self.categories) + len(self.repeated) + len(self.date_parts), []
-        for column, own in self.expanded.items():
-            if isinstance(own, Words):
-                found.append(Terms(column, first, len(own.terms)))
-            first += len(own.names) - 1
-        return found
+        first, terms = len(self.categories) + len(self.repeated) + len(self.date_parts), []
+        for column, expanded in self.expanded.items():
+            if isinstance(expanded, Words):
+                terms.append(Terms(column, first, len(expanded.terms)))
+            first += len(expanded.names) - 1
+        return terms
 
     def part_names(self) -> list[str]:
         """Return the names of the encoded columns; a part of a column is named after it, a colon and the part."""
         texts, split = self.texts, {column for column, _ in self.date_parts}
-        first = dict.fromkeys(split, DAY) | {column: own.names[0] for column, own in self.expanded.items()}
+        first = dict.fromkeys(split, DAY) | {column: expanded.names[0] for column, expanded in self.expanded.items()}
         names = [part_name(text, first[column]) if column in first else text for column, text in enumerate(texts)]
         names += [texts[column] for column in self.repeated]
-        parts = [*self.date_parts, *((column, name) for column, own in self.expanded.items() for name in own.names[1:])]
+        parts = [
+            *self.date_parts,
+            *((column, name) for column, each in self.expanded.items() for name in each.names[1:]),
+        ]
         return names + [part_name(texts[column], part) for column, part in parts]
 
     @property
@@ -346,7 +351,7 @@ class InputEncoder:
         """Mask of the categorical columns."""
         if self.categories.count(None) == len(self.categories):  # fast path for text, where each word is a column
             return np.zeros(len(self.categories), dtype=bool)
-        return np.array([found is not None for found in self.categories], dtype=bool)
+        return np.array([categories is not None for categories in self.categories], dtype=bool)
 
     def transform(self, table: Table, n_threads: int = 1, *, unseen_is_error: bool = False) -> Any:
         """Return the table as floats, in float32 if that is exact; columns must be in the learned order (`matched`)."""
@@ -393,9 +398,9 @@ class InputEncoder:
 
     def _is_converted(self, table: Table) -> bool:
         """Return True if numeric columns would need a float64 copy that block-wise conversion avoids."""
-        found = [index for index, categories in enumerate(self.categories) if categories is None]
-        is_other = [table.is_converted(index) for index in found]
-        pairs = zip(found, is_other, strict=True)
+        numeric = [index for index, categories in enumerate(self.categories) if categories is None]
+        is_other = [table.is_converted(index) for index in numeric]
+        pairs = zip(numeric, is_other, strict=True)
         return any(is_other) and all(other or _is_float32(table.column(index)) for index, other in pairs)
 
     def _converted(self, table: Table, n_threads: int, unseen_is_error: bool) -> ConvertedRows:
@@ -412,13 +417,13 @@ class InputEncoder:
             chosen = np.arange(len(table))[columns].tolist()
             n_rows = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
             out = np.empty((n_rows, len(chosen)), order="F")
-            for own, index in zip(out.T, chosen, strict=True):
-                own[:] = positions[index][rows] if index in positions else table.numbers(index, rows)
+            for out_column, index in zip(out.T, chosen, strict=True):
+                out_column[:] = positions[index][rows] if index in positions else table.numbers(index, rows)
             return out
 
-        known = np.flatnonzero(self.is_categorical).tolist()
-        in_threads(write, known, table.threads_to_read(known, n_threads))
-        for index in known if unseen_is_error else ():
+        categorical = np.flatnonzero(self.is_categorical).tolist()
+        in_threads(write, categorical, table.threads_to_read(categorical, n_threads))
+        for index in categorical if unseen_is_error else ():
             _check_seen(table, index, positions[index])
         return ConvertedRows(read, (table.n_rows, len(table)))
 
@@ -460,14 +465,14 @@ class InputEncoder:
 
         A category that was not seen in `fit` is missing, or gets the code after the last one if `unseen` is not NaN.
         """
-        sizes = [len(found or ()) for found in self.categories]
+        sizes = [len(categories or ()) for categories in self.categories]
         dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
         for start, part in table.parts():
-            own, rows = part.matched(self.names), out[start : start + part.n_rows]
-            columns = range(len(own))
-            write = partial(self._write_codes, own, rows, sizes)
-            in_threads(write, columns, own.threads_to_read(columns, n_threads))
+            matched, rows = part.matched(self.names), out[start : start + part.n_rows]
+            columns = range(len(matched))
+            write = partial(self._write_codes, matched, rows, sizes)
+            in_threads(write, columns, matched.threads_to_read(columns, n_threads))
         return out
 
     def _write_codes(self, table: Table, out: NDArray[Any], sizes: list[int], index: int) -> None:
@@ -486,7 +491,7 @@ class InputEncoder:
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _LISTS}
         state |= {"date_parts": [list(pair) for pair in self.date_parts]} if self.date_parts else {}
-        expanded = [[column, own.to_state()] for column, own in self.expanded.items()]
+        expanded = [[column, each.to_state()] for column, each in self.expanded.items()]
         state |= {"expanded": expanded} if expanded else {}
         return state | {name: chosen for name, chosen in columns.items() if chosen}
 
@@ -495,14 +500,14 @@ class InputEncoder:
         """Return the encoder with a state from `to_state`; raise ValueError if it is malformed."""
         names, categories = from_state(state["names"]), state["categories"]
         require_state(names is None or len(names) == len(categories))
-        require_state(all(found is None or _are_distinct(found, str | bool | int | float) for found in categories))
+        require_state(all(values is None or _are_distinct(values, str | bool | int | float) for values in categories))
         # Ignoring a convention that this version does not support would change predictions.
-        known = {"names", "categories", "missing_is_category", "date_parts", "expanded", "foreign", *_LISTS}
-        unknown = state.keys() - known
+        supported = {"names", "categories", "missing_is_category", "date_parts", "expanded", "foreign", *_LISTS}
+        unknown = state.keys() - supported
         if unknown:
             raise ValueError(f"the state of the columns has unknown entries: {', '.join(sorted(unknown))}")
         encoder = cls(names, categories, missing_is_category=state.get("missing_is_category", False) is True)
-        encoder.expanded = {column: expanded_from(own) for column, own in state.get("expanded", [])}
+        encoder.expanded = {column: expanded_from(column_state) for column, column_state in state.get("expanded", [])}
         for name in _LISTS:
             setattr(encoder, name, state.get(name, []))
         for columns in (encoder.expanded, *(getattr(encoder, name) for name in _LISTS)):
@@ -518,8 +523,8 @@ class InputEncoder:
 
 def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Expanded]:
     """Learn the columns of texts, and the columns of lists that are not categorical."""
-    given = reading.text_features
-    options = given if isinstance(given, Texts) else Texts(given)
+    text_features = reading.text_features
+    options = text_features if isinstance(text_features, Texts) else Texts(text_features)
     options.check("text_features")
     chosen: list[int] = []
     if options.columns is not None:
@@ -544,8 +549,8 @@ def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Exp
 
 def _joined(tables: list[Any]) -> Any:
     """Return the columns of arrays and sparse matrices as one array, or as a CSR matrix if most values are 0."""
-    n_stored = sum(own.size for own in tables)  # the size of a sparse matrix is its number of stored values
-    n_values = tables[0].shape[0] * sum(own.shape[1] for own in tables)
+    n_stored = sum(table.size for table in tables)  # the size of a sparse matrix is its number of stored values
+    n_values = tables[0].shape[0] * sum(table.shape[1] for table in tables)
     if n_values > CONVERTED_BLOCK and n_stored <= _MAX_STORED * n_values:
         return canonical(sparse.csr_matrix(sparse.hstack(list(map(sparse.csr_array, tables)), format="csr")))
     return np.hstack(list(map(dense, tables)))

@@ -35,12 +35,13 @@ class FewRows:
     def __init__(self, names: list[Any], categories: Sequence[list[Any] | None], *, missing_is_category: bool) -> None:
         self._names = names
         self._positions = {
-            place: dict(zip(found, map(float, range(len(found))), strict=True))
-            for place, found in enumerate(categories)
-            if found is not None
+            index: dict(zip(values, map(float, range(len(values))), strict=True))
+            for index, values in enumerate(categories)
+            if values is not None
         }
         self._missing = {
-            place: float(len(found)) if missing_is_category else np.nan for place, found in self._positions.items()
+            index: float(len(positions)) if missing_is_category else np.nan
+            for index, positions in self._positions.items()
         }
         # Positions of the codes of each pandas type that was seen last in a column.
         self._by_code: dict[int, tuple[Any, list[float | None]]] = {}
@@ -81,27 +82,27 @@ class FewRows:
             # Rows of one table share these objects, so the columns of a block have to be listed only once.
             layout = self._layouts.get(number)
             if layout is None or layout[0] is not where:
-                places = where.as_array
-                columns = places.tolist()
-                layout = where, places, columns, self._positions.keys().isdisjoint(columns)
+                positions = where.as_array
+                columns = positions.tolist()
+                layout = where, positions, columns, self._positions.keys().isdisjoint(columns)
                 self._layouts[number] = layout
-            _, places, columns, has_no_categories = layout
+            _, positions, columns, has_no_categories = layout
             if type(values) is not np.ndarray:  # an extension array, which is a single column
                 column = self._of_extension(values, columns[0])
                 numbers[columns[0]] = column[0] if is_one_row else column
                 continue
             if values.size > _FEW_VALUES and has_no_categories and values.dtype.kind in _NUMERIC:
-                wide.append((places, values))
+                wide.append((positions, values))
                 continue
-            found = values.tolist()
+            block_columns = values.tolist()
             if not has_no_categories or values.dtype.kind not in _NUMERIC:
-                found = map(self._column, found, columns)
-            for place, column in zip(columns, found, strict=True):
-                numbers[place] = column[0] if is_one_row else column
+                block_columns = map(self._column, block_columns, columns)
+            for index, column in zip(columns, block_columns, strict=True):
+                numbers[index] = column[0] if is_one_row else column
         out = np.array(numbers, dtype=np.float64)
         out = out.reshape(1, -1) if is_one_row else np.ascontiguousarray(out.T)
-        for places, values in wide:
-            out[:, places] = values.T
+        for positions, values in wide:
+            out[:, positions] = values.T
         return out
 
     def _of_extension(self, column: Any, place: int) -> list[float]:
@@ -113,8 +114,8 @@ class FewRows:
         stored = getattr(column, "_ndarray", None)
         codes = (column.codes if stored is None else stored).tolist()
         categories = column.dtype.categories
-        known, positions = self._by_code.get(place, (None, []))
-        if known is not categories:
+        cached_categories, positions = self._by_code.get(place, (None, []))
+        if cached_categories is not categories:
             if len(categories) > _MAX_LISTED:
                 return self._column([None if code < 0 else categories[code] for code in codes], place)
             of_value = self._positions[place]
@@ -132,8 +133,8 @@ class FewRows:
         if self._positions:
             rows = list(map(list, rows))
             for row in rows:
-                for place in self._positions:
-                    (row[place],) = self._column((row[place],), place)
+                for index in self._positions:
+                    (row[index],) = self._column((row[index],), index)
         if not all(_NUMBERS_OR_NONE.issuperset(map(type, row)) for row in rows):
             return None
         return np.array(rows, dtype=np.float64)
@@ -141,7 +142,7 @@ class FewRows:
     def _column(self, values: Iterable[Any], place: int) -> list[float]:
         """Return the numbers or the category positions of a column."""
         positions = self._positions.get(place)
-        found = []
+        numbers = []
         for value in values:
             if positions is None:
                 number = value if type(value) in _NUMBERS else None
@@ -151,8 +152,8 @@ class FewRows:
                 if not is_missing(value):
                     raise _OtherValueError
                 number = self._missing.get(place, np.nan)
-            found.append(float(number))
-        return found
+            numbers.append(float(number))
+        return numbers
 
 
 @cache

@@ -109,10 +109,10 @@ def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
 
 def _most_bins(params: dict[str, Any]) -> int:
     """Return the largest `max_bins` of a column."""
-    given = params.get("max_bins")
-    if given is None:
+    max_bins = params.get("max_bins")
+    if max_bins is None:
         return BYTE_BINS
-    return max([BYTE_BINS, *given.values()]) if isinstance(given, Mapping) else int(np.max(given))
+    return max([BYTE_BINS, *max_bins.values()]) if isinstance(max_bins, Mapping) else int(np.max(max_bins))
 
 
 def needs_of_engine(holds: str | None, params: dict[str, Any], shape: FitShape) -> MemoryNeeds:

@@ -98,18 +98,18 @@ def table_in_memory(source: TableSource) -> Any:
     if not is_frame(source.table):
         raise ValueError("columns must be None for a table without column names.")
     frame = nw.from_native(source.table, eager_only=True)
-    known = plain_names(frame.columns)
-    _check_names(source.columns, known)
-    return frame[:, [known.index(plain_name(name)) for name in source.columns]].to_native()
+    names = plain_names(frame.columns)
+    _check_names(source.columns, names)
+    return frame[:, [names.index(plain_name(name)) for name in source.columns]].to_native()
 
 
 def _check_names(columns: list[Any], known: list[Any]) -> None:
     """Raise ValueError if a column to read does not exist or is named twice."""
     columns = list(map(plain_name, columns))
-    for place, name in enumerate(columns):
+    for index, name in enumerate(columns):
         if name not in known:
             raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {known}.")
-        if name in columns[:place]:
+        if name in columns[:index]:
             raise ValueError(f"columns must list each column once; got {name!r} twice.")
 
 
@@ -162,32 +162,36 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
     is_parted = isinstance(X, _WITH_COLUMNS)
     native = table_from_frame(X).native if not is_parted and is_frame(X) else None
     frame: Any = X if is_parted else None if native is None else nw.from_native(native, eager_only=True)
-    known = [] if frame is None else plain_names(frame.columns)
+    header = [] if frame is None else plain_names(frame.columns)
     names = {
-        what: value for what, value in given.items() if _may_name(what, value) and _does_name(what, value, frame, known)
+        what: value
+        for what, value in given.items()
+        if _may_name(what, value) and _does_name(what, value, frame, header)
     }
     if not names:
         return [open_batches(X) if is_stream(X) else X, *given.values()]
-    listed = {what: _listed_names(value, known) for what, value in names.items()}
+    listed = {what: _listed_names(value, header) for what, value in names.items()}
     chosen = list(dict.fromkeys(name for each in listed.values() for name in each))
     for what, each in listed.items():
         if frame is None:
             raise ValueError(f"{what} must be an array if X has no column names; got {names[what]!r}.")
         for name in each:
-            if name not in known:
-                raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {known}.")
-    others = [place for place, name in enumerate(known) if name not in chosen]
-    if not others and known and not is_parted:  # a frame without columns does not have rows
+            if name not in header:
+                raise ValueError(f"{what} must name a column of X; got {name!r}, and the columns are {header}.")
+    others = [index for index, name in enumerate(header) if name not in chosen]
+    if not others and header and not is_parted:  # a frame without columns does not have rows
         raise ValueError(
             f"Found array with 0 feature(s) (shape={(len(frame), 0)}) while a minimum of 1 is required: all columns of "
             f"X are {' or '.join(listed)}."
         )
     # Columns are selected by position, because narwhals cannot select names that are not strings.
-    rest = frame.select([known[place] for place in others]) if is_parted else frame[:, others]
-    columns = frame.values_of(chosen) if is_parted else [array_of(frame[:, known.index(name)]) for name in chosen]
+    rest = frame.select([header[index] for index in others]) if is_parted else frame[:, others]
+    columns = frame.values_of(chosen) if is_parted else [array_of(frame[:, header.index(name)]) for name in chosen]
     values = dict(zip(chosen, columns, strict=True))
-    found = {what: joined_targets({name: values[name] for name in each}, keep_names) for what, each in listed.items()}
-    return [rest if is_parted else rest.to_native(), *(found.get(what, value) for what, value in given.items())]
+    extracted = {
+        what: joined_targets({name: values[name] for name in each}, keep_names) for what, each in listed.items()
+    }
+    return [rest if is_parted else rest.to_native(), *(extracted.get(what, value) for what, value in given.items())]
 
 
 def are_texts(value: Any) -> bool:
@@ -273,7 +277,7 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     takes_more = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
     has_names = "X" in parameters and not parameters.keys().isdisjoint(_NAMED["X"])
-    own = [name for name in ("y", "sample_weight") if name in parameters or takes_more]
+    own_arguments = [name for name in ("y", "sample_weight") if name in parameters or takes_more]
     fits, checks = method.__name__ == "fit", method.__name__ in ("fit", "score")
     on_clusters = checks and list(parameters)[1:2] == ["X"]
     others = tables_among(list(parameters)) if checks else []
@@ -292,15 +296,15 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     def opened(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given = {**dict(zip(order, args, strict=False)), **kwargs}
-        is_opened, limits = _open_to_fit(self, given, own) if fits else (False, None)
-        is_split = _split_tables(self, given)
-        _check_ceiling(self, given, limits)
+        arguments = {**dict(zip(order, args, strict=False)), **kwargs}
+        is_opened, limits = _open_to_fit(self, arguments, own_arguments) if fits else (False, None)
+        is_split = _split_tables(self, arguments)
+        _check_ceiling(self, arguments, limits)
         if not (is_split or is_opened):
             return args, kwargs
         if getattr(self, "_takes_several_targets", False):
-            given |= {name: _without_names(given[name]) for name in ("y", "y_val") if name in given}
-        return (*(given.pop(name) for name in order[: len(args)]), *args[len(order) :]), given
+            arguments |= {name: _without_names(arguments[name]) for name in ("y", "y_val") if name in arguments}
+        return (*(arguments.pop(name) for name in order[: len(args)]), *args[len(order) :]), arguments
 
     @wraps(method)
     def enter(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -329,8 +333,8 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
             )
         y: Any = given.get("y")
         names: Any = getattr(X, "y_name", None)
-        given["X"], *found = X.with_columns({name: given.get(name) for name in own})
-        given.update({name: value for name, value in zip(own, found, strict=True) if value is not None})
+        given["X"], *values = X.with_columns({name: given.get(name) for name in own})
+        given.update({name: value for name, value in zip(own, values, strict=True) if value is not None})
         if getattr(model, "_learns_names_of_targets", False) and are_texts(names) and (y is None or are_texts(y)):
             y = given["y"]  # several targets keep their names
             given["y"] = joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
@@ -384,7 +388,7 @@ def _split_tables(model: Any, given: dict[str, Any]) -> bool:
         }
         if columns or is_stream(given.get(table)):
             keep_names = getattr(model, "_learns_names_of_targets", False)
-            given[table], *found = split_columns(given.get(table), keep_names=keep_names, **columns)
-            given.update(zip(columns, found, strict=True))
+            given[table], *values = split_columns(given.get(table), keep_names=keep_names, **columns)
+            given.update(zip(columns, values, strict=True))
             is_split = True
     return is_split

@@ -95,22 +95,24 @@ class StreamedTable(PartedTable):
     def large_integers(self) -> list[bool]:
         """Return which columns hold integers that floats cannot represent exactly; only 64-bit columns are read."""
         wide = [index for index, column in enumerate(self._typed.arrays) if is_wide_integer(column)]
-        found = [False] * len(self)
+        is_large = [False] * len(self)
         for _, part in parts_of(self.source.select(self.source.columns[index] for index in wide)) if wide else ():
             for index, flag in zip(wide, table_over(part).large_integers(), strict=True):
-                found[index] |= flag
-        return found
+                is_large[index] |= flag
+        return is_large
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return the sorted categories of each column, or None for columns that are not requested."""
         needed = [index for index in columns if index not in self._learned]
         if needed:
-            found: dict[int, set[Any]] = {index: set() for index in needed}
+            categories: dict[int, set[Any]] = {index: set() for index in needed}
             for _, part in parts_of(self.source.select(self.source.columns[index] for index in needed)):
                 learned = table_over(part).learn_categories(list(range(len(needed))), n_threads)
-                for index, own in zip(needed, learned, strict=True):
-                    found[index].update(own or ())
-            self._learned |= {index: sorted_categories(list(own), self.name(index)) for index, own in found.items()}
+                for index, values in zip(needed, learned, strict=True):
+                    categories[index].update(values or ())
+            self._learned |= {
+                index: sorted_categories(list(values), self.name(index)) for index, values in categories.items()
+            }
         return [self._learned[index] if index in columns else None for index in range(len(self))]
 
     def matched(self, names: list[Any] | None) -> StreamedTable:
@@ -134,7 +136,7 @@ def move_positions(column: NDArray[Any], old: list[Any], new: list[Any], first: 
     >>> column
     array([ 1.,  0., nan])
     """
-    place = {value: position for position, value in enumerate(new, first)}
-    moved = np.array([place[value] for value in old], dtype=column.dtype)
+    new_position = {value: position for position, value in enumerate(new, first)}
+    moved = np.array([new_position[value] for value in old], dtype=column.dtype)
     is_there = column >= first
     column[is_there] = moved[column[is_there].astype(np.intp) - first]

@@ -65,8 +65,8 @@ class ReadTable(Table):
 
 
 def _taken_column(column: Column, rows: NDArray[np.intp]) -> Column:
-    found = column.take(rows)
-    return found.astype(narrow_dtype(column), copy=False) if isinstance(column, np.ndarray) else found
+    taken = column.take(rows)
+    return taken.astype(narrow_dtype(column), copy=False) if isinstance(column, np.ndarray) else taken
 
 
 def read_table(frame: Any) -> ReadTable | None:
@@ -98,9 +98,9 @@ def _read_column(table: Table, index: int) -> Column | None:
     if table.is_categorical(index) is False:
         return numbers_of(column, table.name(index))
     codes, values, _ = table.read(index)
-    own = table.arrays[index]
-    declared = listed_values(getattr(own, "dtype", None))
-    if (order := ordered_values(own)) is not None:
+    native = table.arrays[index]
+    declared = listed_values(getattr(native, "dtype", None))
+    if (order := ordered_values(native)) is not None:
         return Categories(codes, values, declared=order, is_ordered=True)
     return Categories(codes, values, declared=declared)
 
@@ -112,15 +112,15 @@ def _converted_column(table: Table, index: int) -> NDArray[Any]:
         return native
     dtype = getattr(getattr(native, "dtype", None), "numpy_dtype", None)  # pandas extension arrays
     if dtype is not None and not native.isna().any():
-        found = native.to_numpy(dtype)
+        values = native.to_numpy(dtype)
     elif dtype is None and not table.column(index).null_count():
-        found = table.column(index).to_numpy()
+        values = table.column(index).to_numpy()
     else:
-        found = table.numbers(index, slice(None))
-        narrow = found.astype(np.float32)
-        return narrow if np.array_equal(narrow, found, equal_nan=True) else found
+        values = table.numbers(index, slice(None))
+        narrow = values.astype(np.float32)
+        return narrow if np.array_equal(narrow, values, equal_nan=True) else values
     # A view of the frame's memory costs nothing.
-    return found.astype(narrow_dtype(found), copy=False) if found.flags.owndata else found
+    return values.astype(narrow_dtype(values), copy=False) if values.flags.owndata else values
 
 
 def with_fixed_dtypes(X: Any) -> Any:
@@ -133,14 +133,14 @@ def with_fixed_dtypes(X: Any) -> Any:
     frame = nw.to_native(X, pass_through=True)
     if not nw.dependencies.is_pandas_dataframe(frame):
         return X
-    table, found = table_from_frame(frame), frame
+    table, fixed = table_from_frame(frame), frame
     for index, column in enumerate(table.arrays):
         if _may_lack_words(table, index, column):
-            found = frame.copy(deep=False) if found is frame else found
+            fixed = frame.copy(deep=False) if fixed is frame else fixed
             words = frame.iloc[:, index]
             kind = words.astype("category").dtype
-            found.isetitem(index, words.astype(type(kind)(kind.categories.rename(FOUND))))
-    return found
+            fixed.isetitem(index, words.astype(type(kind)(kind.categories.rename(FOUND))))
+    return fixed
 
 
 def _may_lack_words(table: Table, index: int, column: Any) -> bool:

@@ -274,9 +274,9 @@ class TableParts(RowSource):
         self._known = self.columns
         self._chosen: list[int] | None = None
         for table in self._tables:
-            found = plain_names(table.columns) if self._is_frame else table.shape[1]
-            if found != (self.columns or first.shape[1]):
-                raise ValueError(f"X must have the same columns in all batches; got {self.columns} and {found}.")
+            columns = plain_names(table.columns) if self._is_frame else table.shape[1]
+            if columns != (self.columns or first.shape[1]):
+                raise ValueError(f"X must have the same columns in all batches; got {self.columns} and {columns}.")
         self.shape = sum(len(table) for table in self._tables), first.shape[1]
         kinds = {None if self._is_frame else table.dtype for table in self._tables}
         self.dtype = kinds.pop() if kinds in ({np.dtype(np.float32)}, {np.dtype(np.float64)}) else None
@@ -316,8 +316,8 @@ class TableParts(RowSource):
 
     def values_of(self, columns: list[Any]) -> list[NDArray[Any]]:
         """Return columns as NumPy arrays."""
-        places = list(map(self._known.index, columns))
-        return [np.concatenate([array_of(table[:, place]) for table in self._tables]) for place in places]
+        indices = list(map(self._known.index, columns))
+        return [np.concatenate([array_of(table[:, index]) for table in self._tables]) for index in indices]
 
 
 def _are_texts(values: NDArray[Any]) -> bool:

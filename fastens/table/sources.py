@@ -131,9 +131,9 @@ class SameRows:
             n_rows += batch.num_rows
             yield batch
         for index, total in sums.items():
-            found = n_rows, total & _MASK
-            first = self._passes.setdefault(columns[index], found)
-            if first[0] == n_rows and first != found:  # a different number of rows raises its own error elsewhere
+            checksum = n_rows, total & _MASK
+            first = self._passes.setdefault(columns[index], checksum)
+            if first[0] == n_rows and first != checksum:  # a different number of rows raises its own error elsewhere
                 raise ValueError(
                     f"X must yield the same rows in every pass; column {columns[index]!r} has other values or "
                     "another order than before."
@@ -171,8 +171,8 @@ def _of_values(values: Any) -> NDArray[np.uint64]:
     encoded = values if hasattr(values, "dictionary") else values.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     # Python hashes each NaN object differently, so NaN becomes 0.
-    known = np.array([hash(value) & _MASK if value == value else 0 for value in values] or [0], np.uint64)  # noqa: PLR0124
-    return known[encoded.indices.fill_null(0).to_numpy()]
+    hashes = np.array([hash(value) & _MASK if value == value else 0 for value in values] or [0], np.uint64)  # noqa: PLR0124
+    return hashes[encoded.indices.fill_null(0).to_numpy()]
 
 
 # Maximum rows and values of a batch, which is decoded at a time.
@@ -203,8 +203,8 @@ class Reader:
         """Yield the batches of a new pass, compare it with earlier passes, and report the rows read."""
         tell = self.on_rows or (lambda _: None)
         tell(None)
-        found = ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
-        for batch in found if self.same_rows is None else self.same_rows.over(found, columns):
+        batches = ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
+        for batch in batches if self.same_rows is None else self.same_rows.over(batches, columns):
             yield batch
             tell(batch.num_rows)
         _arrow().default_memory_pool().release_unused()  # otherwise Arrow keeps most of the memory
@@ -240,8 +240,8 @@ class Batches(RowSource):
         """Bytes of a value as a float: 4 if all numbers are float32, otherwise 8."""
         types = _arrow().types
         kinds = (types.is_float32, types.is_dictionary, types.is_string, types.is_large_string, types.is_boolean)
-        found = map(self._reader.schema.field, self.columns)
-        return 4 if all(any(is_kind(field.type) for is_kind in kinds) for field in found) else 8
+        fields = map(self._reader.schema.field, self.columns)
+        return 4 if all(any(is_kind(field.type) for is_kind in kinds) for field in fields) else 8
 
     @property
     def on_rows(self) -> Callable[[int | None], None] | None:
@@ -292,14 +292,17 @@ class Batches(RowSource):
         arrow = _arrow()
         parts: list[list[Any]] = [[] for _ in columns]
         for batch in self._reader.batches(columns):
-            for own, column in zip(parts, batch.columns, strict=True):
+            for column_parts, column in zip(parts, batch.columns, strict=True):
                 # Arrow cannot unify dictionaries that contain missing values.
                 values = plain_column(column)
                 values = values.dictionary_decode() if arrow.types.is_dictionary(values.type) else values
                 is_text = values.type in (arrow.string(), arrow.large_string(), arrow.string_view())
-                own.append(values.dictionary_encode() if is_text else values)
+                column_parts.append(values.dictionary_encode() if is_text else values)
         self._reader.n_rows = sum(map(len, parts[0]))
-        return [_as_numpy(own, self._reader.schema.field(name).type) for own, name in zip(parts, columns, strict=True)]
+        return [
+            _as_numpy(column_parts, self._reader.schema.field(name).type)
+            for column_parts, name in zip(parts, columns, strict=True)
+        ]
 
 
 def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
@@ -421,8 +424,8 @@ def _reader_of(source: Any, folder: str | None = None) -> Reader:
 
 def _of_function(source: Callable[[], Any]) -> Reader:
     def opened() -> Reader:
-        found = source()
-        return open_stream(found)._reader if is_stream(found) else _reader_of(found)
+        table = source()
+        return open_stream(table)._reader if is_stream(table) else _reader_of(table)
 
     return Reader(opened().schema, lambda columns: opened().batches(columns))
 
@@ -567,13 +570,13 @@ def _paths_of(source: Any) -> list[str]:
     paths = []
     for item in source if isinstance(source, list | tuple) else [source]:
         path = os.fspath(item)
-        found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+        files = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
         if os.path.isdir(path):  # all files, but for those that hold no rows, such as _SUCCESS
             inside = sorted(glob.glob(os.path.join(glob.escape(path), "**", "*"), recursive=True))
-            found = [each for each in inside if os.path.isfile(each) and not os.path.basename(each).startswith("_")]
-        if not found:
+            files = [each for each in inside if os.path.isfile(each) and not os.path.basename(each).startswith("_")]
+        if not files:
             raise FileNotFoundError(f"X must name existing files or a folder; there is nothing at {path!r}.")
-        paths += found
+        paths += files
     return paths
 
 
@@ -591,9 +594,11 @@ def _of_parquet(paths: list[str]) -> Reader:
     dataset = arrow.dataset.dataset(paths, format="parquet", partitioning=None)
     schema = None
     for fragment in dataset.get_fragments():
-        own = fragment.physical_schema
+        physical = fragment.physical_schema
         try:
-            schema = own if schema is None else arrow.unify_schemas([schema, own], promote_options="permissive")
+            schema = (
+                physical if schema is None else arrow.unify_schemas([schema, physical], promote_options="permissive")
+            )
         except (arrow.ArrowTypeError, arrow.ArrowInvalid) as error:
             raise ValueError(f"X must have columns of the same types in all files; {fragment.path}: {error}") from error
     return _of_dataset(arrow.dataset.dataset(paths, format="parquet", partitioning=None, schema=schema))
@@ -602,10 +607,10 @@ def _of_parquet(paths: list[str]) -> Reader:
 def _of_csv(paths: list[str]) -> Reader:
     from fastens.files.csv_streams import CsvStream
 
-    found = CsvStream(paths, TableSchema())
-    for note in found.notes:
+    stream = CsvStream(paths, TableSchema())
+    for note in stream.notes:
         warn(note)
-    return Reader(found.arrow_schema, found.batches, found.n_rows, reads_ahead=True)
+    return Reader(stream.arrow_schema, stream.batches, stream.n_rows, reads_ahead=True)
 
 
 # Tables of a cluster --------------------------------------------------
@@ -651,8 +656,8 @@ def cluster_of(X: Any) -> str | None:
     if kind is np.ndarray:
         return None
     if issubclass(kind, list | tuple):
-        found = cluster_of(X[0]) if X else None
-        return found if found and all(cluster_of(part) == found for part in X) else None
+        cluster = cluster_of(X[0]) if X else None
+        return cluster if cluster and all(cluster_of(part) == cluster for part in X) else None
     if hasattr(kind, "__dask_graph__") or kind.__module__ == "distributed.client":
         return "dask"
     # Ray assigns references to the module "ray" or "ray._raylet", which depends on its version.
@@ -725,16 +730,16 @@ def wrap_method(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
 
 def tables_among(names: list[str]) -> list[tuple[int, str]]:
     """Return the positions and names of the parameters that take tables."""
-    return [(place, name) for place, name in enumerate(names) if name in _TABLES]
+    return [(index, name) for index, name in enumerate(names) if name in _TABLES]
 
 
 def check_in_memory_only(
     function: Callable[..., Any], tables: list[tuple[int, str]], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Raise TypeError if one of the arguments that take tables is a table of a cluster."""
-    for place, name in tables:
-        given = args[place] if place < len(args) else kwargs.get(name)
-        if given is not None and cluster_of(given) is not None:
+    for index, name in tables:
+        table = args[index] if index < len(args) else kwargs.get(name)
+        if table is not None and cluster_of(table) is not None:
             method, has_owner = function.__name__, bool(args) and hasattr(args[0], function.__name__)
             kind = "" if not has_owner else args[0].__name__ if isinstance(args[0], type) else type(args[0]).__name__
-            raise refuse(name, given, kind if method == "__init__" else f"{kind}.{method}".lstrip("."))
+            raise refuse(name, table, kind if method == "__init__" else f"{kind}.{method}".lstrip("."))

@@ -125,7 +125,7 @@ class Table:
 
     def categorical_columns(self, comm: Comm = LOCAL) -> list[bool]:
         """Return which columns are categorical: by their type on any rank, or because they are empty on all ranks."""
-        return [found is not False for found in joined_kinds(comm.allgather(self.categorical_by_type()))]
+        return [kind is not False for kind in joined_kinds(comm.allgather(self.categorical_by_type()))]
 
     def kinds(self, index: int) -> set[type]:
         """Return the types of the objects of a column that are not missing."""
@@ -175,7 +175,7 @@ class Table:
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the columns of dates in a table with names, each with the parts that may be informative."""
         parts = map(parts_to_learn, self._columns_of_any_type())
-        return {index: own for index, own in enumerate(parts) if own}
+        return {index: part_names for index, part_names in enumerate(parts) if part_names}
 
     def lists(self) -> set[int]:
         """Return the columns of lists, such as embeddings, in a table with names."""
@@ -226,13 +226,13 @@ class Table:
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
         """Return the sorted categories of each column, or None for columns that are not requested."""
-        found: list[list[Any] | None] = [None] * len(self)
+        categories: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
-            found[index] = sorted_categories(self.categories_of(index).present(), self.name(index))
+            categories[index] = sorted_categories(self.categories_of(index).present(), self.name(index))
 
         in_threads(learn, columns, self.threads_to_read(columns, n_threads))
-        return found
+        return categories
 
     def category_orders(self, index: int) -> list[list[Any]]:
         """Return the different orders that the parts of the table declare for the categories of a column."""
@@ -244,7 +244,7 @@ class Table:
         def joined(index: int) -> list[Any]:
             return sorted_categories([value for part in parts for value in part[index] or []], self.name(index))
 
-        return [None if found is None else joined(index) for index, found in enumerate(parts[0])]
+        return [None if categories is None else joined(index) for index, categories in enumerate(parts[0])]
 
     def threads_to_read(self, columns: Sequence[int], n_threads: int) -> int:
         """Return the number of threads for reading columns; columns that are already codes do not need threads."""
@@ -268,19 +268,21 @@ class Table:
         column = self.categories_of(index)
         codes, values, _ = column
         self._factorized.pop(index, None)
-        places = _places_in_order(values, categories, missing, first) if FEW * len(values) < len(categories) else [None]
-        if None in places:
-            position: dict[Any, float | None] = {category: place for place, category in enumerate(categories, first)}
-            places = [missing if is_missing(value) else position.get(value) for value in values]
-        if None in places:
+        new_codes = (
+            _places_in_order(values, categories, missing, first) if FEW * len(values) < len(categories) else [None]
+        )
+        if None in new_codes:
+            position: dict[Any, float | None] = {category: code for code, category in enumerate(categories, first)}
+            new_codes = [missing if is_missing(value) else position.get(value) for value in values]
+        if None in new_codes:
             same = match_spellings(column.present(), categories, self.name(index))
             position |= {value: position[category] for value, category in same.items()}
             others = (position.get(value, unseen) for value in values)
-            places = [other if place is None else place for place, other in zip(places, others, strict=True)]
-        table = np.empty(1 + len(places), dtype=out.dtype)
+            new_codes = [other if code is None else code for code, other in zip(new_codes, others, strict=True)]
+        table = np.empty(1 + len(new_codes), dtype=out.dtype)
         table[0] = missing  # all negative codes become -1
-        for start in range(0, len(places), _AT_ONCE):  # in chunks, so that Ctrl-C is handled promptly
-            table[1 + start : 1 + start + _AT_ONCE] = places[start : start + _AT_ONCE]
+        for start in range(0, len(new_codes), _AT_ONCE):  # in chunks, so that Ctrl-C is handled promptly
+            table[1 + start : 1 + start + _AT_ONCE] = new_codes[start : start + _AT_ONCE]
         map_codes(codes, table, out)
 
     def read(self, index: int) -> Factorized:
@@ -311,18 +313,18 @@ class Table:
 
 def _places_in_order(values: list[Any], categories: list[Any], missing: float, first: int) -> list[float | None]:
     """Return the positions of a few values among many sorted categories, or None for values that are not found."""
-    places: list[float | None] = []
+    positions: list[float | None] = []
     for value in values:
         if is_missing(value):
-            places.append(missing)
+            positions.append(missing)
             continue
         try:
-            place = bisect_left(categories, value)
+            index = bisect_left(categories, value)
         except TypeError:  # values of several types cannot be compared
             return [None]
-        is_there = place < len(categories) and categories[place] == value
-        places.append(first + place if is_there else None)
-    return places
+        is_there = index < len(categories) and categories[index] == value
+        positions.append(first + index if is_there else None)
+    return positions
 
 
 def is_converted(column: Any) -> bool:
@@ -349,15 +351,15 @@ def column_positions(parameter: str, given: Any, names: list[Any] | None, n_feat
 def joined_kinds(parts: Sequence[Sequence[bool | None]]) -> list[bool | None]:
     """Return which columns are categorical in any part of a table."""
     several = zip(*parts, strict=True) if len(parts) > 1 else ()
-    return [None if set(found) == {None} else any(found) for found in several] or [*parts[0]]
+    return [None if set(kinds) == {None} else any(kinds) for kinds in several] or [*parts[0]]
 
 
 def joined_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple[str, ...]]:
     """Return the date columns of any part of a table, each with the longest list of date parts."""
-    found: dict[int, tuple[str, ...]] = {}
+    longest: dict[int, tuple[str, ...]] = {}
     for part in parts:
-        found |= {index: own for index, own in part.items() if len(own) > len(found.get(index, ()))}
-    return dict(sorted(found.items()))
+        longest |= {index: names for index, names in part.items() if len(names) > len(longest.get(index, ()))}
+    return dict(sorted(longest.items()))
 
 
 _FLOAT64, _FLOAT32 = FLOATS
@@ -572,7 +574,9 @@ class FrameTable(Table):
         columns = list(nw.from_native(self.native, eager_only=True).iter_columns())
         is_time = [column.to_numpy().dtype.kind in "mM" for column in columns]  # NumPy casts times to integer objects
         pairs = zip(columns, is_time, strict=True)
-        return np.column_stack([np.array(own.to_list(), object) if time else own.to_numpy() for own, time in pairs])
+        return np.column_stack(
+            [np.array(column.to_list(), object) if time else column.to_numpy() for column, time in pairs]
+        )
 
     def with_numbers(self, values: NDArray[np.float64], names: list[str]) -> Any:
         """Return the frame with numeric columns inserted before its columns."""
@@ -603,8 +607,8 @@ class FrameTable(Table):
             return ready_array(self.source.to_numpy())
         # Arrow stores columns separately, and its own conversion writes a row-major array, which is much slower.
         out = np.empty(self.source.shape, np.float32 if nw.Float32 in self.source.schema.values() else float, order="F")
-        for own, column in zip(out.T, self.native.columns, strict=True):
-            own[:] = column.to_numpy()
+        for out_column, column in zip(out.T, self.native.columns, strict=True):
+            out_column[:] = column.to_numpy()
         return out
 
     @cached_property
@@ -645,13 +649,15 @@ class FrameTable(Table):
         """Return the table with its columns in the order of these names; other columns are dropped."""
         if names is None or self.names is None or self.names == names:
             return self
-        place = {name: index for index, name in enumerate(self.names)}
-        if missing := [name for name in names if name not in place]:
-            known = set(names)
+        position = {name: index for index, name in enumerate(self.names)}
+        if missing := [name for name in names if name not in position]:
+            fit_names = set(names)
             message = "The feature names should match those that were passed during fit.\n"
-            message += _listed("Feature names unseen at fit time:", [name for name in place if name not in known])
+            message += _listed(
+                "Feature names unseen at fit time:", [name for name in position if name not in fit_names]
+            )
             raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
-        return table_from_frame(self.select([place[name] for name in names]))
+        return table_from_frame(self.select([position[name] for name in names]))
 
 
 def _listed(title: str, names: list[Any], most: int = 5) -> str:

@@ -89,10 +89,12 @@ class Terms:
         """Return the sum of the scores of the terms of each text in a fold, shape (n_targets, n_rows)."""
         counts, n_rows = self.counts(part), part.shape[0]
         rows = np.repeat(np.arange(n_rows), np.diff(counts.indptr))
-        found = counts.data[:, None] * scores[counts.indices, fold[rows]]
+        term_scores = counts.data[:, None] * scores[counts.indices, fold[rows]]
         length = part[:, [self.length]]
         missing = np.isnan(dense(length)).ravel()
-        return np.array([np.where(missing, np.nan, np.bincount(rows, own, n_rows)) for own in found.T])
+        return np.array(
+            [np.where(missing, np.nan, np.bincount(rows, target_scores, n_rows)) for target_scores in term_scores.T]
+        )
 
 
 @dataclass(frozen=True)
@@ -125,15 +127,19 @@ class Targets:
 
         If the sample weights are integers, the mean is taken over copies.
         """
-        weights, own, comm = self.weights, self.weights_before_classes, self.comm
+        weights, before_classes, comm = self.weights, self.weights_before_classes, self.comm
         if weights is None:
             return self
-        if own is None or is_any(comm, not are_whole(own)) or not is_any(comm, not are_whole(weights)):
+        if (
+            before_classes is None
+            or is_any(comm, not are_whole(before_classes))
+            or not is_any(comm, not are_whole(weights))
+        ):
             is_scaled = is_any(comm, not are_copies(weights))
             return (
                 replace(self, weights=of_whole(comm, lambda each: each / each.mean(), weights)) if is_scaled else self
             )
-        return replace(self, weights=weights * (exact_sum(own, comm) / exact_sum(weights, comm)))
+        return replace(self, weights=weights * (exact_sum(before_classes, comm) / exact_sum(weights, comm)))
 
     def near_0(self) -> Targets:
         """Return the targets minus the middle of their range if this is far from zero; the subtraction is exact."""
@@ -149,8 +155,8 @@ class Targets:
         self.comm.allreduce_max(n_categories)
 
         def add(sums: Array) -> None:
-            for target, own in zip(self.values, sums, strict=True):
-                category_sums(column, target, self.weights, own)
+            for target, target_sums in zip(self.values, sums, strict=True):
+                category_sums(column, target, self.weights, target_sums)
 
         return chain_sum(self.comm, np.zeros((len(self.values), n_categories[0], 3)), add)
 
@@ -164,14 +170,14 @@ class Targets:
         """Add the sums of the targets, and at the end the numbers of copies, of each term in each fold."""
         for start, part in own_parts(X):
             of_part = slice(start, start + part.shape[0])
-            for own, first in zip(terms, np.cumsum([0, *(each.n for each in terms)]), strict=False):
-                counts = own.counts(part)
+            for text_terms, first in zip(terms, np.cumsum([0, *(each.n for each in terms)]), strict=False):
+                counts = text_terms.counts(part)
                 rows = np.repeat(np.arange(part.shape[0]), np.diff(counts.indptr))
-                places = first + counts.indices, fold[of_part][rows]
+                term_and_fold = first + counts.indices, fold[of_part][rows]
                 copies = counts.data * weights[of_part][rows]
-                np.add.at(sums[..., -1], places, copies)
+                np.add.at(sums[..., -1], term_and_fold, copies)
                 for target, values in enumerate(self.values):
-                    np.add.at(sums[..., target], places, copies * values[of_part][rows])
+                    np.add.at(sums[..., target], term_and_fold, copies * values[of_part][rows])
 
     def term_scores(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8]) -> list[Array]:
         """Return the smoothed mean target of each term minus the overall mean, for each text column.
@@ -179,14 +185,14 @@ class Targets:
         The shape is (n_terms, N_FOLDS + 1, n_targets): over the other folds, and at the end over all rows.
         """
         n_targets, weights = len(self.values), np.ones(len(fold)) if self.weights is None else self.weights
-        sums = np.zeros((sum(own.n for own in terms), N_FOLDS, n_targets + 1))
+        sums = np.zeros((sum(each.n for each in terms), N_FOLDS, n_targets + 1))
         chain_sum(self.comm, sums, partial(self._add_terms, X, terms, fold, weights))
         total = sums.sum(axis=1, keepdims=True)
         sums = np.concatenate([total - sums, total], axis=1)
-        mean = [exact_sum(weights * own, self.comm) / exact_sum(weights, self.comm) for own in self.values]
+        mean = [exact_sum(weights * target, self.comm) / exact_sum(weights, self.comm) for target in self.values]
         n_copies = sums[..., n_targets:]
         scores = (sums[..., :n_targets] - np.array(mean) * n_copies) / (n_copies + _TERM_PRIOR)
-        return np.split(scores, np.cumsum([own.n for own in terms])[:-1])
+        return np.split(scores, np.cumsum([each.n for each in terms])[:-1])
 
     def of_other_folds(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
         """Return the smoothed category means of each row over the other folds, shape (n_targets, n_rows)."""
@@ -194,13 +200,13 @@ class Targets:
         fold_of_category = column * N_FOLDS + fold
 
         def add(sums: Array) -> None:
-            for target, own in zip(self.values, sums, strict=True):
-                category_sums(fold_of_category, target, self.weights, own.reshape(-1, 3))
+            for target, target_sums in zip(self.values, sums, strict=True):
+                category_sums(fold_of_category, target, self.weights, target_sums.reshape(-1, 3))
 
         of_folds = chain_sum(self.comm, np.zeros((*sums.shape[:2], N_FOLDS, 3)), add)
         out = np.empty(self.values.shape)
-        for own, prior, of_rows in zip(of_folds, smoothing, out, strict=True):
-            means_of_other_folds(column, fold, own, prior.mean, prior.prior, of_rows)
+        for fold_sums, prior, of_rows in zip(of_folds, smoothing, out, strict=True):
+            means_of_other_folds(column, fold, fold_sums, prior.mean, prior.prior, of_rows)
         return out
 
     def ordered(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
@@ -267,9 +273,9 @@ class TargetStatistics:
 
     def column_of(self, n_features: int) -> NDArray[np.intp]:
         """Return the index of the table column that each encoded column is derived from."""
-        of_texts = np.repeat([own.length for own in self.terms], self.n_targets)
-        found = [np.arange(n_features), np.repeat(self.columns, self.n_targets - 1), of_texts]
-        return np.concatenate(found).astype(np.intp)
+        of_texts = np.repeat([each.length for each in self.terms], self.n_targets)
+        indices = [np.arange(n_features), np.repeat(self.columns, self.n_targets - 1), of_texts]
+        return np.concatenate(indices).astype(np.intp)
 
     @classmethod
     def learn(
@@ -309,23 +315,25 @@ class TargetStatistics:
         for start, part in own_parts(X) if columns else ():
             encoded[0, :, start : start + part.shape[0]] = dense(part[:, columns]).T
         means, fill = [], np.empty((len(columns), n_targets))
-        for place in range(len(columns)):
-            column = encoded[0, place].copy()
+        for index in range(len(columns)):
+            column = encoded[0, index].copy()
             sums = targets.sums(column)
-            smoothing = [_smoothing(own) if len(own) else _Smoothing(0.0, 1.0) for own in sums]
+            smoothing = [_smoothing(target_sums) if len(target_sums) else _Smoothing(0.0, 1.0) for target_sums in sums]
             means.append(np.column_stack(list(map(_means, sums, smoothing))))
             has_missing = is_any(targets.comm, bool(np.isnan(column).any()))
-            fill[place] = np.nan if has_missing else [own.mean for own in smoothing]
+            fill[index] = np.nan if has_missing else [each.mean for each in smoothing]
             of_others = targets.ordered if method == "ordered" else targets.of_other_folds
-            encoded[:, place] = of_others(column, sums, smoothing, seed)
+            encoded[:, index] = of_others(column, sums, smoothing, seed)
         fold = targets.folds(seed)
         scores = targets.term_scores(X, terms, fold) if terms else []
-        statistics = cls(columns, means, fill, terms, [own[:, N_FOLDS] for own in scores])
+        statistics = cls(columns, means, fill, terms, [text_scores[:, N_FOLDS] for text_scores in scores])
         of_texts = np.empty((n_targets * len(terms), X.shape[0]))
         for start, part in own_parts(X) if terms else ():
             rows = slice(start, start + part.shape[0])
-            for own, found, out in zip(terms, scores, of_texts.reshape(-1, n_targets, X.shape[0]), strict=True):
-                out[:, rows] = own.scored(part, found, fold[rows])
+            for text_terms, text_scores, out in zip(
+                terms, scores, of_texts.reshape(-1, n_targets, X.shape[0]), strict=True
+            ):
+                out[:, rows] = text_terms.scored(part, text_scores, fold[rows])
         return statistics, statistics._put(X, encoded, of_texts)
 
     def transform(self, X: Any) -> Any:
@@ -334,16 +342,16 @@ class TargetStatistics:
             return MappedRows(X, lambda _, part: self.transform(part), len(self.column_of(X.shape[1])))
         n_rows = X.shape[0]
         encoded = np.empty((self.n_targets, len(self.columns), n_rows))
-        for place, (column, means, fill) in enumerate(zip(self.columns, self.means, self.fill, strict=True)):
+        for index, (column, means, fill) in enumerate(zip(self.columns, self.means, self.fill, strict=True)):
             values = dense(X[:, [column]])[:, 0]
-            known = np.flatnonzero(values < len(means))  # excludes NaN
-            found = np.repeat(fill[:, None], n_rows, axis=1)
-            of_known = means[values[known].astype(np.intp)].T
-            found[:, known] = np.where(np.isnan(of_known), fill[:, None], of_known)
-            encoded[:, place] = found
+            known_rows = np.flatnonzero(values < len(means))  # excludes NaN
+            row_means = np.repeat(fill[:, None], n_rows, axis=1)
+            of_known = means[values[known_rows].astype(np.intp)].T
+            row_means[:, known_rows] = np.where(np.isnan(of_known), fill[:, None], of_known)
+            encoded[:, index] = row_means
         all_rows = np.zeros(n_rows, dtype=np.intp)
         pairs = zip(self.terms, self.scores, strict=True)
-        of_texts = [own.scored(X, scores[:, None], all_rows) for own, scores in pairs]
+        of_texts = [text_terms.scored(X, scores[:, None], all_rows) for text_terms, scores in pairs]
         return self._put(X, encoded, np.concatenate(of_texts) if of_texts else np.empty((0, n_rows)))
 
     def _put(self, X: Any, encoded: Array, of_texts: Array) -> Any:
@@ -372,7 +380,7 @@ class TargetStatistics:
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as arrays for saving."""
         texts = {
-            "terms": np.array([(own.length, own.first, own.n) for own in self.terms], dtype=np.int64),
+            "terms": np.array([(each.length, each.first, each.n) for each in self.terms], dtype=np.int64),
             "term_scores": np.concatenate([np.empty((0, self.n_targets)), *self.scores]),
         }
         return {
@@ -397,7 +405,7 @@ class TargetStatistics:
             raise ValueError("the statistics of the texts are malformed")
         by_text = np.split(scores, np.cumsum(terms[:, 2]))[:-1]
         means = [part.reshape(-1, fill.shape[1]) for part in parts]
-        return cls(columns.tolist(), means, fill, [Terms(*own) for own in terms.tolist()], by_text)
+        return cls(columns.tolist(), means, fill, [Terms(*row) for row in terms.tolist()], by_text)
 
 
 def _means(sums: Array, smoothing: _Smoothing) -> Array:

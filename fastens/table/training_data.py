@@ -386,10 +386,10 @@ def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp],
 
 def _positions(rows: Any) -> NDArray[Any]:
     """Return row indices or a mask as an array; an empty list becomes empty indices."""
-    found = np.asarray(rows)
-    if found.ndim != 1:
+    positions = np.asarray(rows)
+    if positions.ndim != 1:
         raise ValueError(f"got {rows!r}")
-    return found if len(found) else np.zeros(0, dtype=np.intp)
+    return positions if len(positions) else np.zeros(0, dtype=np.intp)
 
 
 def shuffled_folds(
@@ -537,13 +537,13 @@ def learn_labels(
     """Return the classes of a target, of which there must be at least `fewest`, and the class index of each row."""
     classes, index = encode_labels(y)
     if comm.size > 1:
-        of_ranks = [found for found in comm.allgather(classes) if found.size]
-        if len({found.dtype.kind == "U" for found in of_ranks}) > 1:
-            kinds = sorted({type(value).__name__ for found in of_ranks for value in found.tolist()})
+        of_ranks = [labels for labels in comm.allgather(classes) if labels.size]
+        if len({labels.dtype.kind == "U" for labels in of_ranks}) > 1:
+            kinds = sorted({type(value).__name__ for labels in of_ranks for value in labels.tolist()})
             raise _mixed_labels(kinds, name)
-        own, classes = classes, np.unique(np.concatenate(of_ranks or [classes]))
-        if classes.size > own.size:  # the classes of this rank are a subset
-            index = np.searchsorted(classes, own).astype(np.float64)[index.astype(np.intp)]
+        rank_classes, classes = classes, np.unique(np.concatenate(of_ranks or [classes]))
+        if classes.size > rank_classes.size:  # the classes of this rank are a subset
+            index = np.searchsorted(classes, rank_classes).astype(np.float64)[index.astype(np.intp)]
     if classes.size < fewest:
         raise ValueError(f"{name} must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
     return classes, index
@@ -551,31 +551,33 @@ def learn_labels(
 
 def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
     """Return the index of each row's label among the classes that were learned in `fit`."""
-    found, index = encode_labels(y)
-    position = {label: place for place, label in enumerate(classes.tolist())}
-    unseen = [label for label in found.tolist() if label not in position]
+    labels, index = encode_labels(y)
+    position = {label: class_index for class_index, label in enumerate(classes.tolist())}
+    unseen = [label for label in labels.tolist() if label not in position]
     if unseen:
         raise ValueError(f"y must hold the classes seen in fit; it holds {unseen[0]!r}.")
-    table = np.array([position[label] for label in found.tolist()], dtype=np.float64)
+    table = np.array([position[label] for label in labels.tolist()], dtype=np.float64)
     return table[index.astype(np.intp)]
 
 
 def columns_of_labels(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
     """Return the labels as one column per target, as objects if strings and numbers are mixed."""
-    found = list(columns)
-    if len({column.dtype.kind == "U" for column in found}) > 1:
-        found = [column.astype(object) for column in found]
-    return np.column_stack(found)
+    label_columns = list(columns)
+    if len({column.dtype.kind == "U" for column in label_columns}) > 1:
+        label_columns = [column.astype(object) for column in label_columns]
+    return np.column_stack(label_columns)
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return the sorted distinct labels of `y`, and the index of each row's label."""
     codes, values, labels = _distinct_labels(y)
-    found = labels.tolist()
-    classes = sorted(set(found))
-    position = {label: place for place, label in enumerate(classes)}
+    label_list = labels.tolist()
+    classes = sorted(set(label_list))
+    position = {label: class_index for class_index, label in enumerate(classes)}
     table = np.zeros(len(values) + 1)
-    table[[index for index, value in enumerate(values, 1) if value is not None]] = [position[label] for label in found]
+    table[[index for index, value in enumerate(values, 1) if value is not None]] = [
+        position[label] for label in label_list
+    ]
     index = np.empty(y.size)
     map_codes(codes, table, index)
     return np.array(classes, dtype=labels.dtype), index
@@ -584,11 +586,11 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
 def read_classes(classes: Any, min_classes: int = 1) -> NDArray[Any]:
     """Return the labels that the user passes as `classes`, sorted; raise ValueError if they are invalid or too few."""
     try:
-        given = unmasked(classes, "classes")
-        labels = encode_labels(np.atleast_1d(given).ravel())[0]
+        values = unmasked(classes, "classes")
+        labels = encode_labels(np.atleast_1d(values).ravel())[0]
     except (TypeError, ValueError) as error:
         raise ValueError(f"classes must be a list of labels; got {classes!r}. {error}") from error
-    if given.ndim == 0:
+    if values.ndim == 0:
         raise ValueError(f"classes must be a list of labels; got {classes!r}.")
     if labels.size < min_classes:
         n_classes = "1 class" if min_classes == 1 else f"{min_classes} classes"
@@ -619,9 +621,9 @@ def check_magnitude(y: NDArray[np.float64]) -> NDArray[np.float64]:
     ValueError: y must lie between -1e+30 and 1e+30; it holds -1e+308. Divide it by a constant.
     """
     if y.size and max(y.max(), -y.min()) > LARGEST_TARGET:
-        found = y.flat[np.abs(y).argmax()]
+        largest = y.flat[np.abs(y).argmax()]
         raise ValueError(
-            f"y must lie between {-LARGEST_TARGET:g} and {LARGEST_TARGET:g}; it holds {found:g}. "
+            f"y must lie between {-LARGEST_TARGET:g} and {LARGEST_TARGET:g}; it holds {largest:g}. "
             "Divide it by a constant."
         )
     return y

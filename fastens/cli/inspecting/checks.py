@@ -170,8 +170,8 @@ def binned(values: Array, n_bins: int) -> Codes:
     ordered = np.sort(values[is_known])
     if not len(ordered):
         return np.zeros(len(values), dtype=np.intp)
-    places = (np.arange(1, n_bins) * len(ordered)) // n_bins
-    borders = np.concatenate([ordered[:1], ordered[places]])
+    positions = (np.arange(1, n_bins) * len(ordered)) // n_bins
+    borders = np.concatenate([ordered[:1], ordered[positions]])
     edges, n_times = np.unique(borders, return_counts=True)
     edges = np.union1d(edges, np.nextafter(edges[(n_times > 1)], np.inf))
     if ordered[0] < ordered[len(ordered) // n_bins // 2]:
@@ -190,8 +190,8 @@ def _mean_area(training: NDArray, test: NDArray) -> float:
         true, other = test[:, k], test.sum(axis=1) - test[:, k]
         if not true.sum() or not other.sum():
             continue
-        _, places = np.unique(chances[:, k], return_inverse=True)
-        true, other = np.bincount(places, true), np.bincount(places, other)
+        _, ranks = np.unique(chances[:, k], return_inverse=True)
+        true, other = np.bincount(ranks, true), np.bincount(ranks, other)
         below = np.cumsum(other) - other
         areas.append((true * (below + other / 2)).sum() / (true.sum() * other.sum()))
         weights.append(true.sum())

@@ -230,8 +230,8 @@ def _apart(distinct: Array, n: int) -> tuple[float, float, int]:
 
 def _central_spread(distinct: Array, counts: NDArray[np.intp]) -> float:
     """Return the spread of numbers without the extreme 1 % at each end."""
-    places = np.searchsorted(np.cumsum(counts) / counts.sum(), [0.01, 0.99]).clip(max=len(distinct) - 1)
-    return float(abs(distinct[places[1]] - distinct[places[0]]))
+    positions = np.searchsorted(np.cumsum(counts) / counts.sum(), [0.01, 0.99]).clip(max=len(distinct) - 1)
+    return float(abs(distinct[positions[1]] - distinct[positions[0]]))
 
 
 def is_usual_code(value: float) -> bool:

@@ -199,15 +199,15 @@ class Chart:
         return self.bottom - (float(y) - self.y.low) / (self.y.high - self.y.low) * (self.bottom - self.top)
 
     def _path(self, x: ArrayLike, y: ArrayLike, style: str, between: str) -> None:
-        places = [
+        points = [
             (self._across(a), self._down(b))
             for a, b in zip(np.ravel(x), np.ravel(y), strict=True)
             if np.isfinite(a) and np.isfinite(b)
         ]
         if between:
-            drawn = "M" + between.join(f"{_n(a)} {_n(b)}" for a, b in places) if places else ""
+            drawn = "M" + between.join(f"{_n(a)} {_n(b)}" for a, b in points) if points else ""
         else:
-            drawn = "".join(f"M{_n(a)} {_n(b)}h0" for a, b in places)
+            drawn = "".join(f"M{_n(a)} {_n(b)}h0" for a, b in points)
         self._parts.append(element("path", d=drawn, class_=style))
 
     def _line(self, x0: float, y0: float, x1: float, y1: float, style: str) -> None:
@@ -387,11 +387,11 @@ def _of_categories(dependence: Dependence, y: Range, label: str, names: Sequence
     if dependence.missing is not None:
         means, counts = np.vstack([means, dependence.missing]), np.append(counts, dependence.n_missing)
         texts.append("(missing)")
-    places = [
+    ticks = [
         (-float(i), f"{text} · {_share(n, dependence.n_rows)}")
         for i, (text, n) in enumerate(zip(texts, counts, strict=True))
     ]
-    chart = Chart(y, Range(-len(texts) + 0.4, 0.6), (NARROW, DEPENDENCE_HEIGHT), (label, ""), y_ticks=places)
+    chart = Chart(y, Range(-len(texts) + 0.4, 0.6), (NARROW, DEPENDENCE_HEIGHT), (label, ""), y_ticks=ticks)
     for position, (text, n) in enumerate(zip(texts, counts, strict=True)):
         for output, name in enumerate(names):
             mean = means[position, output]

@@ -96,8 +96,8 @@ def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
 
 def items_kind(column: pa.ChunkedArray) -> str | None:
     """Return the kind of a column of item lists, such as Python;SQL, or None for other texts."""
-    found = items_of(column.cast(pa.string()))
-    return None if found is None else ITEMS + found[0] + found[0].join(found[1])
+    separated = items_of(column.cast(pa.string()))
+    return None if separated is None else ITEMS + separated[0] + separated[0].join(separated[1])
 
 
 def _item_columns(column: pa.ChunkedArray, name: str, kind: str) -> dict[str, pa.ChunkedArray]:

@@ -165,8 +165,8 @@ def column_notes(all_kinds: Mapping[str, str], schema: TableSchema) -> list[str]
 
 def text_notes(schema: TableSchema, kinds: Mapping[str, str]) -> list[str]:
     """Return notes on the columns of free text that are split into words, and on the others."""
-    found = [name for name, analyzer in schema.text_features.items() if analyzer == "word"]
-    split, others = ([name for name in found if kinds.get(name) == kind] for kind in (WORDS, TEXT))
+    columns = [name for name, analyzer in schema.text_features.items() if analyzer == "word"]
+    split, others = ([name for name in columns if kinds.get(name) == kind] for kind in (WORDS, TEXT))
     notes = []
     if split:
         option = "--column " + shlex.quote(f"{split[0]}:category")

@@ -91,7 +91,7 @@ class Order:
         """
         if fraction == 0:
             return np.zeros(len(self.codes), dtype=bool)
-        values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
+        values, value_index, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         order = np.arange(len(values))[::-1]
         if not self.is_time:
             order = np.random.default_rng(random_state).permutation(len(values))
@@ -99,21 +99,22 @@ class Order:
         n_taken = int(np.abs(ends - fraction * len(self.codes)).argmin()) + 1
         is_taken = np.zeros(len(values), dtype=bool)
         is_taken[order[: min(n_taken, len(values) - 1)]] = True
-        return is_taken[places]
+        return is_taken[value_index]
 
     def folds(self, n_folds: int, random_state: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Return training and test rows: test rows are later than their training rows, or in other groups."""
-        values, places, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
+        values, value_index, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         n_parts = n_folds + self.is_time
         if len(values) < n_parts:
             what = "moments" if self.is_time else "groups"
             raise CommandError(f"--folds {n_folds} needs {n_parts} different {what}; {self.name!r} has {len(values):,}")
         if self.is_time:
-            part = _consecutive(counts, n_parts)[places]
+            part = _consecutive(counts, n_parts)[value_index]
             return [(np.flatnonzero(part < k), np.flatnonzero(part == k)) for k in range(1, n_parts)]
         groups = shuffled_folds(np.arange(len(values)), n_folds, random_state, stratified=False)
         return [
-            (np.flatnonzero(np.isin(places, train)), np.flatnonzero(np.isin(places, test))) for train, test in groups
+            (np.flatnonzero(np.isin(value_index, train)), np.flatnonzero(np.isin(value_index, test)))
+            for train, test in groups
         ]
 
     def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
@@ -144,9 +145,9 @@ def _consecutive(counts: Codes, n_parts: int) -> Codes:
     """Assign distinct times to parts with about equal numbers of rows; there are at least as many times as parts."""
     # A time belongs to the part that contains the middle of its rows; the clipping keeps all parts non-empty.
     middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
-    places = np.arange(len(counts))
+    indices = np.arange(len(counts))
     part = np.clip(middles.astype(np.int64), 0, n_parts - 1)
-    return np.clip(part, places - len(counts) + n_parts, places)
+    return np.clip(part, indices - len(counts) + n_parts, indices)
 
 
 def _shown(column: pa.ChunkedArray) -> str:

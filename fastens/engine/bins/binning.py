@@ -306,10 +306,10 @@ def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
     """Return the binning of the rows of all ranks; each rank gathers a share of the columns and computes their bins."""
     sketch.keep_as_whole(comm)
     ends = [sketch.n_features * rank // comm.size for rank in range(comm.size + 1)]
-    own, *others = comm.alltoall([sketch.of_columns(*bounds) for bounds in pairwise(ends)])
+    merged, *others = comm.alltoall([sketch.of_columns(*bounds) for bounds in pairwise(ends)])
     for part in others:
-        own.merge(part)
-    of_ranks = comm.allgather(own.bins())
+        merged.merge(part)
+    of_ranks = comm.allgather(merged.bins())
     parts: list[Any] = [[one for of_rank in part for one in of_rank] for part in zip(*of_ranks, strict=True)]
     return Binning(*parts)
 
@@ -663,10 +663,10 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
 
 def _join(matrix: BinnedMatrix, features: np.ndarray, most_cost: int, step: int) -> _Joined:
     """Bundle compatible features, based on every `step`-th row."""
-    columns, places = matrix.columns, features
+    columns, column_indices = matrix.columns, features
     if step > 1:
-        columns, places = np.ascontiguousarray(columns[features, ::step]), np.arange(len(features))
-    return _Joined(features, *join(columns, places, _n_codes(matrix, features), most_cost, None, 1))
+        columns, column_indices = np.ascontiguousarray(columns[features, ::step]), np.arange(len(features))
+    return _Joined(features, *join(columns, column_indices, _n_codes(matrix, features), most_cost, None, 1))
 
 
 def _join_as_planned(matrix: BinnedMatrix, plan: _Joined, most_cost: int, n_threads: int) -> _Joined:

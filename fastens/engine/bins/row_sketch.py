@@ -80,8 +80,8 @@ class DistinctValues:
         note_values(X, slots.view(np.uint64), n_distinct, self.limit)
         is_over |= n_distinct.max(axis=0) > self.limit
         slots[:, is_over] = np.nan
-        _, features, _ = places = np.nonzero(~np.isnan(slots))
-        self._add(start + features, slots[places])
+        _, features, _ = filled = np.nonzero(~np.isnan(slots))
+        self._add(start + features, slots[filled])
 
     def merge(self, other: DistinctValues) -> None:
         """Add the values of another instance."""
@@ -253,8 +253,8 @@ class RowSketch:
         part.n_features = end - first
         part._rows = [replace(rows, values=_columns(rows.values, slice(first, end)).T) for rows in self._rows]
         part._distinct = self._distinct.of_columns(first, end)
-        known = self._category_weights.items()
-        part._category_weights = {f - first: weights for f, weights in known if first <= f < end}
+        category_weights = self._category_weights.items()
+        part._category_weights = {f - first: weights for f, weights in category_weights if first <= f < end}
         return part
 
     def keep_as_whole(self, comm: Comm) -> None:
@@ -277,8 +277,8 @@ class RowSketch:
         hashes = hashes[hashes <= self._bound]
         in_range = np.unique(np.concatenate(comm.alltoall(np.split(hashes, np.searchsorted(hashes, ends)))))
         counts = comm.allgather(len(in_range))
-        place = self.n_sample - 1 - sum(counts[: comm.rank])
-        of_ranks = comm.allgather(int(in_range[place]) if 0 <= place < len(in_range) else limit)
+        position = self.n_sample - 1 - sum(counts[: comm.rank])
+        of_ranks = comm.allgather(int(in_range[position]) if 0 <= position < len(in_range) else limit)
         return min(of_ranks)
 
     def holds_all(self) -> bool:
@@ -317,9 +317,9 @@ class RowSketch:
         for limit in np.unique(limits).tolist():
             part = copy(self)
             part.max_bins, part._wanted = limit, limits == limit
-            found, codes = part.bins()
+            part_thresholds, codes = part.bins()
             for feature in np.flatnonzero(part._wanted).tolist():
-                thresholds[feature], of_categories[feature] = found[feature], codes[feature]
+                thresholds[feature], of_categories[feature] = part_thresholds[feature], codes[feature]
         return thresholds, of_categories
 
     # Adding rows
@@ -334,11 +334,11 @@ class RowSketch:
             self._keep(replace(rows, values=canonical(X)))
             return
         stays, is_whole = isinstance(X, RowSource) and X.stays, isinstance(X, ConvertedRows)
-        known = list(self._category_weights)
-        for start, values in parts_of(X) if known or not is_whole else ():
+        categorical = list(self._category_weights)
+        for start, values in parts_of(X) if categorical or not is_whole else ():
             of_rows = None if weights is None else weights[start : start + len(values)]
             one = self._one if of_rows is None else 1
-            for f, totals in zip(known, count_categories(values, known, of_rows, one), strict=True):
+            for f, totals in zip(categorical, count_categories(values, categorical, of_rows, one), strict=True):
                 self._add_category_weights(f, totals)
             if not is_whole and not self.is_categorical.all():
                 self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)), stays)
@@ -421,9 +421,9 @@ class RowSketch:
         return _Rows(columns.T, weights, rows.hashes[kept])
 
     def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
-        known = self._category_weights[f]
-        if len(known):
-            few, many = sorted((known, weights), key=len)
+        old_weights = self._category_weights[f]
+        if len(old_weights):
+            few, many = sorted((old_weights, weights), key=len)
             weights = many.copy()
             weights[: len(few)] += few
         self._category_weights[f] = weights
@@ -476,8 +476,8 @@ class RowSketch:
             of_block = features[start : start + block]
             # Adjacent columns can be sliced without a copy.
             is_run = of_block[-1] - of_block[0] == len(of_block) - 1
-            place = slice(of_block[0], of_block[-1] + 1) if is_run else of_block
-            columns = [_columns(rows.values, place) for rows in self._rows]
+            selection = slice(of_block[0], of_block[-1] + 1) if is_run else of_block
+            columns = [_columns(rows.values, selection) for rows in self._rows]
             joined = np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0]
             thresholds += self._cut(joined, weights, None if codes is None else codes[start : start + block])
         return thresholds

@@ -110,9 +110,9 @@ def owners_of(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
     array([1, 0, 1])
     """
     load, owner = [0] * n_ranks, np.zeros(len(sizes), dtype=np.intp)
-    for place in np.argsort(np.negative(sizes), kind="stable").tolist():
-        owner[place] = load.index(min(load))
-        load[owner[place]] += sizes[place]
+    for branch in np.argsort(np.negative(sizes), kind="stable").tolist():
+        owner[branch] = load.index(min(load))
+        load[owner[branch]] += sizes[branch]
     return owner
 
 
@@ -126,11 +126,11 @@ def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -
     list of int
         Number of rows of each of these branches.
     """
-    places = [np.flatnonzero(owner == rank).tolist() for rank in range(comm.size)]
-    outgoing = [[len(parts[i].y) for i in own] for own in places]
-    packed = [Rows.joined([parts[i] for i in own]) if own else None for own in places]
+    branches_of_rank = [np.flatnonzero(owner == rank).tolist() for rank in range(comm.size)]
+    outgoing = [[len(parts[i].y) for i in branches] for branches in branches_of_rank]
+    packed = [Rows.joined([parts[i] for i in branches]) if branches else None for branches in branches_of_rank]
     received = comm.alltoall(list(zip(outgoing, packed, strict=True)))
-    n_own = len(places[comm.rank])
+    n_own = len(branches_of_rank[comm.rank])
     if n_own == 0:
         return None, []
     # `begins` holds the offsets of the branches in the rows of each rank; `order` lists the rows branch by branch.
@@ -426,9 +426,9 @@ class ForestGrower:
     def _grow_over_ranks(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
         """Grow trunks concurrently on all ranks together, then grow each branch on one rank."""
         for block in self._blocks_over_ranks(len(samples)):
-            own = samples[block]
-            trunks = CommPool(self._matrix.comm, self._n_threads).run(self._grow_trunk, own)
-            for number, arrays in enumerate(self._with_branches(trunks, own), first + block.start):
+            block_samples = samples[block]
+            trunks = CommPool(self._matrix.comm, self._n_threads).run(self._grow_trunk, block_samples)
+            for number, arrays in enumerate(self._with_branches(trunks, block_samples), first + block.start):
                 take(number, self._kind(**arrays))
 
     def _blocks_over_ranks(self, n_trees: int) -> Iterator[slice]:
@@ -452,7 +452,7 @@ class ForestGrower:
         parts = [self._rows(trunks[tree].rows[i], samples[tree].weight) for tree, i in branches]
         rows, counts = bring_together(comm, parts, owner)
         del parts
-        mine = [branches[place] for place in np.flatnonzero(owner == comm.rank)]
+        mine = [branches[index] for index in np.flatnonzero(owner == comm.rank)]
         ends = np.cumsum(counts, dtype=np.intp).tolist()
         grown = []
         if rows is not None:
@@ -461,11 +461,12 @@ class ForestGrower:
                 for (tree, i), start, end in zip(mine, [0, *ends], ends, strict=False)
             ]
             grown = self._grow_branches(rows, orders)
-        found: dict[tuple[int, int], dict[str, Any]] = {}
-        for own in comm.allgather(dict(zip(mine, grown, strict=True))):
-            found |= own
+        of_branch: dict[tuple[int, int], dict[str, Any]] = {}
+        for of_rank in comm.allgather(dict(zip(mine, grown, strict=True))):
+            of_branch |= of_rank
         return [
-            joined_tree(trunk, [found[tree, i] for i in range(len(trunk.nodes))]) for tree, trunk in enumerate(trunks)
+            joined_tree(trunk, [of_branch[tree, i] for i in range(len(trunk.nodes))])
+            for tree, trunk in enumerate(trunks)
         ]
 
     def _rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> Rows:

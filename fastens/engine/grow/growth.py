@@ -345,7 +345,7 @@ class Columns:
     def __init__(self, n_features: int, names: Sequence[Any] | None = None) -> None:
         self.n_features = n_features
         self.names = None if names is None else list(names)
-        self._place = {name: place for place, name in enumerate(self.names or ())}
+        self._place = {name: position for position, name in enumerate(self.names or ())}
         self._takes_positions = not have_numbers(self.names) or are_positions(self.names)
 
     def is_name(self, item: Any) -> bool:
@@ -358,8 +358,8 @@ class Columns:
             return self._place[plain_name(item)]
         is_whole = isinstance(item, numbers.Integral) and not isinstance(item, bool | np.bool_)
         if isinstance(item, str) or not self._takes_positions:
-            known = f"the columns are {self.names}" if self.names else "X has no column names"
-            raise ValueError(f"{parameter} must name columns of X; got {item!r}, and {known}.")
+            hint = f"the columns are {self.names}" if self.names else "X has no column names"
+            raise ValueError(f"{parameter} must name columns of X; got {item!r}, and {hint}.")
         if not is_whole or not 0 <= item < self.n_features:
             raise ValueError(f"{parameter} must hold column indices from 0 to {self.n_features - 1}; got {item!r}.")
         return int(item)
@@ -409,8 +409,10 @@ def constrained_columns(given: Any, columns: Columns) -> NDArray[np.bool_]:
     if not is_by_class(given):
         return columns.values("monotonic_cst", given, 0) != 0
     parts = given.values() if isinstance(given, Mapping) else given
-    found: NDArray[np.bool_] = np.any([columns.values("monotonic_cst", part, 0) != 0 for part in parts], axis=0)
-    return found
+    is_constrained: NDArray[np.bool_] = np.any(
+        [columns.values("monotonic_cst", part, 0) != 0 for part in parts], axis=0
+    )
+    return is_constrained
 
 
 def monotone_signs(
@@ -442,18 +444,18 @@ def monotone_signs(
 def _signs_of_classes(
     given: Any, columns: Columns, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None
 ) -> NDArray[np.int8] | None:
-    known = [] if classes is None else [each.item() if isinstance(each, np.generic) else each for each in classes]
-    if len(known) < 3:
+    labels = [] if classes is None else [each.item() if isinstance(each, np.generic) else each for each in classes]
+    if len(labels) < 3:
         raise ValueError(f"monotonic_cst must have one axis unless there are three or more classes; got {given!r}.")
-    parts = given if isinstance(given, Mapping) else dict(zip(known, given, strict=False))
-    if not isinstance(given, Mapping) and len(given) != len(known):
-        raise ValueError(f"monotonic_cst must have a row for each of the {len(known)} classes; got {len(given)} rows.")
-    signs = np.zeros((len(known), columns.n_features), dtype=np.int8)
+    parts = given if isinstance(given, Mapping) else dict(zip(labels, given, strict=False))
+    if not isinstance(given, Mapping) and len(given) != len(labels):
+        raise ValueError(f"monotonic_cst must have a row for each of the {len(labels)} classes; got {len(given)} rows.")
+    signs = np.zeros((len(labels), columns.n_features), dtype=np.int8)
     for label, part in parts.items():
-        if label not in known:
-            raise ValueError(f"monotonic_cst must have keys among the classes {known}; got {label!r}.")
+        if label not in labels:
+            raise ValueError(f"monotonic_cst must have keys among the classes {labels}; got {label!r}.")
         of_class = monotone_signs(part, columns, is_categorical)
-        signs[known.index(label)] = 0 if of_class is None else of_class
+        signs[labels.index(label)] = 0 if of_class is None else of_class
     return signs if signs.any() else None
 
 

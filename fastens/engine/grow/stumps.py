@@ -167,8 +167,8 @@ def _counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
     """Return the numbers of rows that go left and of rows with missing values, shape (2, n_splits)."""
     n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
     counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}
-    found = [(counts[stump.feature] @ stump.goes_left, counts[stump.feature][0]) for stump in splits]
-    return np.array(found, dtype=np.int64).reshape(-1, 2).T.copy()
+    pairs = [(counts[stump.feature] @ stump.goes_left, counts[stump.feature][0]) for stump in splits]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
 
 
 def _gini_gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:

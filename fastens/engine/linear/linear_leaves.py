@@ -102,7 +102,7 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
         weight[:] = total
     elif comm.size > 1 and stage == 1:
         leaf = np.arange(len(ranges))
-        low, high, hessian = (ranges[leaf, n_features + place] for place in (0, n_columns, n_columns + 1))
+        low, high, hessian = (ranges[leaf, n_features + offset] for offset in (0, n_columns, n_columns + 1))
         bounds = (np.maximum(np.abs(low), np.abs(high)), hessian)
         parts = np.split(equations, [n_columns - 1], axis=1)
         for part, bound in zip(parts, bounds, strict=True):
@@ -112,8 +112,8 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
 def _reduce_ranges(comm: Comm, lower: Array, upper: Array) -> None:
     keys = ordered_bits(np.stack([-lower, upper]))
     comm.allreduce_max(keys)
-    found = floats_of_bits(keys)
-    lower[:], upper[:] = -found[0], found[1]
+    maxima = floats_of_bits(keys)
+    lower[:], upper[:] = -maxima[0], maxima[1]
 
 
 def _reduce_exactly(comm: Comm, sums: Array, weight: Array, bound: Array) -> None:
@@ -206,8 +206,8 @@ class LinearLeaves:
         counts = np.concatenate([np.diff(part.starts) for part in parts])
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _OF_TERMS}
         if any(part.rests is not None for part in parts):
-            found = [np.zeros(part.n_nodes) if part.rests is None else part.rests for part in parts]
-            joined["rests"] = np.concatenate(found)
+            rests = [np.zeros(part.n_nodes) if part.rests is None else part.rests for part in parts]
+            joined["rests"] = np.concatenate(rests)
         return cls(np.append(0, np.cumsum(counts)).astype(np.int64), **joined)
 
     def part(self, first: int, last: int) -> LinearLeaves:
@@ -228,13 +228,13 @@ class LinearLeaves:
         node, features, slopes, lower, upper, at_means = (
             np.concatenate([getattr(part, name) for part in (self, other)]) for name in ("nodes", *_OF_TERMS)
         )
-        pairs, place = np.unique(np.stack([node, features]), axis=1, return_inverse=True)
+        pairs, pair_index = np.unique(np.stack([node, features]), axis=1, return_inverse=True)
         terms = np.tile([[0.0], [np.inf], [-np.inf], [0.0]], (1, pairs.shape[1]))
-        np.add.at(terms[0], place, slopes)
-        np.add.at(terms[3], place, at_means)
+        np.add.at(terms[0], pair_index, slopes)
+        np.add.at(terms[3], pair_index, at_means)
         counts = slopes != 0
-        np.minimum.at(terms[1], place[counts], lower[counts])
-        np.maximum.at(terms[2], place[counts], upper[counts])
+        np.minimum.at(terms[1], pair_index[counts], lower[counts])
+        np.maximum.at(terms[2], pair_index[counts], upper[counts])
         return self.of_terms(pairs[0], pairs[1].astype(np.int32), terms, self.n_nodes)
 
     def intercepts(self, value: Array) -> Array:
@@ -257,12 +257,12 @@ class LinearLeaves:
         """Create the models from the output of `to_arrays`; raise ValueError if it is invalid."""
         for name in DTYPES:
             require(PREFIX + name in arrays, PREFIX + name)
-        found = {name: arrays[PREFIX + name] for name in DTYPES}
+        fields = {name: arrays[PREFIX + name] for name in DTYPES}
         for name, dtype in DTYPES.items():
-            require(found[name].dtype == dtype and found[name].ndim == 1, PREFIX + name)
+            require(fields[name].dtype == dtype and fields[name].ndim == 1, PREFIX + name)
         rests = arrays.get(_RESTS)
         require(rests is None or (rests.dtype == np.float64 and rests.shape == (n_nodes,)), _RESTS)
-        linear = cls(**found, rests=rests)
+        linear = cls(**fields, rests=rests)
         n_terms = len(linear.features)
         require(len(linear.starts) == n_nodes + 1 and linear.starts[0] == 0, PREFIX + "starts")
         is_ascending = bool(np.all(linear.starts[1:] >= linear.starts[:-1]))  # differences of large numbers overflow
@@ -270,10 +270,10 @@ class LinearLeaves:
         is_known = (linear.features >= 0) & (linear.features < len(is_categorical))
         require(bool(is_known.all()) and not is_categorical[linear.features].any(), PREFIX + "features")
         # Each feature may occur only once in a leaf.
-        places = np.sort(linear.nodes * len(is_categorical) + linear.features)
-        require(bool(np.all(places[1:] > places[:-1])), PREFIX + "features")
+        keys = np.sort(linear.nodes * len(is_categorical) + linear.features)
+        require(bool(np.all(keys[1:] > keys[:-1])), PREFIX + "features")
         for name in ("slopes", "lower", "upper", "at_means"):
-            require(len(found[name]) == n_terms, PREFIX + name)
+            require(len(fields[name]) == n_terms, PREFIX + name)
         return linear
 
 
@@ -364,9 +364,9 @@ class LinearEnsemble(TreeEnsemble):
         for first in range(0, X.shape[0], _BLOCK):
             block = slice(first, first + _BLOCK)
             leaves = self._leaves(X[block], n_threads, n_trees)
-            places = self.node_offsets[:n_trees], self.tree_output[:n_trees]
+            offsets_and_outputs = self.node_offsets[:n_trees], self.tree_output[:n_trees]
             n_enough = threads_for(leaves.size * _PER_LEAF, n_threads, _GRAIN)
-            add_linear(self, X[block], leaves, places, raw[block], n_enough)
+            add_linear(self, X[block], leaves, offsets_and_outputs, raw[block], n_enough)
         return raw
 
     @cached_property

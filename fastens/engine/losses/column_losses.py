@@ -96,15 +96,15 @@ class JoinedLosses(Loss):
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the derivatives of all parts in double precision, if they have formulas for them."""
-        found = [part.exact_derivatives(target, raw[outputs]) for part, outputs, target in self._with_targets(y)]
-        return np.concatenate([first for first, _ in found]), np.concatenate([second for _, second in found])
+        pairs = [part.exact_derivatives(target, raw[outputs]) for part, outputs, target in self._with_targets(y)]
+        return np.concatenate([first for first, _ in pairs]), np.concatenate([second for _, second in pairs])
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
         """Return how much wider the errors of all parts are than predicted, or None."""
         parts = self._with_targets(y)
         shifts = [part.log_dispersion(target, raw[outputs], sample_weight) for part, outputs, target in parts]
-        known = [shift for shift in shifts if shift is not None]
-        return np.concatenate(known) if len(known) == len(shifts) else None
+        defined = [shift for shift in shifts if shift is not None]
+        return np.concatenate(defined) if len(defined) == len(shifts) else None
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Return the mean of the losses of the parts, or their sum."""
@@ -122,7 +122,9 @@ class JoinedLosses(Loss):
 
     def damped(self, steps: Array) -> Array:
         """Return Newton steps of leaves, shape (n_nodes, n_outputs), as shortened by the parts."""
-        return np.concatenate([part.damped(own) for part, own in zip(self.parts, self.split(steps), strict=True)], 1)
+        return np.concatenate(
+            [part.damped(part_steps) for part, part_steps in zip(self.parts, self.split(steps), strict=True)], 1
+        )
 
 
 class ColumnLosses(JoinedLosses):
@@ -150,7 +152,7 @@ class ColumnLosses(JoinedLosses):
         Regression returns an array of shape (n_rows, n_targets), or (n_rows, n_targets, n_levels) for several levels;
         classification returns a list of probability arrays.
         """
-        predicted = [part.predict(own) for part, own in zip(self.parts, self.split(raw), strict=True)]
+        predicted = [part.predict(part_raw) for part, part_raw in zip(self.parts, self.split(raw), strict=True)]
         of_classes = predicted[0].ndim == 2 and not self.parts[0].has_levels
         return predicted if of_classes else np.stack(predicted, axis=1)
 

@@ -147,27 +147,27 @@ class Distribution(Loss):
         spread = largest or 1.0
         variance = weighted_mean(((values - mean) / spread) ** 2, sample_weight, self.comm)
         smallest = max(1e-9 * abs(mean), 1e-150)  # for constant targets
-        found = np.array(self.moments_start(mean, max(largest * math.sqrt(variance), smallest)))
-        found = np.array(self._clipped(found))
+        constants = np.array(self.moments_start(mean, max(largest * math.sqrt(variance), smallest)))
+        constants = np.array(self._clipped(constants))
         unit, self._unit = self._unit, None
-        loss, step = self._loss_of_constants(y, found, sample_weight), np.full(self.n_outputs, np.inf)
+        loss, step = self._loss_of_constants(y, constants, sample_weight), np.full(self.n_outputs, np.inf)
         for _ in range(_MAX_STEPS):
-            first, second = self.derivatives(y, _repeated(found, y))
+            first, second = self.derivatives(y, _repeated(constants, y))
             for k in range(self.n_outputs):
                 slope, curvature = (weighted_mean(part[k], sample_weight, self.comm) for part in (first, second))
                 step[k] = -slope / curvature if curvature > 0 else 0.0
             size = 1.0 if self._has_location else _MAX_STEP / max(_MAX_STEP, float(np.abs(step).max()))
             while size > 1e-3:
-                trial = np.array(self._clipped(found + size * step))
+                trial = np.array(self._clipped(constants + size * step))
                 value = self._loss_of_constants(y, trial, sample_weight)
                 if value < loss:
                     break
                 size /= 2
             else:
                 break
-            found, loss = trial, value
+            constants, loss = trial, value
         self._unit = unit
-        return found
+        return constants
 
     def _loss_of_constants(self, y: Array, constants: Array, sample_weight: Array | None) -> float:
         return self.loss(y, _repeated(constants, y), sample_weight)
@@ -613,7 +613,7 @@ class Ordinal(Distribution):
         of_level = [1 - above[k] - above[k + 1] for k in range(n_classes)]
         first, second = [], []
         for output in range(n_classes - 1):
-            total, own = np.zeros_like(raw[0]), np.zeros_like(raw[0])
+            total, derivative = np.zeros_like(raw[0]), np.zeros_like(raw[0])
             for k in range(n_classes):
                 if output == 0:
                     slope = of_level[k]
@@ -625,8 +625,8 @@ class Ordinal(Distribution):
                 else:
                     slope = -gaps[output - 1] * of_level[k]
                 total += shares[k] * slope * slope
-                own -= np.where(y == k, slope, 0.0)
-            first.append(own)
+                derivative -= np.where(y == k, slope, 0.0)
+            first.append(derivative)
             second.append(total)
         return first, second
 

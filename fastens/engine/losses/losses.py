@@ -44,20 +44,20 @@ def smallest_reaching(comm: Comm, values: Array, weights: Whole, group: NDArray[
         Cumulative weights to reach, positive and at most the total weight of the group.
     """
     keys = ordered_bits(values).view(np.uint64) ^ _SIGN
-    found = np.zeros(len(needed), dtype=np.uint64)
+    prefix = np.zeros(len(needed), dtype=np.uint64)
     below = np.zeros(len(needed), dtype=np.int64)
-    for place in range(_N_BYTES):
-        byte = (keys >> np.uint64(8 * (_N_BYTES - 1 - place))).astype(np.intp) & 0xFF
+    for byte_index in range(_N_BYTES):
+        byte = (keys >> np.uint64(8 * (_N_BYTES - 1 - byte_index))).astype(np.intp) & 0xFF
         of_bytes = np.zeros((len(needed), 256), dtype=np.int64)
         np.add.at(of_bytes, (group, byte), weights)
         upto = below[:, None] + np.cumsum(sum_over(comm, of_bytes), axis=1)
         chosen = (upto >= needed[:, None]).argmax(axis=1)
         before = np.take_along_axis(upto, np.maximum(chosen - 1, 0)[:, None], axis=1)[:, 0]
         below = np.where(chosen > 0, before, below)
-        found = (found << np.uint64(8)) | chosen.astype(np.uint64)
+        prefix = (prefix << np.uint64(8)) | chosen.astype(np.uint64)
         kept = byte == chosen[group]
         keys, weights, group = keys[kept], weights[kept], group[kept]
-    return floats_of_bits((found ^ _SIGN).view(np.int64))
+    return floats_of_bits((prefix ^ _SIGN).view(np.int64))
 
 
 def leaf_quantiles(
@@ -351,9 +351,9 @@ class Loss:
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the derivatives in double precision if the loss has formulas for them, otherwise in float32."""
-        found = np.ones((2, *raw.shape), dtype=np.float32)
-        self.gradients(y, raw, found[0], found[1])
-        return found[0].astype(np.float64), found[1].astype(np.float64)
+        derivatives = np.ones((2, *raw.shape), dtype=np.float32)
+        self.gradients(y, raw, derivatives[0], derivatives[1])
+        return derivatives[0].astype(np.float64), derivatives[1].astype(np.float64)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Return the weighted mean loss of the rows."""

@@ -305,17 +305,17 @@ class CustomLoss(Loss):
             return np.zeros(self.n_outputs)
         y, sample_weight = gathered(self.comm, [y, sample_weight])
         start = self._source.start(_unchangeable(y), None if sample_weight is None else _unchangeable(sample_weight))
-        found = _numbers(start, "loss.start")
-        if found.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(found).all():
+        constants = _numbers(start, "loss.start")
+        if constants.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(constants).all():
             wanted = "a finite number" if self.n_outputs == 1 else f"{self.n_outputs} finite numbers"
             raise ValueError(f"loss.start must return {wanted}; got {start!r}.")
-        return found.reshape(-1)
+        return constants.reshape(-1)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives with respect to `raw`, computed for all rows at once."""
         assert hessians is not None
-        found = self.derivatives(y, self._as_given(raw.T))
-        gradients[:], hessians[:] = (part.T.reshape(raw.shape) for part in found)
+        derivatives = self.derivatives(y, self._as_given(raw.T))
+        gradients[:], hessians[:] = (part.T.reshape(raw.shape) for part in derivatives)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
         """Return the derivatives in the precision that the source provides."""
@@ -333,10 +333,10 @@ class CustomLoss(Loss):
         """Return the validated derivatives: finite, with nonnegative hessians. The source never gets empty arrays."""
         if len(y) == 0:
             return raw, raw
-        found = self._derivatives(_unchangeable(y), _unchangeable(raw))
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(found).__name__}.")
-        gradients, hessians = (_numbers(part, "loss") for part in found)
+        derivatives = self._derivatives(_unchangeable(y), _unchangeable(raw))
+        if not isinstance(derivatives, tuple) or len(derivatives) != 2:
+            raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(derivatives).__name__}.")
+        gradients, hessians = (_numbers(part, "loss") for part in derivatives)
         for name, part in (("gradients", gradients), ("hessians", hessians)):
             if part.shape != raw.shape:
                 raise ValueError(f"loss must return {name} of shape {raw.shape}; got {part.shape}.")
@@ -364,9 +364,9 @@ class CustomLoss(Loss):
         """Apply the source's inverse link, or the default link if it does not define `predict`."""
         if not hasattr(self._source, "predict"):
             return self.link.inverse(raw)
-        given = self._as_given(raw)
-        found = _of_shape(given.shape, self._source.predict(given.copy()), "loss.predict")
-        return np.column_stack([1 - found, found]) if self._is_binary else found
+        source_raw = self._as_given(raw)
+        predictions = _of_shape(source_raw.shape, self._source.predict(source_raw.copy()), "loss.predict")
+        return np.column_stack([1 - predictions, predictions]) if self._is_binary else predictions
 
 
 def _certain(raw: Array) -> Array:

@@ -152,9 +152,9 @@ class LambdaRank(Loss):
 
     def _queries(self, y: Array, label_gain: str) -> Queries:
         """Return the queries of a target; the queries of the last few targets are cached."""
-        known = next((known for known in self._known if known[0] is y and known[1] == label_gain), None)
-        others = [other for other in self._known if other is not known]
-        self._known = [*others[-3:], known or (y, label_gain, Queries(y, label_gain))]
+        cached = next((entry for entry in self._known if entry[0] is y and entry[1] == label_gain), None)
+        others = [other for other in self._known if other is not cached]
+        self._known = [*others[-3:], cached or (y, label_gain, Queries(y, label_gain))]
         return self._known[-1][2]
 
 
@@ -217,13 +217,13 @@ class Queries:
         first_of_query, first_of_tie = (np.unique(of, return_index=True)[1][of] for of in (of_query, of_tie))
         size, n_relevant = np.bincount(of_tie)[of_tie], np.bincount(of_tie, relevant)[of_tie]
         before = np.append(0, np.cumsum(relevant))[first_of_tie] - np.append(0, np.cumsum(relevant))[first_of_query]
-        place = number - first_of_query + 1
+        position = number - first_of_query + 1
         others = (number - first_of_tie) * (n_relevant - 1) / np.maximum(size - 1, 1)
-        precision = n_relevant / size * (before + 1 + others) / place * (n_relevant > 0)
+        precision = n_relevant / size * (before + 1 + others) / position * (n_relevant > 0)
         total = np.bincount(of_query, relevant)
         limit = math.inf if at is None else at
-        found = np.bincount(of_query, np.where(place <= limit, precision, 0.0))
-        return np.where(total > 0, found / np.maximum(np.minimum(total, limit), 1), 1.0)
+        precision_sums = np.bincount(of_query, np.where(position <= limit, precision, 0.0))
+        return np.where(total > 0, precision_sums / np.maximum(np.minimum(total, limit), 1), 1.0)
 
 
 MAX_STEPS = 200  # maximum number of iterations for the starting value
@@ -258,13 +258,13 @@ class Cox(Loss):
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all rows are events or right-censored, with at least one event."""
-        known = events(y)
-        if is_any(self.comm, not (known | np.isinf(y[:, 1])).all()):
+        is_event = events(y)
+        if is_any(self.comm, not (is_event | np.isinf(y[:, 1])).all()):
             raise ValueError(
                 "y must hold events and right-censored rows for loss='cox', not intervals; unnamed columns "
                 "are read as lower and upper bounds. Name them 'event' and 'time', or use loss='aft'."
             )
-        if not is_any(self.comm, bool(known.any())):
+        if not is_any(self.comm, bool(is_event.any())):
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
 
     def check_measured(self, y: Array | None = None) -> None:
@@ -393,11 +393,11 @@ class AFT(Loss):
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless observed times are positive and there are bounds from both sides."""
-        known = y[events(y), 0]
-        (smallest,) = max_floats(self.comm, -float(known.min(initial=np.inf)))
+        event_times = y[events(y), 0]
+        (smallest,) = max_floats(self.comm, -float(event_times.min(initial=np.inf)))
         if smallest >= 0:
             raise ValueError(f"y must hold positive times for loss='aft'; the smallest is {-smallest}.")
-        has_bounds = [is_any(self.comm, bool(found.any())) for found in (np.isfinite(y[:, 1]), y[:, 0] > 0)]
+        has_bounds = [is_any(self.comm, bool(mask.any())) for mask in (np.isfinite(y[:, 1]), y[:, 0] > 0)]
         if not all(has_bounds):
             raise ValueError(
                 "y must hold at least one event, or both lower and upper bounds, for loss='aft'; "

@@ -357,11 +357,11 @@ def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_
     indices = np.empty(int(end[-1]) if len(end) else 0, dtype=np.int64)
     parent = parents(trees)
     # Paths are filled from the leaves up, so the last position of each path holds its leaf.
-    place = end - 1
+    position = end - 1
     while len(node):
-        indices[place] = node
+        indices[position] = node
         node = parent[node]
-        place, node = place[node >= 0] - 1, node[node >= 0]
+        position, node = position[node >= 0] - 1, node[node >= 0]
     n_rows, n_nodes = X.shape[0], len(parent)
     starts = np.concatenate([[0], length.reshape(n_rows, trees.n_trees).sum(axis=1).cumsum()])
     ones = np.ones(len(indices), dtype=np.int64)
@@ -423,14 +423,14 @@ class LeftOut:
     def predict(self, t: int, counts: Array, n_trees: NDArray[np.int32]) -> Array:
         """Return the values of tree t for rows with count 0, and 0 for others; increment `n_trees` of these rows."""
         first, last = self._trees.node_offsets[t : t + 2]
-        values, found = self._trees.value[first:last], np.zeros((len(counts), self._trees.n_outputs))
+        values, out = self._trees.value[first:last], np.zeros((len(counts), self._trees.n_outputs))
         if self._walker is not None:
-            self._walker.add_left_out(t, values, counts, found, n_trees, self._n_threads)
-            return found
+            self._walker.add_left_out(t, values, counts, out, n_trees, self._n_threads)
+            return out
         left_out = counts == 0
-        found[left_out] = values[leaves_of_rows(self._matrix.columns, self._trees.tree(t), self._n_threads)[left_out]]
+        out[left_out] = values[leaves_of_rows(self._matrix.columns, self._trees.tree(t), self._n_threads)[left_out]]
         n_trees += left_out
-        return found
+        return out
 
 
 class PermutedLosses:
@@ -490,10 +490,10 @@ class PermutedLosses:
         for first in range(0, pairs.shape[1], block):
             rows, others = pairs[:, first : first + block]
             matrix = narrow.binning.transform(stored[np.concatenate([rows, others])])
-            own = np.arange(2 * len(rows), dtype=np.uint32).reshape(2, -1)
+            block_pairs = np.arange(2 * len(rows), dtype=np.uint32).reshape(2, -1)
             of_rows = None if weight is None else weight[rows]
             walker = Walker(narrow, matrix, self._column_of[columns])
-            walker.permuted_losses(0, own, of_rows, y[rows], answers, is_class, growth)
+            walker.permuted_losses(0, block_pairs, of_rows, y[rows], answers, is_class, growth)
         return growth
 
 

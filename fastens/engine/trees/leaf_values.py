@@ -115,10 +115,10 @@ def leaf_sums(
     >>> leaf_sums(np.array([1, 2, 1]), np.array([1.0, 2.0, 4.0]), None, 3)
     array([0., 5., 2.])
     """
-    given = values.astype(np.float64) if weight is None else values * weight
-    total = float(np.abs(given).sum() if copies is None else np.abs(given) @ copies)
+    weighted = values.astype(np.float64) if weight is None else values * weight
+    total = float(np.abs(weighted).sum() if copies is None else np.abs(weighted) @ copies)
     unit = max(math.ldexp(1.0, math.frexp(total)[1] - 1 - _BITS), math.ulp(0.0))
-    units = np.rint(given / unit)
+    units = np.rint(weighted / unit)
     return np.asarray(np.bincount(leaf, units if copies is None else units * copies, n_nodes) * unit, dtype=np.float64)
 
 
@@ -175,10 +175,10 @@ class LeafRows:
             n_nodes = int(first_node[tree + 1] - first_node[tree])
             weight = None if weight_in is None else weight_in(tree)
             chosen = np.arange(len(leaf)) if weight is None else np.flatnonzero(weight)
-            found = leaf[chosen, tree]
-            chosen = chosen[np.argsort(found, kind="stable")]
+            tree_leaves = leaf[chosen, tree]
+            chosen = chosen[np.argsort(tree_leaves, kind="stable")]
             rows.append(members[chosen])
-            sizes.append(np.bincount(found, minlength=n_nodes))
+            sizes.append(np.bincount(tree_leaves, minlength=n_nodes))
             if weight is not None:
                 weights.append(weight[chosen].astype(np.float32))
         starts = np.append(0, np.cumsum(np.concatenate(sizes)))
@@ -188,9 +188,9 @@ class LeafRows:
         """Return quantiles of the values in each row's leaves, (n_rows, n_levels); members must be value ranks."""
         n_threads = threads_for(len(leaf), n_threads, GRAIN)
         order = np.argsort(levels, kind="stable")
-        found = leaf_quantiles(self, leaf, values, levels[order], n_threads)
-        out = np.empty_like(found)
-        out[:, order] = found
+        quantiles = leaf_quantiles(self, leaf, values, levels[order], n_threads)
+        out = np.empty_like(quantiles)
+        out[:, order] = quantiles
         return out
 
     def proximity(self, leaf: NDArray[np.int32], n_members: int, n_most: int | None, n_threads: int) -> csr_matrix:
@@ -314,15 +314,15 @@ def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_thre
     last_code = binning.n_codes[feature] - 1
     is_cut = code < last_code
     middle = _middles(tree, matrix, X, n_threads)[nodes]
-    n_used, used, place = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
+    n_used, used, rank = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
     if (n_used > MAX_CODES - 2).any():
         for i in np.flatnonzero(is_cut & (n_used > MAX_CODES - 2)[feature]):
             middle[i] = binning.thresholds[feature[i]][code[i] - 1]
-        n_used, used, place = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
+        n_used, used, rank = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
     ends = np.cumsum(n_used).tolist()
     thresholds = [used[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     new_code = n_used[feature] + 1
-    new_code[is_cut] = place + 1
+    new_code[is_cut] = rank + 1
     bin_threshold = tree.bin_threshold.copy()
     bin_threshold[nodes] = new_code
     return replace(tree, bin_threshold=bin_threshold), binning.with_thresholds(thresholds)
@@ -337,9 +337,9 @@ def _distinct(
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (of_feature[1:] != of_feature[:-1]) | (ascending[1:] != ascending[:-1])
     counts = np.bincount(of_feature[is_new], minlength=n_features)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.cumsum(is_new) - 1 - (np.cumsum(counts) - counts)[of_feature]
-    return counts, ascending[is_new], place
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.cumsum(is_new) - 1 - (np.cumsum(counts) - counts)[of_feature]
+    return counts, ascending[is_new], rank
 
 
 def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarray:

@@ -185,8 +185,8 @@ class TreeEnsemble:
         check_count("The trees", "words for the category sets of splits", len(arrays["category_words"]), advice=advice)
         self.binning = binning
         for name, dtypes in ENSEMBLE_DTYPES.items():
-            given = np.asarray(arrays[name] if name in arrays else _default_array(name, len(arrays["value"])))
-            array = np.ascontiguousarray(given, dtype=given.dtype if given.dtype in dtypes else dtypes[0]).view()
+            values = np.asarray(arrays[name] if name in arrays else _default_array(name, len(arrays["value"])))
+            array = np.ascontiguousarray(values, dtype=values.dtype if values.dtype in dtypes else dtypes[0]).view()
             array.flags.writeable = False
             setattr(self, name, array)
 
@@ -355,9 +355,9 @@ class TreeEnsemble:
         n_places = np.array([len(t) + 2 for t in thresholds])
         first = np.cumsum(n_places) - n_places
         numeric = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
-        place = first[self.feature[numeric]] + self.bin_threshold[numeric]
+        slots = first[self.feature[numeric]] + self.bin_threshold[numeric]
         is_used = np.zeros(n_places.sum(), dtype=bool)
-        is_used[place] = True
+        is_used[slots] = True
         # A threshold at the largest code sends all values to the left, also if there are fewer codes.
         is_used[first] = False
         is_used[first + n_places - 1] = True
@@ -366,7 +366,7 @@ class TreeEnsemble:
         used = [t[flags[1:-1]] for t, flags in zip(thresholds, np.split(is_used, first[1:]), strict=True)]
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
         arrays["bin_threshold"] = arrays["bin_threshold"].copy()
-        arrays["bin_threshold"][numeric] = rank[place]
+        arrays["bin_threshold"][numeric] = rank[slots]
         return TreeEnsemble(self.binning.with_thresholds(used), **arrays)
 
     # -------------------------------------------------------------------------------------------------- prediction
@@ -494,10 +494,10 @@ class TreeEnsemble:
             nodes = np.flatnonzero(tree.category_set >= 0)
             n_words = (np.asarray(self.binning.n_codes, dtype=np.int64)[tree.feature[nodes]] + 31) // 32
             first = np.cumsum(n_words) - n_words
-            places = np.arange(n_words.sum()) + np.repeat(tree.category_set[nodes] - first, n_words)
+            word_indices = np.arange(n_words.sum()) + np.repeat(tree.category_set[nodes] - first, n_words)
             category_set = np.full(tree.n_nodes, -1, dtype=np.int32)
             category_set[nodes] = first
-            trees.append(replace(tree, category_set=category_set, category_words=self.category_words[places]))
+            trees.append(replace(tree, category_set=category_set, category_words=self.category_words[word_indices]))
         return trees
 
     def feature_importances(self, kind: str = "gain") -> np.ndarray:
@@ -516,8 +516,8 @@ def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None
     n_words = ((np.asarray(binning.n_codes, dtype=np.int64) + 31) // 32)[arrays["feature"][nodes]]
     first = np.cumsum(n_words) - n_words
     if len(arrays["category_words"]) > n_words.sum() or not np.array_equal(first, arrays["category_set"][nodes]):
-        places = np.arange(n_words.sum()) + np.repeat(arrays["category_set"][nodes] - first, n_words)
-        arrays["category_words"] = arrays["category_words"][places]
+        word_indices = np.arange(n_words.sum()) + np.repeat(arrays["category_set"][nodes] - first, n_words)
+        arrays["category_words"] = arrays["category_words"][word_indices]
         arrays["category_set"][nodes] = first
 
 
@@ -674,8 +674,8 @@ class _Column:
 def _form(part: Arrays) -> tuple[Any, ...]:
     """Return the layout of counts and weights: stored for all nodes, for leaves only, or not at all."""
     n_nodes = len(part["value"])
-    given = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
-    return (*given, part["weight"].dtype.kind, part["wide"].tobytes())
+    stored = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
+    return (*stored, part["weight"].dtype.kind, part["wide"].tobytes())
 
 
 def set_of(codes: NDArray[np.integer[Any]], n_codes: int | None = None) -> NDArray[np.uint32]:
@@ -722,9 +722,9 @@ def recoded(trees: TreeEnsemble, binning: Binning, old_codes: Mapping[int, Codes
     inner = trees.feature >= 0
     numeric = np.flatnonzero(inner & (trees.category_set < 0))
     for feature in np.unique(trees.feature[numeric]).tolist():
-        nodes, own = numeric[trees.feature[numeric] == feature], binning.thresholds[feature]
+        nodes, thresholds = numeric[trees.feature[numeric] == feature], binning.thresholds[feature]
         # A threshold at the largest code sends all values to the left; a threshold at code 0 sends none.
-        code = np.searchsorted(own, trees.threshold[nodes]) + 1
+        code = np.searchsorted(thresholds, trees.threshold[nodes]) + 1
         arrays["bin_threshold"][nodes] = np.where(trees.bin_threshold[nodes] == 0, 0, code)
     nodes = np.flatnonzero(inner & (trees.category_set >= 0))
     sets = [_set(trees, node, binning, old_codes[int(trees.feature[node])]) for node in nodes.tolist()]

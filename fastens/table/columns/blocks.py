@@ -50,9 +50,9 @@ def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> Coded
         or not all(c.flags.aligned for c in columns)
     ):
         return None
-    found = _code_above(X, _of_each(X, np.min, FIRST_ROWS), NARROW, n_threads)
-    if found is not None:
-        return found
+    coded = _code_above(X, _of_each(X, np.min, FIRST_ROWS), NARROW, n_threads)
+    if coded is not None:
+        return coded
     low, high = _of_each(X, np.min), _of_each(X, np.max)
     n_places = max(int(last) - int(first) + 1 for first, last in zip(low, high, strict=True))
     return (
@@ -91,8 +91,8 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
         return None  # a position exceeds the code type, or differences have wrapped around
     as_value = bool if low.dtype.kind == "b" else int
     categories: list[list[Any] | None] = [
-        [as_value(first + place) for place in (range(last + 1) if n == last + 1 else _close_gaps(column, places))]
-        for first, last, n, column, places in zip(lows, lasts, used.sum(axis=1).tolist(), codes, used, strict=True)
+        [as_value(first + offset) for offset in (range(last + 1) if n == last + 1 else _close_gaps(column, is_used))]
+        for first, last, n, column, is_used in zip(lows, lasts, used.sum(axis=1).tolist(), codes, used, strict=True)
     ]
     return CodedBlock(codes, categories)
 
@@ -102,35 +102,35 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
 
     Unused categories are dropped; `names` holds the column names for error messages.
     """
-    given = [column.codes for column in columns]
-    if any(codes.dtype != np.int8 for codes in given) or given[0].size == 0:
+    signed_codes = [column.codes for column in columns]
+    if any(codes.dtype != np.int8 for codes in signed_codes) or signed_codes[0].size == 0:
         return None
     missing = NARROW
     n_parts = 1 if n_threads == 1 else PARTS * n_threads
-    codes = np.empty((len(given), given[0].size), dtype=np.uint8)
-    present = np.zeros((n_parts, len(given), missing + 2), dtype=np.uint8)
-    n_first = np.zeros((n_parts, len(given)), dtype=np.int64)
-    lows = np.zeros(len(given), dtype=np.uint8)
-    code_columns([own.view(np.uint8) for own in given], lows, codes, present, n_first, n_threads)
+    codes = np.empty((len(signed_codes), signed_codes[0].size), dtype=np.uint8)
+    present = np.zeros((n_parts, len(signed_codes), missing + 2), dtype=np.uint8)
+    n_first = np.zeros((n_parts, len(signed_codes)), dtype=np.int64)
+    lows = np.zeros(len(signed_codes), dtype=np.uint8)
+    code_columns([each.view(np.uint8) for each in signed_codes], lows, codes, present, n_first, n_threads)
     used = np.asarray(present.any(axis=0))[:, :missing]
     categories: list[list[Any] | None] = []
-    for column, name, own, flags in zip(columns, names, codes, used, strict=True):
+    for column, name, column_codes, flags in zip(columns, names, codes, used, strict=True):
         is_used = flags[: len(column.values)]
         values = column.values if is_used.all() else list(compress(column.values, is_used.tolist()))
-        known = sorted_categories(values, name)
-        if known != column.values:
-            position = {category: place for place, category in enumerate(known, 1)}
+        sorted_values = sorted_categories(values, name)
+        if sorted_values != column.values:
+            position = {category: code for code, category in enumerate(sorted_values, 1)}
             table = np.zeros(missing + 1, dtype=np.uint8)
             table[1 : len(column.values) + 1] = [position.get(value, 0) for value in column.values]
-            own[:] = table[own]
-        categories.append(known)
+            column_codes[:] = table[column_codes]
+        categories.append(sorted_values)
     return CodedBlock(codes, categories)
 
 
 def _close_gaps(codes: NDArray[Any], used: NDArray[np.bool_]) -> list[int]:
     """Renumber the codes in place without gaps, and return the used positions."""
-    places = used.nonzero()[0]
+    positions = used.nonzero()[0]
     table = np.zeros(used.size + 1, dtype=codes.dtype)
-    table[places + 1] = np.arange(1, places.size + 1)
+    table[positions + 1] = np.arange(1, positions.size + 1)
     codes[:] = table[codes]
-    return places.tolist()
+    return positions.tolist()

@@ -55,8 +55,8 @@ def date_parts(dates: NDArray[np.datetime64], parts: Collection[str]) -> dict[st
         HOUR: lambda: seconds % SECONDS_PER_DAY // 3600,
     }
     is_known = ~np.isnat(dates)
-    found = {part: np.where(is_known, make(), np.nan) for part, make in whole.items() if part in parts}
-    return {part: elapsed_days(dates) if part == DAY else found[part] for part in PARTS if part in parts}
+    features = {part: np.where(is_known, make(), np.nan) for part, make in whole.items() if part in parts}
+    return {part: elapsed_days(dates) if part == DAY else features[part] for part in PARTS if part in parts}
 
 
 def elapsed_days(dates: NDArray[np.datetime64]) -> Floats:
@@ -167,13 +167,13 @@ def _from_arrow(column: Any) -> NDArray[Any]:
 
 def _of_objects(values: NDArray[np.object_], name: str) -> NDArray[Any]:
     """Return objects that are all dates, or all durations and times of day, as a NumPy array of times."""
-    found = values.tolist()
-    are_dates = _is_date(_first(found))
+    objects = values.tolist()
+    are_dates = _is_date(_first(objects))
     kind, what, is_one, as_number = (
         ("M8[us]", "dates", _is_date, _instant) if are_dates else ("m8[us]", "durations", _is_duration, _duration)
     )
-    out = np.full(len(found), "NaT", dtype=kind)
-    for row, value in enumerate(found):
+    out = np.full(len(objects), "NaT", dtype=kind)
+    for row, value in enumerate(objects):
         if not is_missing(value):
             if not is_one(value):
                 raise fault(name, what, row, value)
@@ -248,11 +248,11 @@ def with_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[
     of_columns: dict[int, list[str]] = {}
     for column, part in parts:
         of_columns.setdefault(column, []).append(part)
-    for column, own in of_columns.items():
-        made = date_parts(instants_of(rows[:, column]), own)
-        for place, pair in enumerate(parts, rows.shape[1]):
+    for column, part_names in of_columns.items():
+        made = date_parts(instants_of(rows[:, column]), part_names)
+        for position, pair in enumerate(parts, rows.shape[1]):
             if pair[0] == column:
-                out[:, place] = made[pair[1]]
+                out[:, position] = made[pair[1]]
     return out
 
 

@@ -44,15 +44,15 @@ class Words:
 
     def __init__(self, analyzer: str, ngram_range: Sequence[int], terms: Sequence[str] = ()) -> None:
         self.analyzer, self.ngram_range, self.terms = analyzer, tuple(ngram_range), list(terms)
-        self._places = {term: place for place, term in enumerate(self.terms)}
+        self._places = {term: position for position, term in enumerate(self.terms)}
 
     @classmethod
     def learned(cls, options: Texts, texts: Iterable[str]) -> Words:
         """Return the column with the terms that occur in most texts; ties go to the first term in sorted order."""
-        empty, found = cls(options.analyzer, options.ngram_range), Counter[str]()
+        empty, text_counts = cls(options.analyzer, options.ngram_range), Counter[str]()
         for text in texts:
-            found.update(set(empty.terms_of(text)[1]))
-        chosen = nsmallest(options.max_terms, found.items(), key=lambda item: (-item[1], item[0]))
+            text_counts.update(set(empty.terms_of(text)[1]))
+        chosen = nsmallest(options.max_terms, text_counts.items(), key=lambda item: (-item[1], item[0]))
         return cls(options.analyzer, options.ngram_range, sorted(term for term, _ in chosen))
 
     @property
@@ -81,9 +81,9 @@ class Words:
         for row, text in enumerate(_texts_among(cells, name)):
             if text is not None:
                 lengths[row], terms = self.terms_of(text)
-                found = Counter(self._places[term] for term in terms if term in self._places)
-                columns.extend(found)
-                counts.extend(found.values())
+                term_counts = Counter(self._places[term] for term in terms if term in self._places)
+                columns.extend(term_counts)
+                counts.extend(term_counts.values())
             ends.append(len(columns))
         parts = np.array(counts, dtype=np.float32), np.array(columns, dtype=np.intp), np.array(ends, dtype=np.intp)
         return lengths, sparse.csr_array(parts, shape=(len(cells), len(self.terms)))
@@ -114,8 +114,8 @@ class Elements:
             elif not is_missing(cell):
                 raise fault(name, "lists of numbers", row, cell)
         narrow = out.astype(np.float32)
-        found = narrow if np.array_equal(narrow, out, equal_nan=True) else out
-        return out[:, 0], found[:, 1:]
+        values = narrow if np.array_equal(narrow, out, equal_nan=True) else out
+        return out[:, 0], values[:, 1:]
 
     def to_state(self) -> dict[str, Any]:
         """Return the state as plain values for saving."""
@@ -158,20 +158,20 @@ def learn_expanded(
     samples: dict[int, set[str]] = {index: set() for index in [*texts, *lists]}
     sizes: dict[int, set[int]] = {index: set() for index in lists}
     for _, part in table.parts():
-        own = part.matched(table.names)
-        for index, found in samples.items():
-            cells = cells_of(own.column(index))
+        matched = part.matched(table.names)
+        for index, distinct_texts in samples.items():
+            cells = cells_of(matched.column(index))
             if index in sizes:
                 sizes[index].update(len(cell) for cell in cells if is_list(cell) and not _has_strings(cell))
                 cells = [cell for cell in cells if is_list(cell) and _has_strings(cell)]
-            found.update(text for text in _texts_among(cells, own.name(index)) if text is not None)
-            if len(found) > 2 * MAX_SAMPLE:
-                samples[index] = sampled(found)
+            distinct_texts.update(text for text in _texts_among(cells, matched.name(index)) if text is not None)
+            if len(distinct_texts) > 2 * MAX_SAMPLE:
+                samples[index] = sampled(distinct_texts)
     learned: dict[int, Expanded] = {}
     ranks = comm.allgather((samples, sizes))
     for index in sorted(samples):
-        sample = sampled(set().union(*(own[index] for own, _ in ranks)))
-        lengths = set().union(*(own[index] for _, own in ranks)) if index in sizes else set()
+        sample = sampled(set().union(*(rank_samples[index] for rank_samples, _ in ranks)))
+        lengths = set().union(*(rank_sizes[index] for _, rank_sizes in ranks)) if index in sizes else set()
         if index in texts or (sample and lengths <= {0}):
             learned[index] = Words.learned(texts.get(index, Texts(analyzer=_BETWEEN_ITEMS)), sorted(sample))
         elif lengths:

@@ -82,8 +82,8 @@ class Factorized(NamedTuple):
 
     def decoded(self) -> list[Any]:
         """Return the values of the rows, with None for missing values."""
-        known = [None if is_missing(value) else value for value in self.values]
-        return [None if code < 0 else known[code] for code in self.codes.tolist()]
+        values = [None if is_missing(value) else value for value in self.values]
+        return [None if code < 0 else values[code] for code in self.codes.tolist()]
 
     def present(self) -> list[Any]:
         """Return the distinct values, with None for values that do not occur in any row."""
@@ -125,8 +125,8 @@ def ordered_values(column: Any) -> list[Any] | None:
     if isinstance(column, Categories):
         return column.declared if column.is_ordered else None
     dtype = getattr(column, "dtype", None)
-    if (found := listed_values(dtype)) is not None:
-        return found if getattr(dtype, "ordered", True) else None
+    if (values := listed_values(dtype)) is not None:
+        return values if getattr(dtype, "ordered", True) else None
     native = column.to_native() if isinstance(column, nw.Series) else column
     if not getattr(getattr(native, "type", None), "ordered", False):
         return None
@@ -136,7 +136,7 @@ def ordered_values(column: Any) -> list[Any] | None:
 
 def distinct_lists(lists: Iterable[list[Any]]) -> list[list[Any]]:
     """Return the lists without duplicates."""
-    return [list(own) for own in dict.fromkeys(map(tuple, lists))]
+    return [list(values) for values in dict.fromkeys(map(tuple, lists))]
 
 
 def is_missing(value: Any) -> bool:
@@ -153,18 +153,18 @@ def is_missing(value: Any) -> bool:
 
 def sorted_categories(values: list[Any], name: str) -> list[Any]:
     """Return the sorted distinct values of column `name` without missing ones, with numbers before strings."""
-    found = {value for value in values if not is_missing(value)}
-    kinds = {type(value) for value in found}  # a loop in Python, so that KeyboardInterrupt is handled
+    distinct = {value for value in values if not is_missing(value)}
+    kinds = {type(value) for value in distinct}  # a loop in Python, so that KeyboardInterrupt is handled
     if kinds == {str}:
-        return _sorted_objects([*found])
+        return _sorted_objects([*distinct])
     for kind in sorted(kinds, key=str):
         if not issubclass(kind, str | bool | int | float):
             wrong = next(value for value in values if type(value) is kind)
             raise ValueError(
                 f"Column {name} must hold categories that are strings, numbers or booleans; it holds {shown(wrong)}."
             )
-    texts = [value for value in found if isinstance(value, str)]
-    return _sorted_objects([value for value in found if not isinstance(value, str)]) + _sorted_objects(texts)
+    texts = [value for value in distinct if isinstance(value, str)]
+    return _sorted_objects([value for value in distinct if not isinstance(value, str)]) + _sorted_objects(texts)
 
 
 def _sorted_objects(values: list[Any]) -> list[Any]:
@@ -191,8 +191,8 @@ def factorize(column: Any) -> Factorized:
         return factorize_array(column.to_numpy() if is_plain else column.array, lambda: column)
     if isinstance(column, nw.Series):
         return factorize(column.to_native())
-    found = read_texts(column, len(column)) if hasattr(column, "__arrow_c_stream__") else None
-    return _of_any(column) if found is None else Factorized(*found)
+    codes_and_values = read_texts(column, len(column)) if hasattr(column, "__arrow_c_stream__") else None
+    return _of_any(column) if codes_and_values is None else Factorized(*codes_and_values)
 
 
 # By library --------------------------------------------------
@@ -200,8 +200,8 @@ def factorize(column: Any) -> Factorized:
 
 def factorize_array(array: Any, series: Callable[[], Any]) -> Factorized:
     """Factorize the array of a pandas column; `series` creates a Series if there is no faster way."""
-    found = _of_pandas(array)
-    return _by_method(series()) if found is None else found
+    factorized = _of_pandas(array)
+    return _by_method(series()) if factorized is None else factorized
 
 
 def _of_pandas(array: Any) -> Factorized | None:
@@ -222,8 +222,8 @@ def _of_pandas(array: Any) -> Factorized | None:
     if storage == "python":
         return _of_array(array.to_numpy(dtype=object))
     arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
-    found = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
-    return None if found is None else Factorized(*found)
+    codes_and_values = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
+    return None if codes_and_values is None else Factorized(*codes_and_values)
 
 
 def _listed(categories: Any) -> list[Any]:
@@ -256,11 +256,11 @@ def given_values(values: Any) -> list[Any]:
     values = values.to_pylist() if hasattr(values, "to_pylist") else values  # Arrow arrays
     are_times = isinstance(values, np.ndarray) and values.dtype.kind in "mM"
     has_type = hasattr(values, "dtype") and hasattr(values, "tolist") and not are_times
-    found = _listed(values) if has_type else list(map(category_of, values))
-    for value in found:
+    categories = _listed(values) if has_type else list(map(category_of, values))
+    for value in categories:
         if not isinstance(value, str | bool | int | float) or is_missing(value):
             raise ValueError(f"must be strings, numbers or booleans without missing values; got {value!r}")
-    return found
+    return categories
 
 
 def _by_method(column: Any) -> Factorized:
@@ -281,11 +281,11 @@ def _of_any(native: Any) -> Factorized:
         return _one_by_one(values)
     if not column.null_count():
         return factorize(column.to_numpy())
-    known = np.flatnonzero(~column.is_null().to_numpy())
-    found = factorize(column.drop_nulls().to_numpy())
+    present_rows = np.flatnonzero(~column.is_null().to_numpy())
+    factorized = factorize(column.drop_nulls().to_numpy())
     codes = np.full(len(column), -1, dtype=np.int64)
-    codes[known] = found.codes
-    return Factorized(codes, found.values)
+    codes[present_rows] = factorized.codes
+    return Factorized(codes, factorized.values)
 
 
 def _time_as_text(value: Any) -> str:
@@ -327,33 +327,37 @@ def _in_window(values: NDArray[Any]) -> Factorized | None:
     if not is_done or used[-1] == 255 or int(low) + used[-1] > (1 if is_flag else np.iinfo(values.dtype).max):
         return None
     codes -= 1
-    known: list[Any] = [None] * (used[-1] + 1)
-    for place in used:
-        known[place] = (bool if is_flag else int)(int(low) + place)
-    return Factorized(codes[0], known)
+    value_of_code: list[Any] = [None] * (used[-1] + 1)
+    for code in used:
+        value_of_code[code] = (bool if is_flag else int)(int(low) + code)
+    return Factorized(codes[0], value_of_code)
 
 
 def _in_range(values: NDArray[Any]) -> Factorized | None:
     """Factorize integers in a narrow range by their position in it; otherwise return None."""
     numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
-    found = whole_range(numbers)
-    if found is None or found[1] - found[0] >= max(2 * values.size, MIN_DIRECT_RANGE):
+    bounds = whole_range(numbers)
+    if bounds is None or bounds[1] - bounds[0] >= max(2 * values.size, MIN_DIRECT_RANGE):
         return None
-    low, high = found
+    low, high = bounds
     n_places = high - low + 1
     dtype = next(dtype for dtype in NARROW_TYPES if n_places <= np.iinfo(dtype).max)
-    places, present = np.empty(values.size, dtype=dtype), np.zeros(n_places + 1, dtype=np.uint8)
-    places_in_range(numbers, low, places, present)
+    offsets, present = np.empty(values.size, dtype=dtype), np.zeros(n_places + 1, dtype=np.uint8)
+    places_in_range(numbers, low, offsets, present)
     as_value = values.dtype.type
     if n_places <= MIN_DIRECT_RANGE:
-        known = [as_value(low + place).item() if flag else None for place, flag in enumerate(present[:-1].tolist())]
-        return Factorized(places, [*known, None])
+        value_of_offset = [
+            as_value(low + offset).item() if flag else None for offset, flag in enumerate(present[:-1].tolist())
+        ]
+        return Factorized(offsets, [*value_of_offset, None])
     used = np.flatnonzero(present)
     table = np.zeros(n_places + 2, dtype=np.uint32)
     table[used + 1] = np.arange(used.size)
     codes = np.empty(values.size, dtype=np.uint32)
-    map_codes(places, table, codes)
-    return Factorized(codes, [None if place == n_places else as_value(low + place).item() for place in used.tolist()])
+    map_codes(offsets, table, codes)
+    return Factorized(
+        codes, [None if offset == n_places else as_value(low + offset).item() for offset in used.tolist()]
+    )
 
 
 def _of_words(values: NDArray[Any]) -> Factorized | None:
@@ -376,10 +380,10 @@ def _of_fixed(values: NDArray[Any]) -> Factorized:
 def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Factorize objects by identity, or strings by their characters; return None for other types of objects."""
     distinct = _number_objects(np.asarray(_Pointers(values)))
-    found = values[distinct.rows].tolist()
-    if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, found))):
+    objects = values[distinct.rows].tolist()
+    if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, objects))):
         return None
-    return Factorized(distinct.codes, [plain_value(value) for value in found])
+    return Factorized(distinct.codes, [plain_value(value) for value in objects])
 
 
 def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
@@ -403,14 +407,17 @@ class _Pointers:
 
 
 def _one_by_one(values: list[Any]) -> Factorized:
-    found: dict[Any, int] = {}
-    codes = [-1 if is_missing(value) else found.setdefault(plain_value(value), len(found)) for value in values]
-    return Factorized(np.array(codes, dtype=np.int64), list(found))
+    code_of_value: dict[Any, int] = {}
+    codes = [
+        -1 if is_missing(value) else code_of_value.setdefault(plain_value(value), len(code_of_value))
+        for value in values
+    ]
+    return Factorized(np.array(codes, dtype=np.int64), list(code_of_value))
 
 
 def _sorted(values: NDArray[Any]) -> Factorized:
-    found, codes = np.unique(values, return_inverse=True)
-    return Factorized(codes, [plain_value(value) for value in found.tolist()])
+    distinct, codes = np.unique(values, return_inverse=True)
+    return Factorized(codes, [plain_value(value) for value in distinct.tolist()])
 
 
 def plain_value(value: Any) -> Any:
@@ -463,13 +470,13 @@ def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[An
     for category in categories:
         for text in _spellings(category):
             written[text].add(category)
-    found = {}
+    matches = {}
     for value in values:
         same = {category for text in _spellings(value) for category in written.get(text, ())}
         same = {category for category in same if kind_of(category) != kind_of(value)}
         if len(same) == 1:
-            found[value] = same.pop()
-    return found
+            matches[value] = same.pop()
+    return matches
 
 
 def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> dict[Any, Any]:
@@ -477,23 +484,25 @@ def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> 
     strange = {value for value in values if not is_missing(value)}.difference(categories)
     if _are_of_one_type(strange, categories):
         return {}
-    found = same_categories(strange, categories)
-    known = {kind_of(category): category for category in reversed(categories)}
-    unknown = sorted((value for value in strange if value not in found and kind_of(value) not in known), key=str)
-    if unknown and known:
-        learned = ", ".join(f"{kind}, such as {shown(category)}" for kind, category in sorted(known.items()))
+    matches = same_categories(strange, categories)
+    sample_of_kind = {kind_of(category): category for category in reversed(categories)}
+    unknown = sorted(
+        (value for value in strange if value not in matches and kind_of(value) not in sample_of_kind), key=str
+    )
+    if unknown and sample_of_kind:
+        learned = ", ".join(f"{kind}, such as {shown(category)}" for kind, category in sorted(sample_of_kind.items()))
         warn(
             f"Column {name} holds {kind_of(unknown[0])}, such as {shown(unknown[0])}; fit saw {learned}. "
             "Values of different types are treated as unseen categories. Convert the column to the type that "
             "it had in fit."
         )
-    return found
+    return matches
 
 
 def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
     """Return the values that do not match any category, either directly or by the spelling of another type."""
-    known = set(categories)
-    new = [value for value in values if value not in known]
+    category_set = set(categories)
+    new = [value for value in values if value not in category_set]
     same = {} if _are_of_one_type(new, categories) else same_categories(new, categories)
     return [value for value in new if value not in same]
 

@@ -67,17 +67,17 @@ def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats
 
 def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     dtype, native = column.dtype, column.to_native()
-    own = getattr(native, "dtype", None)
+    native_dtype = getattr(native, "dtype", None)
     if _NESTED_OF_ARROW.match(str(getattr(native, "type", ""))):
         raise _not_numbers(name, native.type)
-    is_object = own == np.object_  # narwhals infers the type from the first values only
+    is_object = native_dtype == np.object_  # narwhals infers the type from the first values only
     if is_object or dtype in _AS_NUMPY or (dtype.is_integer() and dtype not in WIDE):
         return numbers_of(column.to_numpy(), name, takes_dates=takes_dates)  # the cast of Arrow rejects large integers
     if dtype.is_numeric() or dtype == nw.Boolean:
         return column.cast(nw.Float64).to_numpy()
     if column.null_count() == len(column):
         return np.full(len(column), np.nan)
-    if dtype.is_temporal() or is_temporal(own if own is not None else native.type):
+    if dtype.is_temporal() or is_temporal(native_dtype if native_dtype is not None else native.type):
         return _of_times(native, name, takes_dates)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return _of_texts(native, name)
@@ -132,7 +132,7 @@ def _of_texts(column: Any, name: str) -> Floats:
     """Return texts or categories that are all numbers as floats."""
     codes, values, _ = factorize(column)
     numbers = [float(value) if _is_number(value) else np.nan for value in values]
-    wrong = [place for place, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
+    wrong = [code for code, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
     rows = np.flatnonzero(np.isin(codes, wrong)).tolist() if wrong else []
     if rows:  # unused categories may have any value
         raise _not_a_number(name, rows[0], values[codes[rows[0]]])
@@ -144,15 +144,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Floats:
-    found = values.tolist()
-    if all(issubclass(kind, _NUMBERS) for kind in set(map(type, found))):
+    objects = values.tolist()
+    if all(issubclass(kind, _NUMBERS) for kind in set(map(type, objects))):
         try:
             return values.astype(np.float64)
         except OverflowError:  # the element-wise conversion below names the row
             pass
-    if holds_objects_of_time(found):
+    if holds_objects_of_time(objects):
         return _of_times(values, name, takes_dates)
-    return np.array([_number(value, row, name) for row, value in enumerate(found)])
+    return np.array([_number(value, row, name) for row, value in enumerate(objects)])
 
 
 def _number(value: Any, row: int, name: str) -> float:
