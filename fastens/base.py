@@ -313,8 +313,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         """Return the state of the encoder and the classes as JSON-serialisable values."""
         state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
         if hasattr(self, "classes_"):
-            found: Any = self.classes_
-            state["classes"] = list(map(_classes_state, found)) if isinstance(found, list) else _classes_state(found)
+            classes: Any = self.classes_
+            state["classes"] = (
+                list(map(_classes_state, classes)) if isinstance(classes, list) else _classes_state(classes)
+            )
         return state
 
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
@@ -330,8 +332,10 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         if state["n_features_in"] != self.n_features_in_:
             raise ValueError("the state of the columns is malformed")
         if "classes" in state or (is_classifier(self) and not self._may_lack_classes):
-            found = state["classes"]
-            self.classes_ = [_classes_from(each) for each in found] if isinstance(found, list) else _classes_from(found)
+            classes = state["classes"]
+            self.classes_ = (
+                [_classes_from(each) for each in classes] if isinstance(classes, list) else _classes_from(classes)
+            )
 
 
 _LABELS = re.compile(r"[<>|][biuf]\d{1,2}|[<>]U\d{1,9}|\|O")
@@ -472,8 +476,8 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
             self.classes_, index = learn_labels(y, self._comm, self._fewest_classes)
             return index
         learned = (
-            learn_labels(column, self._comm, self._fewest_classes, f"target {place} of y")
-            for place, column in enumerate(y.T)
+            learn_labels(column, self._comm, self._fewest_classes, f"target {number} of y")
+            for number, column in enumerate(y.T)
         )
         self.classes_, columns = map(list, zip(*learned, strict=True))
         return np.column_stack(columns)
@@ -504,12 +508,12 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         """Return the class-weight factor of each row, multiplied over the targets if there are several."""
         if not isinstance(self.classes_, list):
             return class_factors(class_weight, self.classes_, y, weight, self._comm)[y.astype(np.intp)]
-        given = [class_weight] * y.shape[1] if isinstance(class_weight, str) else class_weight
-        if not isinstance(given, list) or len(given) != y.shape[1]:
+        class_weights = [class_weight] * y.shape[1] if isinstance(class_weight, str) else class_weight
+        if not isinstance(class_weights, list) or len(class_weights) != y.shape[1]:
             raise ValueError(
                 f"class_weight must be None, 'balanced' or a list of one dict for each of the {y.shape[1]} targets; "
                 f"got {class_weight!r}."
             )
-        targets = zip(given, self.classes_, y.T, strict=True)
+        targets = zip(class_weights, self.classes_, y.T, strict=True)
         factors = (class_factors(g, c, k, weight, self._comm)[k.astype(np.intp)] for g, c, k in targets)
         return reduce(partial(multiplied, comm=self._comm), factors)

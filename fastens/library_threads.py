@@ -22,10 +22,10 @@ class _Loaded:
         self._found: tuple[int, ThreadpoolController] | None = None
 
     def __call__(self) -> ThreadpoolController:
-        n_modules, found = len(sys.modules), self._found
-        if found is None or found[0] != n_modules:
-            self._found = found = n_modules, ThreadpoolController()
-        return found[1]
+        n_modules, cached = len(sys.modules), self._found
+        if cached is None or cached[0] != n_modules:
+            self._found = cached = n_modules, ThreadpoolController()
+        return cached[1]
 
 
 _loaded = _Loaded()
@@ -36,8 +36,8 @@ def limited_libraries(**limits: int) -> Iterator[None]:
     """Limit the threads of other libraries; libraries with a process-wide limit, such as OpenBLAS, get one thread."""
     libraries = _loaded()
     shared = [each for each in libraries.lib_controllers if getattr(each, "threading_layer", "openmp") == "pthreads"]
-    own = libraries.select(filepath=[each.filepath for each in libraries.lib_controllers if each not in shared])
-    with _one_thread.of(shared), own.limit(limits=limits):
+    unshared = libraries.select(filepath=[each.filepath for each in libraries.lib_controllers if each not in shared])
+    with _one_thread.of(shared), unshared.limit(limits=limits):
         yield
 
 

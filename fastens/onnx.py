@@ -74,7 +74,7 @@ def _set_types(operator: Any) -> None:
     from skl2onnx.common import data_types
 
     model, scope = operator.raw_operator, operator.scope_inst
-    is_double = any(isinstance(own.type, data_types.DoubleTensorType) for own in operator.inputs)
+    is_double = any(isinstance(variable.type, data_types.DoubleTensorType) for variable in operator.inputs)
     number = data_types.DoubleTensorType if is_double else data_types.FloatTensorType
     n_rows = operator.inputs[0].get_first_dimension()
     if len(operator.outputs) == 1:
@@ -146,10 +146,10 @@ def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]
     """
     from skl2onnx.common.data_types import StringTensorType
 
-    by_name = {own.raw_name: own for own in inputs}
+    by_name = {variable.raw_name: variable for variable in inputs}
     if all(column.name in by_name for column in view.columns):
         inputs = [by_name[column.name] for column in view.columns]
-    shapes = [own.type.shape for own in inputs]
+    shapes = [variable.type.shape for variable in inputs]
     n_columns, has_strings = len(view.columns), any(column.has_strings for column in view.columns)
     # Stacking models do not declare the number of columns of their final estimator.
     is_one = len(inputs) == 1 and (len(shapes[0]) < 2 or shapes[0][1] in (None, n_columns))
@@ -158,17 +158,17 @@ def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]
     widths = [int(shape[1] or 0) for shape in shapes]
     if sum(widths) != n_columns:
         raise ValueError(f"the inputs must have {n_columns} columns for this {view.estimator}; got {widths}.")
-    found: list[str] = []
-    for own, width in zip(inputs, widths, strict=True):
-        for place in range(width):
-            column = view.columns[len(found)]
-            is_text = isinstance(own.type, StringTensorType)
-            _check_type(column, own.raw_name, is_text=is_text)
-            values = own.full_name
+    tensors: list[str] = []
+    for variable, width in zip(inputs, widths, strict=True):
+        for index in range(width):
+            column = view.columns[len(tensors)]
+            is_text = isinstance(variable.type, StringTensorType)
+            _check_type(column, variable.raw_name, is_text=is_text)
+            values = variable.full_name
             if width > 1:
-                values = graph.add("Gather", values, graph.constant(np.array([place])), axis=1)
-            found.append(values if is_text else graph.add("Cast", values, to=np.float64))
-    return found if has_strings else graph.add("Concat", *found, axis=1)
+                values = graph.add("Gather", values, graph.constant(np.array([index])), axis=1)
+            tensors.append(values if is_text else graph.add("Cast", values, to=np.float64))
+    return tensors if has_strings else graph.add("Concat", *tensors, axis=1)
 
 
 def _check_type(column: Column, name: str, *, is_text: bool) -> None:
@@ -186,7 +186,7 @@ def _copy(graph: Graph, container: Any) -> None:
 
     container.initializers.extend(graph.constants)
     for node in graph.nodes:
-        attributes = {own.name: get_attribute_value(own) for own in node.attribute}
+        attributes = {attribute.name: get_attribute_value(attribute) for attribute in node.attribute}
         if node.domain:
             attributes["op_version"] = _MIN_OPSETS[node.domain]
         names = [*node.input], [*node.output]

@@ -204,9 +204,9 @@ def _plain_metadata(metadata: Any) -> dict[str, Any]:
     if not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a dict or None; got {metadata!r}.")
     try:
-        found = json.dumps(dict(metadata))
+        text = json.dumps(dict(metadata))
         _check_keys(metadata)
-        return dict(json.loads(found))
+        return dict(json.loads(text))
     except (TypeError, ValueError) as error:
         raise TypeError(f"metadata must be JSON-serializable: {error}; got {metadata!r}.") from error
 
@@ -315,18 +315,18 @@ def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
 
 def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> Any:
     """Return the model whose state is in the arrays of `nested_arrays`."""
-    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    return restored_model(own, what)
+    model_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return restored_model(model_arrays, what)
 
 
 def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
     """Group the arrays of many models in one pass, by the numbers after `prefix`, such as "3" or "3.0"."""
-    found: dict[str, dict[str, np.ndarray]] = {}
+    groups: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith(prefix):
-            *numbers, own = name.removeprefix(prefix).split(".", n_numbers)
-            found.setdefault(".".join(numbers), {})[own] = array
-    return found
+            *numbers, array_name = name.removeprefix(prefix).split(".", n_numbers)
+            groups.setdefault(".".join(numbers), {})[array_name] = array
+    return groups
 
 
 def restored_model(own: dict[str, np.ndarray], what: str) -> Any:

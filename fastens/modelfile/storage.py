@@ -144,12 +144,12 @@ def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
         If the file is damaged, is not a fastens model, or holds a class that `find` does not accept.
     """
     kind, arrays, meta = load(path)
-    found = find(kind)
-    if found is None:
+    model_class = find(kind)
+    if model_class is None:
         raise ModelFileError(f"{os.fspath(path)} holds a {kind!r}, not one of {wanted}")
     token = _find.set(find)
     try:
-        return found._from_state(arrays, meta)
+        return model_class._from_state(arrays, meta)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except Exception as error:

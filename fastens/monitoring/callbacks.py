@@ -215,10 +215,10 @@ class OptunaPruning:
     def __call__(self, env: CallbackEnv) -> None:
         """Report the metric, and prune the trial if necessary."""
         measured = [each for each in env.evaluation_result_list if each.dataset_name == "validation"]
-        found = [each for each in measured if self.eval_metric in (None, each.metric_name)]
+        matches = [each for each in measured if self.eval_metric in (None, each.metric_name)]
         if not measured:
             raise ValueError("OptunaPruning needs a validation set. Pass X_val and y_val, or set early_stopping=True.")
-        if not found:
+        if not matches:
             names = [each.metric_name for each in measured]
             raise ValueError(f"eval_metric must be one of the metrics of the fit, {names}; got {self.eval_metric!r}.")
         # Copies that are fitted simultaneously are identified by their threads.
@@ -227,9 +227,9 @@ class OptunaPruning:
         if self._is_over or not is_first:
             return
         if self._last < 0:
-            self._check_direction(found[0])
+            self._check_direction(matches[0])
         self._last = env.iteration
-        self.trial.report(found[0].metric_value, step=env.iteration)
+        self.trial.report(matches[0].metric_value, step=env.iteration)
         if self.trial.should_prune():
             import optuna
 
@@ -358,8 +358,8 @@ class Tasks:
 
         def attributes() -> dict[str, Any]:
             """Return the attributes that make a copy of the estimator ready to predict."""
-            given = self._model.get_params(deep=False)
-            return {name: value for name, value in vars(partial()).items() if name not in given}
+            parameters = self._model.get_params(deep=False)
+            return {name: value for name, value in vars(partial()).items() if name not in parameters}
 
         self._n_left -= 1
         stop = self._round.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=attributes)
@@ -389,7 +389,7 @@ def score_of(model: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
         return float((share_right if is_classifier(model) else r2_score)(y, predicted, sample_weight=weight))
     measure = d2_pinball_score if model._loss.name == "quantile" else d2_expectile_score
     columns = zip(np.moveaxis(predicted, -1, 0), levels, strict=True)
-    return float(np.mean([measure(y, own, alpha=level, sample_weight=weight) for own, level in columns]))
+    return float(np.mean([measure(y, column, alpha=level, sample_weight=weight) for column, level in columns]))
 
 
 def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Iterator[float]:
@@ -426,9 +426,9 @@ def d2_expectile_score(
     """
     loss, saved = Expectile(alpha), []
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    for target, own in zip(_columns(y), _columns(predicted), strict=True):
+    for target, target_predictions in zip(_columns(y), _columns(predicted), strict=True):
         least = loss.loss(target, np.broadcast_to(loss.start(target, weight)[:, None], (1, len(target))), weight)
-        left = loss.loss(target, own[None], weight)
+        left = loss.loss(target, target_predictions[None], weight)
         saved.append(1 - left / least if least > 0 else float(left == 0))
     return float(np.mean(saved))
 

@@ -51,26 +51,31 @@ class Evaluations(dict[str, dict[str, Array]]):
     """
 
     def __init__(self, sets: Mapping[str, Mapping[str, Any]] | None = None, rises: Mapping[str, bool] | None = None):
-        curves = {name: {each: np.array(values) for each, values in own.items()} for name, own in (sets or {}).items()}
+        curves = {
+            name: {each: np.array(values) for each, values in metric_curves.items()}
+            for name, metric_curves in (sets or {}).items()
+        }
         super().__init__(curves)
-        self.larger_is_better = {each: bool((rises or {}).get(each, False)) for own in curves.values() for each in own}
+        self.larger_is_better = {
+            each: bool((rises or {}).get(each, False)) for metric_curves in curves.values() for each in metric_curves
+        }
 
     def __reduce__(self) -> Any:
         return type(self), (dict(self), self.larger_is_better)
 
     def __repr__(self) -> str:
         texts = []
-        for name, own in self.items():
-            metrics = [f"{each} (larger is better)" if self.larger_is_better[each] else each for each in own]
-            n_rounds = max(map(len, own.values()), default=0)
+        for name, metric_curves in self.items():
+            metrics = [f"{each} (larger is better)" if self.larger_is_better[each] else each for each in metric_curves]
+            n_rounds = max(map(len, metric_curves.values()), default=0)
             texts.append(f"{name!r}: {', '.join(metrics)} of {n_rounds} rounds")
         return f"{type(self).__name__}({'; '.join(texts)})"
 
     def of_rounds(self, rounds: NDArray[np.intp]) -> Evaluations:
         """Return the curves of some rounds, as far as they were measured."""
         sets = {
-            name: {each: values[rounds[rounds < len(values)]] for each, values in own.items()}
-            for name, own in self.items()
+            name: {each: values[rounds[rounds < len(values)]] for each, values in metric_curves.items()}
+            for name, metric_curves in self.items()
         }
         return Evaluations(sets, self.larger_is_better)
 
@@ -79,19 +84,19 @@ class Evaluations(dict[str, dict[str, Array]]):
         rises = self.larger_is_better
         return {
             _EVALS + json.dumps([name, each, rises[each]]): values
-            for name, own in self.items()
-            for each, values in own.items()
+            for name, metric_curves in self.items()
+            for each, values in metric_curves.items()
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Evaluations:
         """Return the curves among the arrays of a model file."""
         keys = [key for key in arrays if key.startswith(_EVALS)]
-        found = [(json.loads(key.removeprefix(_EVALS)), arrays[key]) for key in keys]
+        curves = [(json.loads(key.removeprefix(_EVALS)), arrays[key]) for key in keys]
         sets: dict[str, dict[str, Array]] = {}
-        for (name, metric, _), values in found:
+        for (name, metric, _), values in curves:
             sets.setdefault(name, {})[metric] = values
-        return cls(sets, {metric: rises for (_, metric, rises), _ in found})
+        return cls(sets, {metric: rises for (_, metric, rises), _ in curves})
 
 
 _EVALS = "evals."
@@ -328,9 +333,9 @@ class Metrics:
     def _value(self, metric: Any, raw: Array) -> float:
         if metric == LOSS:
             return self._rows.loss(self._loss, 1)
-        own = self._model._own_metric(metric, self._loss) if isinstance(metric, str) else None
-        if own is not None:
-            return float(own(self._rows))
+        model_metric = self._model._own_metric(metric, self._loss) if isinstance(metric, str) else None
+        if model_metric is not None:
+            return float(model_metric(self._rows))
         if not _is_scorer(metric):
             return _number_of(self._call(metric, raw))
         weight = {} if self._weight is None else {"sample_weight": self._weight}

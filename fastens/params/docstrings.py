@@ -168,24 +168,24 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
     if not kind.__doc__:  # ``python -OO`` strips docstrings; Python 3.13 and later strip only their indentation
         return
     text = inspect.cleandoc(kind.__doc__).replace("{parameters and attributes}", _BOTH)
-    own = {name for names, _ in _HEADER.findall(text) for name in names.split(", ")}
+    listed = {name for names, _ in _HEADER.findall(text) for name in names.split(", ")}
     if "{parameters}" in text:
         arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
-        parameters = [_parameter(each, *docs[each.name]) for each in arguments if each.name not in own]
+        parameters = [_parameter(each, *docs[each.name]) for each in arguments if each.name not in listed]
         text = _in_order(text.replace("{parameters}", "\n".join(parameters)), [each.name for each in arguments])
     annotated = {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
 
     def is_there(name: str) -> bool:
         """Return True if the class has this fitted attribute as a property or an annotation."""
-        return name.endswith("_") and name not in own and (name in annotated or hasattr(kind, name))
+        return name.endswith("_") and name not in listed and (name in annotated or hasattr(kind, name))
 
     attributes = [
         f"{names} : {type_}{description}"
         for names, (type_, description) in docs.items()
         if all(map(is_there, names.split(", ")))
     ]
-    own |= {name for names in docs for name in names.split(", ")}
-    attributes += [_property(name, found) for name, found in _properties(kind).items() if name not in own]
+    listed |= {name for names in docs for name in names.split(", ")}
+    attributes += [_property(name, prop) for name, prop in _properties(kind).items() if name not in listed]
     kind.__doc__ = text.replace("{attributes}", "\n".join(attributes))
 
 
@@ -193,10 +193,10 @@ def _in_order(text: str, names: list[str]) -> str:
     """Return a docstring with its parameters in the order of the constructor."""
     start, title, rest = text.partition("Parameters\n----------\n")
     section, *others = rest.split("\n\n", 1)
-    place = {name: index for index, name in enumerate(names)}
-    listed = sorted(entries(section).items(), key=lambda item: place.get(item[0].split(", ")[0], len(names)))
-    found = "\n".join(f"{name} : {kind}{description}" for name, (kind, description) in listed)
-    return "\n\n".join([start + title + found, *others])
+    positions = {name: index for index, name in enumerate(names)}
+    listed = sorted(entries(section).items(), key=lambda item: positions.get(item[0].split(", ")[0], len(names)))
+    ordered = "\n".join(f"{name} : {kind}{description}" for name, (kind, description) in listed)
+    return "\n\n".join([start + title + ordered, *others])
 
 
 def complete_method(method: Any) -> None:
@@ -208,10 +208,10 @@ def complete_method(method: Any) -> None:
     if not method.__doc__ or hasattr(method, "_full_docstring"):
         return
     for name, (type_, description) in _ROWS.items():
-        found = re.search(rf"^( *)\{{{name}\}}$", method.__doc__, flags=re.M)
-        if found:
-            entry = textwrap.indent(f"{name} : {type_}{description}", found[1])
-            method.__doc__ = method.__doc__.replace(found[0], entry)
+        match = re.search(rf"^( *)\{{{name}\}}$", method.__doc__, flags=re.M)
+        if match:
+            entry = textwrap.indent(f"{name} : {type_}{description}", match[1])
+            method.__doc__ = method.__doc__.replace(match[0], entry)
     if not method.__name__.startswith("_"):
         method._full_docstring = inspect.getdoc(method)
         method.__doc__ = _SITE_ONLY.sub("", method.__doc__).rstrip()
@@ -228,9 +228,9 @@ def full_docstring(method: Any) -> str:
 
 def _missing_sections(method: Any, text: str) -> Iterator[str]:
     """Yield the sections that the docstring of a method lacks."""
-    given = _arguments(method)
-    if given and "Parameters\n" not in text and all(name in _known() for name in given):
-        yield "\n\nParameters\n----------\n" + "\n".join(_known()[name] for name in given)
+    arguments = _arguments(method)
+    if arguments and "Parameters\n" not in text and all(name in _known() for name in arguments):
+        yield "\n\nParameters\n----------\n" + "\n".join(_known()[name] for name in arguments)
     name = "plot" if method.__name__.startswith("plot_") else method.__name__
     if name in _returned() and not re.search(r"(Returns|Yields)\n", text):
         yield f"\n\nReturns\n-------\n{_returned()[name]}"
@@ -247,15 +247,15 @@ def _arguments(method: Any) -> list[str]:
 @cache
 def _known() -> dict[str, str]:
     """Return the docstring entry of each argument with a default description."""
-    named = {name: found for names, found in entries(_ARGUMENTS).items() for name in names.split(", ")}
-    known = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_ROWS | named).items()}
-    return known | {name: f"{name}\n    {text}" for name, text in _REST.items()}
+    named = {name: entry for names, entry in entries(_ARGUMENTS).items() for name in names.split(", ")}
+    entry_texts = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_ROWS | named).items()}
+    return entry_texts | {name: f"{name}\n    {text}" for name, text in _REST.items()}
 
 
 @cache
 def _returned() -> dict[str, str]:
-    found = entries(_RETURNS).items()
-    return {name: f"{type_}{text}" for names, (type_, text) in found for name in names.split(", ")}
+    returned = entries(_RETURNS).items()
+    return {name: f"{type_}{text}" for names, (type_, text) in returned for name in names.split(", ")}
 
 
 def _parameter(argument: inspect.Parameter, type_: str, description: str) -> str:
@@ -266,10 +266,10 @@ def _parameter(argument: inspect.Parameter, type_: str, description: str) -> str
 
 def _properties(kind: Any) -> dict[str, property]:
     """Return the properties that are fitted attributes, beginning with the base classes."""
-    found = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    members = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in members.items()
         if isinstance(value, property) and name.endswith("_") and not name.startswith("_") and value.__doc__
     }
 

@@ -102,8 +102,8 @@ class ChecksParameters(BaseEstimator):
             with self._setting():
                 return super().set_params(**params)
         except ValueError as error:
-            known = self.get_params()
-            unknown = [name for name in (key.partition("__")[0] for key in params) if name not in known]
+            parameters = self.get_params()
+            unknown = [name for name in (key.partition("__")[0] for key in params) if name not in parameters]
             help_ = _hint(type(self), unknown[0]) if unknown else ""
             if not help_:
                 raise
@@ -117,8 +117,8 @@ class ChecksParameters(BaseEstimator):
             yield
         finally:
             before.update(self._parameters_of_fit)
-            known = {name: old for name, old in before.items() if name not in _OF_NOW}
-            changed = {name: old for name, old in known.items() if getattr(self, name) is not old}
+            fit_values = {name: old for name, old in before.items() if name not in _OF_NOW}
+            changed = {name: old for name, old in fit_values.items() if getattr(self, name) is not old}
             if changed or self._parameters_of_fit:
                 self._parameters_of_fit = changed
 
@@ -129,8 +129,11 @@ class ChecksParameters(BaseEstimator):
         """
         if hasattr(type(self), "__sklearn_is_fitted__"):
             return bool(self.__sklearn_is_fitted__())
-        own = vars(self)  # `n_features_in_` is tested first: scanning all names is slow compared with predicting a row
-        return "n_features_in_" in own or any(name.endswith("_") and not name.startswith("__") for name in list(own))
+        attributes = vars(self)
+        # `n_features_in_` is tested first: scanning all names is slow compared with predicting a row
+        return "n_features_in_" in attributes or any(
+            name.endswith("_") and not name.startswith("__") for name in list(attributes)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, because other threads may cache attributes while the state is being pickled.
@@ -165,23 +168,23 @@ class ChecksParameters(BaseEstimator):
     def _with_records(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters with nested options merged into new records; records are immutable."""
         nested: dict[str, dict[str, Any]] = {}
-        found = dict(params)
-        known = self.get_params() | params if any("__" in key for key in params) else params
+        merged = dict(params)
+        all_params = self.get_params() | params if any("__" in key for key in params) else params
         for key in params:
             parameter, _, option = key.partition("__")
-            if not option or parameter not in known:
+            if not option or parameter not in all_params:
                 continue
-            value = known[parameter]
+            value = all_params[parameter]
             if options_in(parameter, value) is not None:
-                nested.setdefault(parameter, {})[option] = found.pop(key)
+                nested.setdefault(parameter, {})[option] = merged.pop(key)
             elif not hasattr(value, "set_params"):
                 is_estimator = parameter.endswith("estimator") or not hasattr(self, parameter)  # named estimators
                 is_short = isinstance(value, bool | str)
                 needed = "be an estimator" if is_estimator else "be a record" if is_short else "have parameters"
                 raise ValueError(f"{parameter} must {needed} to set {key}; got {value!r}.")
         for parameter, options in nested.items():
-            found[parameter] = options_in(parameter, known[parameter]).replaced(options)
-        return found
+            merged[parameter] = options_in(parameter, all_params[parameter]).replaced(options)
+        return merged
 
     def _every_parameter(self) -> dict[str, Any]:
         """Return all parameters, including those that the constructor of a subclass lacks."""
@@ -267,8 +270,8 @@ def constructor_defaults(model: Any) -> dict[str, Any]:
 def _defaults_of(kind: Any) -> dict[str, Any]:
     # The constructor of a subclass may have fewer parameters; the others keep the defaults of its base.
     constructors = [base.__init__ for base in reversed(kind.__mro__) if "__init__" in vars(base)]
-    found = [each for method in constructors for each in signature(method).parameters.values()]
-    return {each.name: each.default for each in found if each.default is not Parameter.empty}
+    parameters = [each for method in constructors for each in signature(method).parameters.values()]
+    return {each.name: each.default for each in parameters if each.default is not Parameter.empty}
 
 
 @cache
@@ -279,8 +282,8 @@ def _names(kind: type, method: str) -> tuple[str, ...]:
 
 def _with_constructor(kind: type, method: Callable[..., Any]) -> type:
     """Return the class or base class that defines a constructor, because a subclass may call the one of its base."""
-    found = (base for base in kind.__mro__ if "__init__" in vars(base) and unwrap(vars(base)["__init__"]) is method)
-    return next(found, kind)
+    bases = (base for base in kind.__mro__ if "__init__" in vars(base) and unwrap(vars(base)["__init__"]) is method)
+    return next(bases, kind)
 
 
 def _hint(kind: type, name: str) -> str:

@@ -254,13 +254,13 @@ def hint(name: str, of_fit: Collection[str], of_constructor: Collection[str]) ->
     if name in ABSENT or (name == "alpha" and "calibration_fraction" in of_constructor):
         return f" {ABSENT.get(name, ABSENT['confidence_level'])}"
     candidates = (name,) if name in of_fit or name in of_constructor else OURS.get(name, ())
-    found = []
-    for place, known in (("fit", of_fit), ("the constructor", of_constructor)):
-        ours = [each for each in candidates if each.partition("=")[0] in known]
+    suggestions = []
+    for where, parameters in (("fit", of_fit), ("the constructor", of_constructor)):
+        ours = [each for each in candidates if each.partition("=")[0] in parameters]
         if ours:
-            found.append(f"{' and '.join(ours)}, {'a parameter' if len(ours) == 1 else 'parameters'} of {place}")
-    if found:
-        return f" Use {'; or '.join(found)}."
+            suggestions.append(f"{' and '.join(ours)}, {'a parameter' if len(ours) == 1 else 'parameters'} of {where}")
+    if suggestions:
+        return f" Use {'; or '.join(suggestions)}."
     if name in ELSEWHERE:
         return f" {ELSEWHERE[name]}"
     if name in OURS:
@@ -285,8 +285,8 @@ def option_hint(name: str, kind: str) -> str:
     >>> option_hint("gamma", "Growth")
     ' Use min_gain_to_split.'
     """
-    found = [each for ours in OURS.get(name, ()) for each in re.findall(rf"{kind}\((\w+)=", ours)]
-    return f" Use {found[0]}." if found else ""
+    options = [each for ours in OURS.get(name, ()) for each in re.findall(rf"{kind}\((\w+)=", ours)]
+    return f" Use {options[0]}." if options else ""
 
 
 def hint_to_predict(name: str, of_method: Collection[str], methods: Collection[str]) -> str:

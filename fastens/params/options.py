@@ -35,16 +35,16 @@ def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
     """Add hints to errors about unknown options of a record, because they may be parameters of an estimator."""
     made: Any = kind
     constructor = made.__init__
-    known = list(signature(constructor).parameters)
+    known_options = list(signature(constructor).parameters)
 
     @wraps(constructor)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        for name in kwargs.keys() - known:
+        for name in kwargs.keys() - known_options:
             help_ = option_hint(name, kind.__name__)
             if not help_ and estimator:
                 of_estimator = signature(getattr(import_module(module), estimator)).parameters
                 help_ = hint(name, (), of_estimator).replace("the constructor", "the estimator")
-            help_ = help_ or hint(name, (), known)
+            help_ = help_ or hint(name, (), known_options)
             raise TypeError(f"{kind.__name__}() got an unexpected keyword argument {name!r}.{help_}")
         constructor(self, *args, **kwargs)
 
@@ -84,18 +84,18 @@ class Options:
 
     def replaced(self, options: Mapping[str, Any]) -> Self:
         """Return a copy with some options replaced; raise ValueError for unknown names."""
-        known = self.get_params()
+        current_options = self.get_params()
         for name in options:
-            if name not in known:
+            if name not in current_options:
                 kind = type(self).__name__
-                help_ = option_hint(name, kind) or f" It has {', '.join(known)}."
+                help_ = option_hint(name, kind) or f" It has {', '.join(current_options)}."
                 raise ValueError(f"{kind} has no option {name!r}.{help_}")
-        return type(self)(**{**known, **options})
+        return type(self)(**{**current_options, **options})
 
     def __repr__(self) -> str:
         """Return the constructor call with all options that differ from their defaults."""
-        given = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
-        shown = ", ".join(f"{name}={value!r}" for name, value, default in given if repr(value) != repr(default))
+        options = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        shown = ", ".join(f"{name}={value!r}" for name, value, default in options if repr(value) != repr(default))
         return f"{type(self).__name__}({shown})"
 
     def check(self, parameter: str) -> None:

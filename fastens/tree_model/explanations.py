@@ -54,14 +54,14 @@ def raw_contributions(
         check_count("background", "rows", len(rows), MAX_BACKGROUND, advice="Pass a sample of them.")
     step = X.shape[0] if scales is None or rows is None else max(_MAX_SCALES // len(rows), 1)
     columns = model._column_of if players is None else players
-    found = []
+    block_values = []
     for start, part in [(0, X)] if isinstance(X, np.ndarray) else parts_of(X):
         for first in range(0, max(len(part), 1), max(step, 1)):
             block = part[first : first + step]
             scale = None if scales is None else scales(start + first, start + first + len(block))
             reference = None if rows is None else Reference(rows, scale)
-            found.append(explain(model._predicting_trees(), block, n_threads, reference, columns))
-    explained = found[0] if len(found) == 1 else np.concatenate(found)
+            block_values.append(explain(model._predicting_trees(), block, n_threads, reference, columns))
+    explained = block_values[0] if len(block_values) == 1 else np.concatenate(block_values)
     if (scale := model._contribution_scale()) != 1:
         explained *= scale
     return explained
@@ -115,11 +115,13 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
     game = None if output == "raw" or others is None else _game_of(model, rows, others, output, y)
     scales = None if game is None else game.scales
     players = feature_players(model, parts=parts) if of_groups is None else of_groups.players
-    found = raw_contributions(model, rows, pairs=interactions, players=players, background=others, scales=scales)
+    shapley_values = raw_contributions(
+        model, rows, pairs=interactions, players=players, background=others, scales=scales
+    )
     if interactions:
-        values, base = found[..., :-1, :-1], found[..., -1, -1]
+        values, base = shapley_values[..., :-1, :-1], shapley_values[..., -1, -1]
     else:
-        values, base = found[..., :-1], found[..., -1]
+        values, base = shapley_values[..., :-1], shapley_values[..., -1]
     if game is not None:
         base = game.base[:, None]
     if parts:
@@ -164,32 +166,34 @@ class ColumnGroups:
             if not isinstance(members, list | tuple | np.ndarray) or not len(members):
                 raise ValueError(f"groups must have a list of columns for {name!r}; got {members!r}.")
             for member in members:
-                own = (part_names == member) & isinstance(member, str)
-                if columns.is_name(member) or not own.any():
-                    own = of_part == columns.position("groups", member)
-                if (players[own] >= 0).any():
+                is_member = (part_names == member) & isinstance(member, str)
+                if columns.is_name(member) or not is_member.any():
+                    is_member = of_part == columns.position("groups", member)
+                if (players[is_member] >= 0).any():
                     raise ValueError(f"groups must have each column once; got {member!r} twice.")
-                players[own] = number
-        rest, places = np.unique(of_part[players < 0], return_inverse=True)
-        players[players < 0] = len(groups) + places
+                players[is_member] = number
+        rest, rest_index = np.unique(of_part[players < 0], return_inverse=True)
+        players[players < 0] = len(groups) + rest_index
         names = column_names(model)
-        found = [*map(str, groups), *(names[place] for place in rest)]
-        if len(set(found)) < len(found):
-            raise ValueError(f"groups must have names that differ from each other and from other columns; got {found}.")
-        return cls(players, found, of_part, len(groups))
+        player_names = [*map(str, groups), *(names[column] for column in rest)]
+        if len(set(player_names)) < len(player_names):
+            raise ValueError(
+                f"groups must have names that differ from each other and from other columns; got {player_names}."
+            )
+        return cls(players, player_names, of_part, len(groups))
 
     def data(self, data: Array, shown: NDArray[Any] | None) -> tuple[Array, NDArray[Any]]:
         """Return the rows with a column for each player; groups show their size unless they are a single column."""
         shown = data if shown is None else shown
         values, texts = np.zeros((len(data), len(self.names))), np.empty((len(data), len(self.names)), dtype=object)
         for player in range(len(self.names)):
-            own = self.players == player
-            columns = np.unique(self.columns[own])
-            is_whole = player >= self.n_groups or own[np.isin(self.columns, columns)].all()
+            is_member = self.players == player
+            columns = np.unique(self.columns[is_member])
+            is_whole = player >= self.n_groups or is_member[np.isin(self.columns, columns)].all()
             if is_whole and len(columns) == 1:
                 values[:, player], texts[:, player] = data[:, columns[0]], shown[:, columns[0]]
             else:
-                texts[:, player] = f"{len(columns)} columns" if is_whole else f"{own.sum()} parts"
+                texts[:, player] = f"{len(columns)} columns" if is_whole else f"{is_member.sum()} parts"
         return values, texts
 
 
@@ -232,8 +236,8 @@ def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game |
 
     def losses(first: int, last: int) -> Array:
         """Return the losses of the targets of some rows with the predictions of the background rows."""
-        found = loss(np.repeat(target[first:last], len(base_raw)), np.tile(base_raw, last - first))
-        return found.reshape(last - first, -1)
+        row_losses = loss(np.repeat(target[first:last], len(base_raw)), np.tile(base_raw, last - first))
+        return row_losses.reshape(last - first, -1)
 
     after, step = loss(target, raw), max(_MAX_LOSSES // len(base_raw), 1)
     starts = range(0, max(len(raw), 1), step)
@@ -270,8 +274,8 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
             "output must be 'raw' with loss='huber', because its threshold changes in each round of fit; got 'loss'."
         )
     model._loss.check_measured()
-    found: Callable[[Array, Array], Array] = model._loss.row_losses
-    return found
+    row_losses: Callable[[Array, Array], Array] = model._loss.row_losses
+    return row_losses
 
 
 # Results --------------------------------------------------
@@ -347,15 +351,15 @@ def _displayed(model: Any, X: Any, data: Array) -> NDArray[Any] | None:
     for column, kind in enumerate(kinds):
         if kind is not None:
             known = ~np.isnan(data[:, column])
-            shown[known, column] = [kind[int(place)] for place in data[known, column]]
+            shown[known, column] = [kind[int(code)] for code in data[known, column]]
     for column in dates:
         known = ~np.isnat(instants := instants_of(data[:, column]))
         shown[known, column] = instants[known].tolist()
     is_read = bool(encoder.expanded) and not is_coded(X)
     for start, part in encoder.matched(X, type(model).__name__).parts() if is_read else ():
-        own = part.matched(encoder.names)
+        matched = part.matched(encoder.names)
         for column in encoder.expanded:
-            for row, cell in enumerate(cells_of(own.column(column)), start):
+            for row, cell in enumerate(cells_of(matched.column(column)), start):
                 shown[row, column] = np.nan if is_missing(cell) else cell
     return shown
 
@@ -412,12 +416,12 @@ def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles
     before = weighted_loss(data.X)
     growth = np.zeros((model.n_features_in_, len(shuffles)))
     for column in np.unique(model._column_of[model._ensemble.feature[model._ensemble.feature >= 0]]):
-        places = np.flatnonzero(model._encoder.column_of == column).tolist()
-        values = [column_of(data.X, place) for place in places]
+        encoded_columns = np.flatnonzero(model._encoder.column_of == column).tolist()
+        values = [column_of(data.X, index) for index in encoded_columns]
         for repeat, others in enumerate(shuffles):
             changed = data.X
-            for place, own in zip(places, values, strict=True):
-                changed = with_column(changed, place, own[others])
+            for index, column_values in zip(encoded_columns, values, strict=True):
+                changed = with_column(changed, index, column_values[others])
             growth[column, repeat] = weighted_loss(changed) - before
     return growth
 

@@ -57,12 +57,12 @@ BINS = whole(2, _MOST_BINS) | Rule(
 
 def column_bins(model: Any, owner: Any) -> Any:
     """Return the `max_bins` of an estimator, the model or its base estimator: an integer, or an array by column."""
-    given = owner.max_bins
-    if isinstance(given, Integral):
-        return given
+    max_bins = owner.max_bins
+    if isinstance(max_bins, Integral):
+        return max_bins
     default = float(signature(type(owner)).parameters["max_bins"].default)
     columns = Columns(model.n_features_in_, model._encoder.names)
-    of_columns = columns.values("max_bins", given, default)
+    of_columns = columns.values("max_bins", max_bins, default)
     for number in of_columns.tolist():
         if not number.is_integer() or not 2 <= number <= _MOST_BINS:
             raise ValueError(f"max_bins must hold integers from 2 to {_MOST_BINS}; got {number:g}.")
@@ -71,8 +71,8 @@ def column_bins(model: Any, owner: Any) -> Any:
 
 def bins_of_features(model: Any, owner: Any = None) -> Any:
     """Return `max_bins` as an integer, or as an array with a number for each feature of the trees."""
-    found = column_bins(model, model if owner is None else owner)
-    return found[model._column_of] if isinstance(found, np.ndarray) else found
+    max_bins = column_bins(model, model if owner is None else owner)
+    return max_bins[model._column_of] if isinstance(max_bins, np.ndarray) else max_bins
 
 
 class SavedEnsemble:
@@ -154,7 +154,7 @@ class SavedEnsemble:
     def _columns_of_statistics(self) -> tuple[str, list[int]]:
         """Return the method of target encoding and the columns that it applies to."""
         method = self._category_options().encoding
-        sizes = [0 if found is None else len(found) for found in self._encoder.categories]
+        sizes = [0 if categories is None else len(categories) for categories in self._encoder.categories]
         for column in self._encoder.ordered:
             sizes[column] = 0
         if method == "auto":
@@ -165,12 +165,12 @@ class SavedEnsemble:
         """Return the columns of texts whose terms get mean targets."""
         method = self._category_options().encoding
         least = {"auto": MAX_PARTITIONED + 1} | dict.fromkeys(METHODS, 1)
-        return [own for own in self._encoder.terms() if method in least and own.n >= least[method]]
+        return [terms for terms in self._encoder.terms() if method in least and terms.n >= least[method]]
 
     def _n_classes(self) -> list[int]:
         """Return the number of classes of each target, or an empty list in regression."""
         classes = getattr(self, "classes_", [])
-        return [len(found) for found in (classes if isinstance(classes, list) else [classes])]
+        return [len(target_classes) for target_classes in (classes if isinstance(classes, list) else [classes])]
 
     def _warn_of_pooled(self, encoded: Collection[int] = ()) -> None:
         """Warn about columns with more categories than bins, except for target-encoded columns."""
@@ -180,20 +180,20 @@ class SavedEnsemble:
         owner = self if estimator is None else estimator
         most = column_bins(self, owner) if hasattr(owner, "max_bins") else None
         limits = most.tolist() if isinstance(most, np.ndarray) else [most] * len(self._encoder.categories)
-        for column, found in enumerate(self._encoder.categories):
+        for column, categories in enumerate(self._encoder.categories):
             if (
-                found is None
-                or (own := limits[column]) is None
-                or len(found) <= own
+                categories is None
+                or (limit := limits[column]) is None
+                or len(categories) <= limit
                 or column in (*encoded, *self._encoder.ordered)
             ):
                 continue
             name = column if self._encoder.names is None else self._encoder.names[column]
             remedy = "Categories(encoding='target') or a larger max_bins" if has_option else "a larger max_bins"
             warn(
-                f"Column {name!r} must have at most max_bins={own} categories to keep them all; got {len(found)}. "
-                f"Only the {own - 1} most frequent ones are kept, and the others are treated as a single category. "
-                f"Use {remedy} to distinguish them."
+                f"Column {name!r} must have at most max_bins={limit} categories to keep them all; "
+                f"got {len(categories)}. Only the {limit - 1} most frequent ones are kept, and the others are treated "
+                f"as a single category. Use {remedy} to distinguish them."
             )
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
@@ -240,15 +240,17 @@ class SavedEnsemble:
         columns = self._statistics.column_of(len(names))
         is_mean = np.isin(columns, self._statistics.columns)
         pairs = zip(columns, is_mean, strict=True)
-        found = [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
-        texts = np.repeat([own.length for own in self._statistics.terms], self._statistics.n_targets)
-        return found[: len(found) - len(texts)] + [part_name(self._encoder.texts[own], "mean target") for own in texts]
+        part_names = [f"mean target of {names[column]}" if mean else names[column] for column, mean in pairs]
+        texts = np.repeat([terms.length for terms in self._statistics.terms], self._statistics.n_targets)
+        return part_names[: len(part_names) - len(texts)] + [
+            part_name(self._encoder.texts[column], "mean target") for column in texts
+        ]
 
     @property
     def _column_of(self) -> NDArray[np.intp]:
         """The column of X that each column of the encoded table is derived from."""
-        found = self._encoder.column_of
-        return found if self._statistics is None else found[self._statistics.column_of(len(found))]
+        columns = self._encoder.column_of
+        return columns if self._statistics is None else columns[self._statistics.column_of(len(columns))]
 
     def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Sum the values of the encoded table's columns over each column of X."""
@@ -270,7 +272,7 @@ class SavedEnsemble:
             kinds = self._encoder.is_categorical
             if any(not 0 <= column < len(kinds) or not kinds[column] for column in self._statistics.columns):
                 raise ValueError("the statistics of the categories and the columns do not match")
-            if any(own not in self._encoder.terms() for own in self._statistics.terms):
+            if any(terms not in self._encoder.terms() for terms in self._statistics.terms):
                 raise ValueError("the statistics of the texts and the columns do not match")
 
     def export(self, path: str | os.PathLike[str] | None = None, *, format: str, **options: Any) -> Any:  # noqa: A002
@@ -385,8 +387,8 @@ def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEns
     thresholds = _thresholds(models)
     kinds = binnings[0].is_categorical
     columns = {f: _joined(models, f, encoder) for f in np.flatnonzero(kinds).tolist()}
-    for f, own in enumerate(thresholds):
-        n_codes = len(columns[f].old_codes[0]) if f in columns else len(own) + 2
+    for f, feature_thresholds in enumerate(thresholds):
+        n_codes = len(columns[f].old_codes[0]) if f in columns else len(feature_thresholds) + 2
         if n_codes > MAX_CODES:
             name = _name(encoder, int(models[0]._column_of[f]))
             raise ValueError(
@@ -435,8 +437,8 @@ def knowing_more(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> Tree
         categories = encoder.categories[column]
         if categories is None:
             continue
-        places = np.array(_places(model._encoder, column, categories, 0))
-        codes = binning.of_features([f]).codes(places[:, None])[0].astype(np.intp)
+        positions = np.array(_places(model._encoder, column, categories, 0))
+        codes = binning.of_features([f]).codes(positions[:, None])[0].astype(np.intp)
         n_known, n_all = len(model._encoder.categories[column]), len(categories)
         new = np.arange(n_known, n_all)[: max(model.max_bins + 1 - n_codes, 0)]
         old_codes[f] = np.append(old_codes[f], codes[new])
@@ -448,7 +450,7 @@ def knowing_more(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> Tree
 def _thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
     """Return the thresholds of the first model if all are equal, and otherwise all thresholds that trees use."""
     every = [model._ensemble.binning.thresholds for model in models]
-    if all(all(map(np.array_equal, every[0], own)) for own in every[1:]):
+    if all(all(map(np.array_equal, every[0], thresholds)) for thresholds in every[1:]):
         return every[0]
     used = [model._ensemble.with_used_thresholds().binning.thresholds for model in models]
     return [np.unique(np.concatenate(of_column)) for of_column in zip(*used, strict=True)]
@@ -466,8 +468,8 @@ def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Colu
     n_positions = max(len(each.category_codes[0]) for each in binnings)
     codes = []
     for model, binning in zip(models, binnings, strict=True):
-        places = _places(model._encoder, column, categories, n_positions)
-        codes.append(binning.codes(np.array([[np.nan], *([place] for place in places), [_BEYOND]]))[0])
+        positions = _places(model._encoder, column, categories, n_positions)
+        codes.append(binning.codes(np.array([[np.nan], *([position] for position in positions), [_BEYOND]]))[0])
     every, first, kind = np.unique(np.stack(codes), axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first)
     code = np.argsort(order)[kind]
@@ -478,11 +480,11 @@ def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Colu
 def _places(encoder: InputEncoder, column: int, categories: list[Any] | None, n_positions: int) -> list[float]:
     """Return the position that a model's own encoder gives to each category of a column."""
     if categories is None:
-        return [float(place) for place in range(n_positions)]
-    own = {category: float(place) for place, category in enumerate(encoder.categories[column] or [])}
-    same = same_categories([each for each in categories if each not in own], own)
-    missing = [float(len(own))] if encoder.missing_is_category else []
-    return [own.get(same.get(each, each), encoder.unseen) for each in categories] + missing
+        return [float(position) for position in range(n_positions)]
+    positions = {category: float(position) for position, category in enumerate(encoder.categories[column] or [])}
+    same = same_categories([each for each in categories if each not in positions], positions)
+    missing = [float(len(positions))] if encoder.missing_is_category else []
+    return [positions.get(same.get(each, each), encoder.unseen) for each in categories] + missing
 
 
 def _name(encoder: InputEncoder, column: int) -> str:

@@ -248,9 +248,9 @@ class TreeModel(SavedEnsemble, BaseFastens):
         trees = self._shown_trees()
         inner = trees.feature >= 0
         weight = trees.weight[inner] if kind == "cover" else None
-        found = np.bincount(trees.feature[inner], weight, len(self._column_of)).astype(np.float64)
-        found = found if parts else self._by_columns(found)
-        return found / found.sum() if found.any() else found
+        importances = np.bincount(trees.feature[inner], weight, len(self._column_of)).astype(np.float64)
+        importances = importances if parts else self._by_columns(importances)
+        return importances / importances.sum() if importances.any() else importances
 
     def _part_importances(self) -> Array:
         """Return `feature_importances_` for each of `feature_parts_`."""
@@ -464,10 +464,10 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
 def _signs(model: Any) -> NDArray[np.int8] | None:
     classes = vars(model).get("classes_")
     classes = None if isinstance(classes, list) else classes
-    given = getattr(model, "monotonic_cst", None)
+    constraints = getattr(model, "monotonic_cst", None)
     kinds = model._encoder.is_categorical
     kinds[list(model._encoder.ordered)] = False
-    return monotone_signs(given, _columns(model), kinds, classes)
+    return monotone_signs(constraints, _columns(model), kinds, classes)
 
 
 def path_rules(model: Any) -> dict[str, Any]:
@@ -516,14 +516,14 @@ def check_same_rules(model: Any) -> None:
     """Raise ValueError if a warm start would add trees with different constraints, bins or categories."""
     last = copy(model)
     vars(last).update(getattr(model, "_parameters_before", {}))
-    given = {name: (getattr(last, name), getattr(model, name)) for name in _KEPT if hasattr(model, name)}
-    if "categories" in given:
+    parameters = {name: (getattr(last, name), getattr(model, name)) for name in _KEPT if hasattr(model, name)}
+    if "categories" in parameters:
         of_last, of_now = last._category_options().encoding, model._category_options().encoding
-        given["categories.encoding"] = of_last, of_now
-        del given["categories"]
+        parameters["categories.encoding"] = of_last, of_now
+        del parameters["categories"]
     rules = obeyed(last), obeyed(model)
-    for name, (was, now) in given.items():
-        one, other = (own[name] for own in rules) if name in rules[0] else map(plain_parameter, (was, now))
+    for name, (was, now) in parameters.items():
+        one, other = (fit_rules[name] for fit_rules in rules) if name in rules[0] else map(plain_parameter, (was, now))
         if one != other:
             raise ValueError(
                 f"{name} must be the same as in the last fit, {was!r}, with warm_start=True, because the trees "

@@ -175,12 +175,12 @@ class SearchStateError(ValueError):
 
 def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Mapping[str, Any]) -> str:
     """Return a hash that identifies a search: the target, the table's shape and columns, and the settings."""
-    found = hashlib.sha256(json.dumps([settings, _columns_of(X), len(y)], sort_keys=True).encode())
+    hasher = hashlib.sha256(json.dumps([settings, _columns_of(X), len(y)], sort_keys=True).encode())
     for values in (y, sample_weight):
         if values is not None:
             plain = "\0".join(map(str, values)).encode() if values.dtype == object else values.tobytes()
-            found.update(plain)
-    return found.hexdigest()
+            hasher.update(plain)
+    return hasher.hexdigest()
 
 
 def _columns_of(X: Any) -> list[Any]:
@@ -225,12 +225,12 @@ def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
         lines = file.read().split("\n")[:-1]  # an incomplete last line is dropped
     try:
         header = json.loads(lines[0])
-        is_ours, known = header["fastens search"] == VERSION, header["of"]
+        is_ours, file_fingerprint = header["fastens search"] == VERSION, header["of"]
     except (IndexError, KeyError, TypeError, ValueError):
-        is_ours, known = False, ""
+        is_ours, file_fingerprint = False, ""
     if not is_ours:
         raise SearchStateError(f"checkpoint must be a new file or the file of an earlier search; {name} is neither.")
-    if known != of and any(lines[1:]):  # a search that failed before its first trial is replaced
+    if file_fingerprint != of and any(lines[1:]):  # a search that failed before its first trial is replaced
         raise SearchStateError(
             f"checkpoint must come from a search on the same rows with the same settings; {name} comes from "
             "another search. Choose another file, or remove it."
@@ -288,9 +288,9 @@ class Data:
             return -self._score(model, X, y, weight)
         if self.task != CLASSIFICATION:
             return float(np.sqrt(np.average((model.predict(X) - y) ** 2, weights=weight)))
-        places = np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
-        chances = model.predict_proba(X)[np.arange(len(y)), places]
-        chances = np.where(model.classes_[places] == y, chances, 0.0)  # the training rows of the fold lack the class
+        indices = np.searchsorted(model.classes_, y).clip(max=len(model.classes_) - 1)
+        chances = model.predict_proba(X)[np.arange(len(y)), indices]
+        chances = np.where(model.classes_[indices] == y, chances, 0.0)  # the training rows of the fold lack the class
         return float(np.average(-np.log(np.clip(chances, np.finfo(float).eps, None)), weights=weight))
 
     def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
@@ -355,12 +355,12 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
 
 def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
     """Return the rows whose classes are in the training rows, because a rare class may be in one fold only."""
-    known = np.flatnonzero(np.isin(held_out["y"], y))
+    known_rows = np.flatnonzero(np.isin(held_out["y"], y))
     weight = held_out["sample_weight"]
     return {
-        "X": take_rows(held_out["X"], known),
-        "y": held_out["y"][known],
-        "sample_weight": None if weight is None else weight[known],
+        "X": take_rows(held_out["X"], known_rows),
+        "y": held_out["y"][known_rows],
+        "sample_weight": None if weight is None else weight[known_rows],
     }
 
 
@@ -639,8 +639,8 @@ def tune(  # noqa: PLR0913
     if len(data.y) < 2:
         raise ValueError(f"X must have at least 2 rows, one for training and one for testing; got {len(data.y)}.")
     folds = _folds(data, search)
-    given = [] if search.folds is None else [zlib.crc32(rows.tobytes()) for pair in folds for rows in pair]
-    judged_by = given or len(folds)
+    fold_hashes = [] if search.folds is None else [zlib.crc32(rows.tobytes()) for pair in folds for rows in pair]
+    judged_by = fold_hashes or len(folds)
     settings = [search.families, search.eval_metric, judged_by, search.random_state, data.task]
     settings += [] if search.text_features is None else [str(search.text_features)]
     file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
@@ -650,10 +650,10 @@ def tune(  # noqa: PLR0913
     stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
     model = _fitted(data, best, start + time_limit)
-    found = TuningResult(model, best, file.trials, stopped_by, time.monotonic() - start, search.eval_metric)
+    result = TuningResult(model, best, file.trials, stopped_by, time.monotonic() - start, search.eval_metric)
     if verbose:
-        announce(f"tune: {found}")
-    return found
+        announce(f"tune: {result}")
+    return result
 
 
 def _announcing(search: TuningConfig, verbose: int, start: float) -> Callable[[list[Trial]], None]:

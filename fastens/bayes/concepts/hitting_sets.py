@@ -171,9 +171,9 @@ class _Table:
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
         total = self.weigh(np.ones((1, out.shape[1]), dtype=bool), q)[0]
-        places = random.random(len(rows)) * total
-        order = np.argsort(places, kind="stable")
-        out[_grid(rows[order], self.attributes)] = self._sets_at(places[order], self._size_weight(q))
+        points = random.random(len(rows)) * total
+        order = np.argsort(points, kind="stable")
+        out[_grid(rows[order], self.attributes)] = self._sets_at(points[order], self._size_weight(q))
 
     def _sets_at(self, places: Floats, size_weight: Floats) -> Bools:
         bits = np.empty(len(places), dtype=np.uint64)

@@ -308,11 +308,11 @@ class FamilyLayout:
         n_rows = codes.shape[1]
         is_large = len(self.families) * n_rows >= JOIN_GRAIN and out.size <= n_rows
         if is_large and weights is None and is_complete[self.columns].all():
-            families, places = _joined_families(self.families, self.sizes.tolist())
+            families, joint_indices = _joined_families(self.families, self.sizes.tolist())
             joint = FamilyLayout(families, self.sizes)
             joint_counts = np.zeros(joint.offsets[-1], dtype=np.int64)
             joint._count_rows(codes, None, is_complete, joint_counts, n_threads)
-            self._add_margins(joint, places, joint_counts, out)
+            self._add_margins(joint, joint_indices, joint_counts, out)
         else:
             self._count_rows(codes, weights, is_complete, out, n_threads)
 

@@ -435,14 +435,14 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _move_into(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
         # Reorder the statistics to a larger set of classes and categories.
-        places = np.searchsorted(classes, self.classes_)
+        class_positions = np.searchsorted(classes, self.classes_)
         count = np.zeros(len(classes))
-        count[places] = self.class_count_
+        count[class_positions] = self.class_count_
         self.class_count_ = count
         likelihoods = []
         for old in self._likelihoods:
             likelihood = copy.copy(old)
-            likelihood.place_classes(places, len(classes))
+            likelihood.place_classes(class_positions, len(classes))
             likelihood.place_categories(self._encoder.categories, encoder.categories)
             likelihoods.append(likelihood)
         self._likelihoods = likelihoods

@@ -274,14 +274,14 @@ class CellLikelihood(DirichletLikelihood):
 
     def place_categories(self, old: list[Any], new: list[Any]) -> None:
         columns = range(len(self.sizes)) if self.columns is None else self.columns.tolist()
-        sizes, places = self.sizes.copy(), {}
+        sizes, new_positions = self.sizes.copy(), {}
         for index, column in enumerate(columns):
             if old[column] is not None:
                 order = {value: position for position, value in enumerate(new[column])}
-                places[index] = np.array([order[value] for value in old[column]], dtype=np.intp)
+                new_positions[index] = np.array([order[value] for value in old[column]], dtype=np.intp)
                 sizes[index] = max(sizes[index], len(new[column]))
-        if places:
-            self.widen(sizes, places)
+        if new_positions:
+            self.widen(sizes, new_positions)
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
         """Return the codes of the rows: see fastens.bayes.counts.counting."""

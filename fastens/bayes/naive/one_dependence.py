@@ -320,9 +320,9 @@ class Average(NamedTuple):
         averaged, totals = np.full(out.shape, -np.inf), np.zeros(out.shape)
         n_parents = np.zeros(len(out), dtype=np.int32)
         scores = np.empty((n_threads, self.n_rows * out.shape[1]))
-        places = np.empty((n_threads, self.n_rows), dtype=np.int64)
+        table_rows = np.empty((n_threads, self.n_rows), dtype=np.int64)
         tables = self.models, self.place, self.table
-        average_parents(codes, offsets, *tables, averaged, totals, n_parents, scores, places)
+        average_parents(codes, offsets, *tables, averaged, totals, n_parents, scores, table_rows)
         applies = n_parents > 0
         out[applies] = averaged[applies] - log(n_parents[applies])[:, None]
         return np.flatnonzero(~applies)
@@ -347,11 +347,11 @@ class OneDependenceLikelihood(PairLikelihood):
         cells = self._known_cells()[chosen]
         table = self._logs(Groups(self.sizes, self._pseudo_of_pairs()[chosen]), self.counts[:, chosen])
         table[np.arange(len(cells)), cells] = self._log_joint(singles, self.sizes, self.smoothing.alpha)[chosen]
-        place = np.full(offsets[-1], -1, dtype=np.int64)
-        place[cells] = np.arange(len(cells))
+        table_rows = np.full(offsets[-1], -1, dtype=np.int64)
+        table_rows[cells] = np.arange(len(cells))
         columns = np.arange(len(self.sizes))
         models = np.column_stack([columns, np.full_like(columns, -1), offsets[:-1], np.ones_like(columns)])
-        self.by_one = Average(models, place, table, SINGLE_ROWS)
+        self.by_one = Average(models, table_rows, table, SINGLE_ROWS)
 
     def _known_cells(self) -> NDArray[np.int64]:
         """Return the positions of the known categories among the codes of all columns."""
@@ -446,7 +446,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         table = np.empty((int(is_parent.sum()), int((self.sizes + 2).sum()), len(counts)))
         padded = np.array([(self.sizes[pair.one] + 2) * (self.sizes[pair.other] + 2) for pair in layout.pairs])
         starts, firsts = offsets_of(padded.astype(np.int64)), offsets_of(layout.heights)
-        place = np.full(starts[-1], -1, dtype=np.int64)
+        table_rows = np.full(starts[-1], -1, dtype=np.int64)
         models = np.zeros((len(layout.pairs), 4), dtype=np.int64)
         known_cells, n_filled = self._known_cells(), 0
         for index, (pair, (one, other)) in enumerate(zip(layout.pairs, cells, strict=True)):
@@ -460,9 +460,9 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
             width = self.sizes[pair.other] + 2
             models[index] = pair.one, pair.other, starts[index], width
             codes = np.divmod(chosen, self.sizes[pair.other])
-            place[starts[index] + (codes[0] + 1) * width + codes[1] + 1] = n_filled + rows
+            table_rows[starts[index] + (codes[0] + 1) * width + codes[1] + 1] = n_filled + rows
             n_filled += len(chosen)
-        self.by_two = Average(models, place, table, PAIR_ROWS)
+        self.by_two = Average(models, table_rows, table, PAIR_ROWS)
 
     def _pair_cells(self, one: int, other: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the cells of both columns for each combination of their values."""

@@ -138,9 +138,9 @@ def sum_terms(
             if counted.nnz:
                 add_sparse_sums(counted.data, counted.indices, counted.indptr, labelled.y, labelled.weight, sums)
     terms = _vocabulary([collector.of_texts()], vectorizer)
-    places = [collector.places[term] for term in terms]
+    columns = [collector.places[term] for term in terms]
     class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
-    return TermSums(terms, sums[:, places], class_counts)
+    return TermSums(terms, sums[:, columns], class_counts)
 
 
 class CountedTexts(RowSource):

@@ -44,9 +44,12 @@ def groups_of(
         linked = set(network.families[node]) & unknown & network.continuous
         touched = [group for group in groups if group[0] & linked]
         rest = [group for group in groups if not group[0] & linked]
-        joined = set().union(linked, *(links for links, _ in touched)), [*(v for _, own in touched for v in own), node]
+        joined = (
+            set().union(linked, *(links for links, _ in touched)),
+            [*(v for _, members in touched for v in members), node],
+        )
         groups = [joined, *rest] if touched and touched[0] is groups[0] else [*rest, joined]
-    return [own for _, own in groups if own]
+    return [members for _, members in groups if members]
 
 
 def condition(
@@ -119,12 +122,12 @@ def draw_missing(
     for group in groups_of(network, sorted(network.continuous), unknown):
         for first in range(0, codes.shape[1], step):
             rows = slice(first, first + step)
-            found = condition(network, group, unknown, codes[:, rows], values[:, rows])
-            missing = list(found.missing)
+            conditional = condition(network, group, unknown, codes[:, rows], values[:, rows])
+            missing = list(conditional.missing)
             if missing:
-                mean = found.mean.reshape(-1, len(missing))
+                mean = conditional.mean.reshape(-1, len(missing))
                 # The eigenvectors also factorise the covariance of constants, which is 0.
-                scales, vectors = np.linalg.eigh(found.covariance.reshape(-1, len(missing), len(missing)))
+                scales, vectors = np.linalg.eigh(conditional.covariance.reshape(-1, len(missing), len(missing)))
                 noise = random.standard_normal((codes[:, rows].shape[1], len(missing), 1))
                 noise = vectors @ (np.sqrt(np.maximum(scales, 0))[..., None] * noise)
                 values[missing, rows] = (mean + noise[..., 0]).T
@@ -141,17 +144,17 @@ def mixture_moments(weights: Array, mean: Array, covariance: Array) -> tuple[Arr
 def second_moments(network: NetworkData, node: int, found: Conditional, values: Array) -> Array:
     """Return E[z z'] of each row and cell of the scope, with z = (1, continuous parents, variable)."""
     variables = [other for other in network.families[node] if other in network.continuous]
-    place = [found.missing.index(v) if v in found.missing else -1 for v in variables]
+    positions = [found.missing.index(v) if v in found.missing else -1 for v in variables]
     flat = (-1, *(1,) * len(found.scope))
     means = [
-        found.mean[..., at] if at >= 0 else values[v].reshape(flat) for v, at in zip(variables, place, strict=True)
+        found.mean[..., at] if at >= 0 else values[v].reshape(flat) for v, at in zip(variables, positions, strict=True)
     ]
     z = np.stack(np.broadcast_arrays(np.ones((1, *flat[1:])), *means), axis=-1)
     out = z[..., :, None] * z[..., None, :]
-    held = [(i + 1, at) for i, at in enumerate(place) if at >= 0]
+    held = [(i + 1, at) for i, at in enumerate(positions) if at >= 0]
     if held:
-        own, at = np.array(held).T
-        out[..., own[:, None], own] += found.covariance[..., at[:, None], at]
+        z_index, at = np.array(held).T
+        out[..., z_index[:, None], z_index] += found.covariance[..., at[:, None], at]
     return out
 
 
@@ -163,12 +166,14 @@ class Scale(NamedTuple):
 
     def regression(self, network: NetworkData, node: int) -> Array:
         """Return the regressions of a variable in the units of the columns."""
-        found, own = network.regressions[node].copy(), self.deviation[node]
+        regressions, deviation = network.regressions[node].copy(), self.deviation[node]
         parents = [parent for parent in network.parents[node] if parent in network.continuous]
-        found[..., 1:-1] *= own / self.deviation[parents]
-        found[..., 0] = self.mean[node] + own * found[..., 0] - found[..., 1:-1] @ self.mean[parents]
-        found[..., -1] *= own**2
-        return found
+        regressions[..., 1:-1] *= deviation / self.deviation[parents]
+        regressions[..., 0] = (
+            self.mean[node] + deviation * regressions[..., 0] - regressions[..., 1:-1] @ self.mean[parents]
+        )
+        regressions[..., -1] *= deviation**2
+        return regressions
 
 
 def standardised(rows: CodedRows) -> tuple[CodedRows, Scale, float]:

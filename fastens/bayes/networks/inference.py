@@ -176,10 +176,10 @@ def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int
     """
     kept = set(keep)
     remove = {variable for factor in factors for variable in factor.scope} - kept
-    found = eliminate(factors, remove, sizes)
-    joined, log_peak = product(found.factors)
+    elimination = eliminate(factors, remove, sizes)
+    joined, log_peak = product(elimination.factors)
     total = joined.values.reshape(len(joined.values), -1).sum(axis=1)
-    log_total = log(total) + log_peak + found.log_scale
+    log_total = log(total) + log_peak + elimination.log_scale
     safe = np.where(total > 0, total, 1.0)
     values = joined.values / safe.reshape(-1, *(1,) * len(joined.scope))
     if (log_total == -np.inf).any():
@@ -203,10 +203,10 @@ def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.rando
 
 def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
     """Return the most probable joint values of all variables that were maximised out; ties go to the first."""
-    found: dict[int, NDArray] = {}
+    positions: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
-        found[variable] = _at(joined, variable, found, 1).argmax(axis=1)
-    return {variable: int(values[0]) for variable, values in found.items()}
+        positions[variable] = _at(joined, variable, positions, 1).argmax(axis=1)
+    return {variable: int(values[0]) for variable, values in positions.items()}
 
 
 def _at(joined: Factor, variable: int, known: dict[int, NDArray], n: int) -> Array:
@@ -245,10 +245,10 @@ def find_components(
     for index, row in enumerate(first):
         missing = np.flatnonzero(is_missing[:, row]).tolist()
         rows = by_pattern[ends[index - 1] if index else 0 : ends[index]]
-        for found in _components_of(network, missing, wanted, prune):
-            if wanted is None or wanted in found[0]:
-                rows_of.setdefault(found, []).append(rows)
-    return [Component(*found, np.sort(np.concatenate(rows))) for found, rows in sorted(rows_of.items())]
+        for component in _components_of(network, missing, wanted, prune):
+            if wanted is None or wanted in component[0]:
+                rows_of.setdefault(component, []).append(rows)
+    return [Component(*component, np.sort(np.concatenate(rows))) for component, rows in sorted(rows_of.items())]
 
 
 def _components_of(
@@ -290,7 +290,7 @@ def evidence_factors(
         for variable in component.touched
         if variable not in network.continuous
     ]
-    return factors + [density_factor(found) for _, found in groups], groups
+    return factors + [density_factor(conditional) for _, conditional in groups], groups
 
 
 def at_rows(values: Array | None, rows: Any) -> Array:
@@ -341,9 +341,9 @@ def posterior_of(
     network: NetworkData, component: Component, keep: tuple[int, ...], factors: list[Factor], n_rows: int
 ) -> tuple[Array, Array]:
     """Return P(keep | known values) of each row, zeros if impossible, and the log total of the component's factors."""
-    found, log_total = marginal(factors, keep, network.sizes.tolist())
+    posterior, log_total = marginal(factors, keep, network.sizes.tolist())
     shape = tuple(network.sizes[sorted(keep)])
-    return np.broadcast_to(found.values, (n_rows, *shape)), np.broadcast_to(log_total, n_rows)
+    return np.broadcast_to(posterior.values, (n_rows, *shape)), np.broadcast_to(log_total, n_rows)
 
 
 def expected_counts(
@@ -360,8 +360,8 @@ def expected_counts(
     -inf.
     """
     counts = [np.zeros(table.shape) for table in network.tables]
-    for node, found in network.regressions.items():
-        counts[node] = np.zeros((*found.shape, found.shape[-1]))
+    for node, regression in network.regressions.items():
+        counts[node] = np.zeros((*regression.shape, regression.shape[-1]))
     total = 0.0
     for component in components:
         joint_size = np.prod(network.sizes[list(component.variables)], dtype=np.float64)
@@ -374,7 +374,7 @@ def expected_counts(
             total += float((weight * log_total).sum())
             for variable in component.touched:
                 family = network.families[variable]
-                group = next((found for own, found in groups if variable in own), None)
+                group = next((conditional for members, conditional in groups if variable in members), None)
                 view, scope, known = split_axes(counts[variable], family, set(component.variables))
                 within, scope = scope, scope if group is None else group.scope
                 if keep:
@@ -415,8 +415,10 @@ def log_likelihoods(
     out = out[:, 0]
     is_missing = missing_in(network, codes)
     for node in sorted(network.continuous):
-        known = np.flatnonzero(~is_missing[list(network.families[node])].any(axis=0))
-        out[known] += condition(network, [node], set(), codes[:, known], at_rows(values, known)).log_density
+        known_rows = np.flatnonzero(~is_missing[list(network.families[node])].any(axis=0))
+        out[known_rows] += condition(
+            network, [node], set(), codes[:, known_rows], at_rows(values, known_rows)
+        ).log_density
     some = np.flatnonzero(is_missing.any(axis=0))
     for component in find_components(network, is_missing[:, some]):
         for rows in blocks_of(network, component):
@@ -453,11 +455,11 @@ def log_posteriors(
     blanket = sorted({other for family in families for other in family})
     unknown = missing_in(network, codes)
     is_partial = unknown[blanket].any(axis=0)
-    some, known = np.flatnonzero(is_partial), np.flatnonzero(~is_partial)
-    for _, found in conditionals(
-        network, groups_of(network, touched, {variable}), {variable}, codes[:, known], at_rows(values, known)
+    some, known_rows = np.flatnonzero(is_partial), np.flatnonzero(~is_partial)
+    for _, conditional in conditionals(
+        network, groups_of(network, touched, {variable}), {variable}, codes[:, known_rows], at_rows(values, known_rows)
     ):
-        out[known] += found.log_density
+        out[known_rows] += conditional.log_density
     for component in find_components(network, unknown[:, some], variable):
         for rows in blocks_of(network, component):
             factors, _ = evidence_factors(network, component, codes, some[rows], values)
@@ -476,12 +478,12 @@ def posterior_moments(network: NetworkData, variable: int, codes: NDArray[Any], 
     for component in find_components(network, missing_in(network, codes), variable):
         for rows in blocks_of(network, component):
             factors, groups = evidence_factors(network, component, codes, rows, values)
-            own = next(found for _, found in groups if variable in found.missing)
-            share, log_total = posterior_of(network, component, own.scope, factors, len(rows))
-            at = own.missing.index(variable)
+            conditional = next(group for _, group in groups if variable in group.missing)
+            share, log_total = posterior_of(network, component, conditional.scope, factors, len(rows))
+            at = conditional.missing.index(variable)
             cells = (len(rows), *share.shape[1:])
-            mean = np.broadcast_to(own.mean[..., at], cells).reshape(len(rows), -1, 1)
-            covariance = np.broadcast_to(own.covariance[..., at, at], cells).reshape(len(rows), -1, 1, 1)
+            mean = np.broadcast_to(conditional.mean[..., at], cells).reshape(len(rows), -1, 1)
+            covariance = np.broadcast_to(conditional.covariance[..., at, at], cells).reshape(len(rows), -1, 1, 1)
             mean, covariance = mixture_moments(share.reshape(len(rows), -1), mean, covariance)
             out[:, rows] = np.where(log_total > -np.inf, (mean[:, 0], covariance[:, 0, 0]), np.nan)
     return out[0], out[1]
@@ -496,15 +498,15 @@ Evidence = Mapping[int, "int | float | Array"]
 
 def observed(evidence: Evidence) -> dict[int, float]:
     """Return the numbers or positions of observed variables, without virtual evidence."""
-    return {variable: found for variable, found in evidence.items() if isinstance(found, int | float)}
+    return {variable: value for variable, value in evidence.items() if isinstance(value, int | float)}
 
 
 def query(network: NetworkData, variables: Sequence[int], evidence: Evidence) -> tuple[Array, float]:
     """Return P(variables | evidence), with one axis for each variable in order, and log P(evidence)."""
     factors, _ = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
-    found, log_total = marginal(factors, variables, network.sizes.tolist())
-    axes = [found.scope.index(variable) for variable in variables]
-    return found.values[0].transpose(axes), float(log_total[0])
+    joint, log_total = marginal(factors, variables, network.sizes.tolist())
+    axes = [joint.scope.index(variable) for variable in variables]
+    return joint.values[0].transpose(axes), float(log_total[0])
 
 
 def query_numbers(
@@ -516,12 +518,12 @@ def query_numbers(
     """
     nodes = ancestors(network.parents, [*variables, *evidence])
     factors, groups = _factors(network, nodes, evidence, variables)
-    own = groups[0][1]
-    found, log_total = marginal(factors, own.scope, network.sizes.tolist())
-    at = np.array([own.missing.index(variable) for variable in variables])
-    weights = found.values.ravel()
-    mean = np.broadcast_to(own.mean[..., at], (*found.values.shape, len(at)))
-    covariance = np.broadcast_to(own.covariance[..., at[:, None], at], (*found.values.shape, len(at), len(at)))
+    conditional = groups[0][1]
+    joint, log_total = marginal(factors, conditional.scope, network.sizes.tolist())
+    at = np.array([conditional.missing.index(variable) for variable in variables])
+    weights = joint.values.ravel()
+    mean = np.broadcast_to(conditional.mean[..., at], (*joint.values.shape, len(at)))
+    covariance = np.broadcast_to(conditional.covariance[..., at[:, None], at], (*joint.values.shape, len(at), len(at)))
     held = weights > 0
     means, covariances = mean.reshape(-1, len(at))[held], covariance.reshape(-1, len(at), len(at))[held]
     return weights[held], means, covariances, float(log_total[0])
@@ -541,19 +543,21 @@ def _factors(
     """
     codes, values = _as_row(network, evidence)
     unknown = set(range(len(network.names))) - set(observed(evidence))
-    virtual = [Factor((v,), found[None]) for v, found in evidence.items() if isinstance(found, np.ndarray)]
+    virtual = [
+        Factor((v,), likelihood[None]) for v, likelihood in evidence.items() if isinstance(likelihood, np.ndarray)
+    ]
     discrete = [evidence_factor(network, node, unknown, codes) for node in sorted(nodes - network.continuous)]
     groups = conditionals(
         network, groups_of(network, sorted(nodes), unknown, together), unknown, codes, values, by_max=by_max
     )
-    return discrete + virtual + [density_factor(found) for _, found in groups], groups
+    return discrete + virtual + [density_factor(conditional) for _, conditional in groups], groups
 
 
 def _as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64], Array]:
     """Return evidence as one row of codes and numbers."""
     codes, values = np.zeros((len(network.names), 1), dtype=np.int64), np.zeros((len(network.names), 1))
-    for variable, found in observed(evidence).items():
-        codes[variable], values[variable] = (1 if variable in network.continuous else int(found) + 1), found
+    for variable, value in observed(evidence).items():
+        codes[variable], values[variable] = (1 if variable in network.continuous else int(value) + 1), value
     return codes, values
 
 
@@ -561,13 +565,13 @@ def explain(network: NetworkData, evidence: Evidence) -> tuple[dict[int, int], A
     """Return the most probable positions of all unobserved variables, all numbers, and log P(values, evidence)."""
     factors, _ = _factors(network, set(range(len(network.names))), evidence, by_max=True)
     unknown = set(range(len(network.names))) - set(observed(evidence))
-    found = eliminate(factors, unknown, network.sizes.tolist(), by_max=True)
-    best = best_backwards(found.steps)
+    elimination = eliminate(factors, unknown, network.sizes.tolist(), by_max=True)
+    best = best_backwards(elimination.steps)
     codes, values = _as_row(network, {**evidence, **{v: at for v, at in best.items() if v not in network.continuous}})
     missing = unknown & network.continuous
     for _, group in conditionals(network, groups_of(network, network.order, missing), missing, codes, values):
         values[list(group.missing), 0] = group.mean.reshape(-1)
-    return best, values[:, 0], float(found.log_scale[0])
+    return best, values[:, 0], float(elimination.log_scale[0])
 
 
 # Draws --------------------------------------------------
@@ -581,11 +585,11 @@ def draw(
     Continuous variables are drawn given the discrete variables.
     """
     out = _draw_positions(network, n, evidence, random)
-    known = observed(evidence)
+    observations = observed(evidence)
     numbers = np.zeros(out.shape if network.continuous else (0, 0))
-    for variable in network.continuous & set(known):
-        numbers[variable] = known[variable]
-    draw_missing(network, out + 1, numbers, set(network.continuous) - set(known), random)
+    for variable in network.continuous & set(observations):
+        numbers[variable] = observations[variable]
+    draw_missing(network, out + 1, numbers, set(network.continuous) - set(observations), random)
     return out, numbers
 
 
@@ -600,11 +604,11 @@ def _draw_positions(network: NetworkData, n: int, evidence: Evidence, random: np
             out[node] = (cumulative < (random.random(n) * cumulative[..., -1])[..., None]).sum(axis=-1)
         return out
     factors, _ = _factors(network, set(range(len(network.names))), evidence)
-    known = observed(evidence)
-    unknown = set(range(len(network.names))) - set(known)
-    found = eliminate(factors, unknown, network.sizes.tolist())
-    for variable in set(known) - network.continuous:
-        out[variable] = int(known[variable])
-    for variable, positions in draw_backwards(found.steps, n, random).items():
+    observations = observed(evidence)
+    unknown = set(range(len(network.names))) - set(observations)
+    elimination = eliminate(factors, unknown, network.sizes.tolist())
+    for variable in set(observations) - network.continuous:
+        out[variable] = int(observations[variable])
+    for variable, positions in draw_backwards(elimination.steps, n, random).items():
         out[variable] = positions
     return out

@@ -250,13 +250,13 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 f"no step size; got {self.learning_rate!r}."
             )
         for name in ("required_edges", "forbidden_edges"):
-            if self.structure not in WITH_EDGE_RULES and (given := getattr(self, name)) is not None:
-                raise ValueError(f"{name} must be None unless structure='hill-climb' or 'pc'; got {given!r}.")
+            if self.structure not in WITH_EDGE_RULES and (value := getattr(self, name)) is not None:
+                raise ValueError(f"{name} must be None unless structure='hill-climb' or 'pc'; got {value!r}.")
 
         if self.continuous_features is not None:
             for name, allowed in (("structure", WITH_EDGE_RULES), ("criterion", ("bic", "aic")), ("missing", ("em",))):
-                if isinstance(given := getattr(self, name), str) and given not in allowed:
-                    raise ValueError(f"{name} must be one of {allowed} with continuous_features; got {given!r}.")
+                if isinstance(value := getattr(self, name), str) and value not in allowed:
+                    raise ValueError(f"{name} must be one of {allowed} with continuous_features; got {value!r}.")
 
     @property
     def categorical_features(self) -> Any:
@@ -279,13 +279,13 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         if self.continuous_features is None:
             return []
         discrete = self.__dict__.get("_categorical", [])
-        found = [column for column in range(self.n_features_in_) if column not in discrete]
-        numeric = [column for column in found if not self._encoder.is_categorical[column]]
+        columns = [column for column in range(self.n_features_in_) if column not in discrete]
+        numeric = [column for column in columns if not self._encoder.is_categorical[column]]
         if isinstance(self.continuous_features, str):
             return numeric
-        if wrong := [self._encoder.texts[column] for column in found if column not in numeric]:
+        if wrong := [self._encoder.texts[column] for column in columns if column not in numeric]:
             raise ValueError(f"continuous_features must be numeric columns; got {wrong[0]!r}, which is categorical.")
-        return found
+        return columns
 
     # Fit --------------------------------------------------
 
@@ -321,7 +321,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         self._warn_of_numbers(names, states)
         codes = self._join_codes(positions, labels, n_threads)
         numbers = _numbers_of(positions, continuous, len(names))
-        sizes = np.array([len(found) for found in states], dtype=np.int64)
+        sizes = np.array([len(values) for values in states], dtype=np.int64)
         data = CodedRows(codes, sizes, weights, n_threads, comm, numbers, frozenset(continuous))
         parents = self._choose_parents(names, data)
         check_directions(parents, data.continuous, names)
@@ -330,10 +330,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
         """Warn about columns that are unlikely to be discrete variables."""
-        for name, found in zip(names, states, strict=True):
-            if len(found) > MANY_VALUES and isinstance(found[0], float) and any(value % 1 for value in found):
+        for name, values in zip(names, states, strict=True):
+            if len(values) > MANY_VALUES and isinstance(values[0], float) and any(value % 1 for value in values):
                 warn(
-                    f"column {name!r} has {len(found)} distinct numbers, and each becomes a value of its "
+                    f"column {name!r} has {len(values)} distinct numbers, and each becomes a value of its "
                     "variable. Set max_bins, such as max_bins=8, to bin such columns."
                 )
                 return
@@ -355,11 +355,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
         """Add declared values to the columns; `states` overrides the values that a dtype declares."""
-        given = given_values(self.states or {}, self._encoder, self._column_names())
+        state_values = given_values(self.states or {}, self._encoder, self._column_names())
         first = 1 if self._reads_codes else 0
-        by_type = [None if own else found for found, own in zip(declared, given, strict=False)]
+        by_type = [None if override else values for values, override in zip(declared, state_values, strict=False)]
         self._encoder, X = with_values(self._encoder, X, by_type, first)
-        self._encoder, X = with_values(self._encoder, X, given, first, in_order=True)
+        self._encoder, X = with_values(self._encoder, X, state_values, first, in_order=True)
         return X
 
     def _column_names(self) -> list[str]:
@@ -370,10 +370,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         categories = self._encoder.categories
         names = self._column_names()
         states = [
-            tuple(found or () if limits is None else bin_names(limits))
-            for found, limits in zip(categories, self._limits, strict=True)
+            tuple(values or () if limits is None else bin_names(limits))
+            for values, limits in zip(categories, self._limits, strict=True)
         ]
-        empty = [name for name, found in zip(names, states, strict=True) if not found]
+        empty = [name for name, values in zip(names, states, strict=True) if not values]
         if empty:
             raise ValueError(
                 f"every column must hold at least one value; {empty[0]!r} is empty. Leave it out, "
@@ -391,15 +391,15 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _join_codes(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
         """Return the codes of all variables, shape (n_variables, n_rows), with 0 for unknown values."""
-        found = self._codes_of(positions, n_threads)
+        column_codes = self._codes_of(positions, n_threads)
         n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
         n_more = len(self.hidden or ()) + (n_classes > 0)
         if n_more == 0:
-            return found
-        largest = max(n_classes, *(self.hidden or {}).values(), np.iinfo(found.dtype).max - 1)
+            return column_codes
+        largest = max(n_classes, *(self.hidden or {}).values(), np.iinfo(column_codes.dtype).max - 1)
         dtype = next(dtype for dtype in CODE_DTYPES if largest < np.iinfo(dtype).max)
-        codes = np.zeros((len(found) + n_more, found.shape[1]), dtype=dtype)
-        codes[: len(found)] = found
+        codes = np.zeros((len(column_codes) + n_more, column_codes.shape[1]), dtype=dtype)
+        codes[: len(column_codes)] = column_codes
         if labels is not None:
             codes[-1] = labels + 1
         return codes
@@ -410,8 +410,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             return np.ascontiguousarray(X.T)
         sizes = np.array(
             [
-                len(found or ()) if limits is None else len(limits) + 1
-                for found, limits in zip(self._encoder.categories, self._limits, strict=True)
+                len(categories or ()) if limits is None else len(limits) + 1
+                for categories, limits in zip(self._encoder.categories, self._limits, strict=True)
             ],
             dtype=np.int64,
         )
@@ -480,11 +480,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             if y is None:
                 raise ValueError("BayesianNetwork with a class requires y to be passed, but the target y is None.")
             return super().score(X, y, sample_weight)
-        found = self.score_samples(X, y)
-        weight = check_weights(sample_weight, len(found))
+        log_probabilities = self.score_samples(X, y)
+        weight = check_weights(sample_weight, len(log_probabilities))
         if weight is None:
-            return float(found.mean())
-        return float(np.average(found[weight > 0], weights=weight[weight > 0]))  # avoid 0 * -inf
+            return float(log_probabilities.mean())
+        return float(np.average(log_probabilities[weight > 0], weights=weight[weight > 0]))  # avoid 0 * -inf
 
     def _code_rows(self, X: Any, y: Any = None) -> tuple[NDArray[Any], Array | None]:
         fitted = self._as_fitted()
@@ -513,9 +513,9 @@ def _numbers_of(positions: NDArray[Any], continuous: list[int], n_variables: int
     """Return the numbers of the continuous columns, with 0 for missing values, shape (n_variables, n_rows)."""
     if not continuous:
         return None
-    found = np.zeros((n_variables, len(positions)))
-    found[continuous] = positions.T[continuous]
-    if np.isinf(found).any():
+    numbers = np.zeros((n_variables, len(positions)))
+    numbers[continuous] = positions.T[continuous]
+    if np.isinf(numbers).any():
         raise ValueError("continuous columns must hold finite numbers; got an infinite value.")
-    found[np.isnan(found)] = 0.0
-    return found
+    numbers[np.isnan(numbers)] = 0.0
+    return numbers

@@ -40,7 +40,9 @@ class NetworkData:
     @cached_property
     def constants(self) -> dict[int, float]:
         """Values of continuous variables with the variance 0."""
-        return {v: float(found.flat[0]) for v, found in self.regressions.items() if not found[..., -1].any()}
+        return {
+            v: float(regression.flat[0]) for v, regression in self.regressions.items() if not regression[..., -1].any()
+        }
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -65,13 +67,13 @@ class NetworkData:
     @cached_property
     def n_parameters(self) -> int:
         """Number of free parameters: the number of cells minus one for each distribution, and of the regressions."""
-        n_regression = sum(found.size for found in self.regressions.values())
+        n_regression = sum(regression.size for regression in self.regressions.values())
         return n_regression + sum(table.size - table[..., 0].size for table in self.tables)
 
     @cached_property
     def edges(self) -> list[tuple[str, str]]:
         """Edges as pairs (parent, child), grouped by child."""
-        return [(self.names[p], self.names[node]) for node, found in enumerate(self.parents) for p in found]
+        return [(self.names[p], self.names[node]) for node, parents in enumerate(self.parents) for p in parents]
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -82,20 +84,20 @@ class NetworkData:
 
     def ordered(self, order: Sequence[int]) -> NetworkData:
         """Return the network with its variables in another order."""
-        place = {old: new for new, old in enumerate(order)}
+        new_index = {old: new for new, old in enumerate(order)}
         return NetworkData(
             tuple(self.names[old] for old in order),
             tuple(self.states[old] for old in order),
-            tuple(tuple(place[parent] for parent in self.parents[old]) for old in order),
+            tuple(tuple(new_index[parent] for parent in self.parents[old]) for old in order),
             tuple(self.tables[old] for old in order),
-            {place[old]: found for old, found in self.regressions.items()},
+            {new_index[old]: regression for old, regression in self.regressions.items()},
         )
 
     def fixed(self, values: Mapping[int, float]) -> NetworkData:
         """Return the network after an intervention: variables without parents that have a value with certainty."""
-        parents = tuple(() if v in values else found for v, found in enumerate(self.parents))
-        place = {v: 0 if v in self.continuous else int(value) for v, value in values.items()}
-        tables = [np.eye(self.sizes[v])[place[v]] if v in values else table for v, table in enumerate(self.tables)]
+        parents = tuple(() if v in values else old_parents for v, old_parents in enumerate(self.parents))
+        positions = {v: 0 if v in self.continuous else int(value) for v, value in values.items()}
+        tables = [np.eye(self.sizes[v])[positions[v]] if v in values else table for v, table in enumerate(self.tables)]
         constants = {v: np.array([[values[v], 0.0]]) for v in self.continuous & set(values)}
         return replace(self, parents=parents, tables=tuple(tables), regressions={**self.regressions, **constants})
 
@@ -125,8 +127,10 @@ class NetworkData:
             return np.take(table, order, axis=family.index(variable)) if variable in family else table
 
         tables = [moved(table, family) for table, family in zip(self.tables, self.families, strict=True)]
-        regressions = {v: moved(found, self.families[v]) for v, found in self.regressions.items()}
-        states = [tuple(values[i] for i in order) if v == variable else found for v, found in enumerate(self.states)]
+        regressions = {v: moved(regression, self.families[v]) for v, regression in self.regressions.items()}
+        states = [
+            tuple(values[i] for i in order) if v == variable else old_values for v, old_values in enumerate(self.states)
+        ]
         return replace(self, states=tuple(states), tables=tuple(tables), regressions=regressions)
 
     def check(self) -> None:
@@ -138,8 +142,8 @@ class NetworkData:
             )
         if len(set(self.names)) != n:
             raise ValueError(f"the variables of a network must have different names; got {list(self.names)}.")
-        for node, found in enumerate(self.parents):
-            if len(set(found)) != len(found) or not all(0 <= parent < n for parent in found):
+        for node, parents in enumerate(self.parents):
+            if len(set(parents)) != len(parents) or not all(0 <= parent < n for parent in parents):
                 raise ValueError(f"the parents of {self.names[node]!r} must be different variables of the network.")
         check_acyclic(self.parents, self.names)
         for name, values, family, table in zip(self.names, self.states, self.families, self.tables, strict=True):
@@ -158,8 +162,8 @@ class NetworkData:
 
 def check_directions(parents: Parents, continuous: frozenset[int], names: Sequence[Any]) -> None:
     """Raise ValueError if a discrete variable has a continuous parent."""
-    for child, found in enumerate(parents):
-        if child not in continuous and (wrong := sorted(continuous.intersection(found))):
+    for child, child_parents in enumerate(parents):
+        if child not in continuous and (wrong := sorted(continuous.intersection(child_parents))):
             raise ValueError(
                 f"a discrete variable must not have continuous parents; got {names[wrong[0]]!r} -> {names[child]!r}. "
                 "Reverse the edge, or bin the column."
@@ -179,7 +183,7 @@ def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tupl
 
 def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """Return the parents of each variable followed by the variable itself."""
-    return [(*found, node) for node, found in enumerate(parents)]
+    return [(*node_parents, node) for node, node_parents in enumerate(parents)]
 
 
 def joined(tables: Sequence[Array]) -> Array:

@@ -52,9 +52,9 @@ class _Tokens:
     def expect(self, *wanted: str) -> None:
         """Consume the tokens that must come next."""
         for word in wanted:
-            found = self.next()
-            if found != word:
-                raise BIFError(f"expected {word!r} after {' '.join(self.words[self._before()])!r}; got {found!r}.")
+            token = self.next()
+            if token != word:
+                raise BIFError(f"expected {word!r} after {' '.join(self.words[self._before()])!r}; got {token!r}.")
 
     def _before(self) -> slice:
         return slice(max(self.place - 8, 0), max(self.place - 1, 0))
@@ -65,9 +65,9 @@ class _Tokens:
             end = self.words.index(mark, self.place)
         except ValueError:
             raise BIFError(f"{mark!r} is missing at the end of the text.") from None
-        found = self.words[self.place : end]
+        tokens = self.words[self.place : end]
         self.place = end + 1
-        return found
+        return tokens
 
     def statements(self) -> Iterator[str]:
         """Yield the first token of each statement in a block in braces, skipping properties."""
@@ -99,7 +99,7 @@ def parse_bif(text: str) -> NetworkData:
     """
     tokens = _Tokens(text)
     states: dict[str, tuple[str, ...]] = {}
-    found: dict[str, tuple[list[str], Array]] = {}
+    probabilities: dict[str, tuple[list[str], Array]] = {}
     while tokens.place < len(tokens.words):
         keyword = tokens.next()
         if keyword == "network":
@@ -112,10 +112,10 @@ def parse_bif(text: str) -> NetworkData:
             states[name] = _read_variable(name, tokens)
         elif keyword == "probability":
             name, parents, table = _read_probability(tokens, states)
-            found[name] = parents, table
+            probabilities[name] = parents, table
         else:
             raise BIFError(f"expected 'network', 'variable' or 'probability'; got {keyword!r}.")
-    return _assemble(states, found)
+    return _assemble(states, probabilities)
 
 
 def _read_variable(name: str, tokens: _Tokens) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tu
             raise BIFError(f"a probability must be about variables that are declared before it; got {variable!r}.")
     shape = [len(states[parent]) for parent in parents]
     n_values = len(states[name])
-    places = [{value: place for place, value in enumerate(states[parent])} for parent in parents]
+    value_positions = [{value: position for position, value in enumerate(states[parent])} for parent in parents]
     table = np.full((*shape, n_values), np.nan)
     default = np.full(n_values, np.nan)
     for word in tokens.statements():
@@ -154,7 +154,7 @@ def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tu
         if word == "default":
             target: Any = default
         elif word == "(":
-            target = table[_cell(name, tokens.until(")"), places)]
+            target = table[_cell(name, tokens.until(")"), value_positions)]
         else:
             raise BIFError(f"the probability of {name!r} must hold a table, rows or a default; it holds {word!r}.")
         numbers = _numbers(tokens.until(";"))
@@ -178,7 +178,7 @@ def _cell(name: str, words: list[str], places: list[dict[str, int]]) -> tuple[in
     if len(values) != len(places):
         raise BIFError(f"a row of {name!r} must name {len(places)} values; it names {len(values)}.")
     try:
-        return tuple([place[value] for place, value in zip(places, values, strict=True)])
+        return tuple([positions[value] for positions, value in zip(places, values, strict=True)])
     except KeyError as error:
         raise BIFError(f"a row of {name!r} must name values of its parents; got {error.args[0]!r}.") from None
 
@@ -189,11 +189,11 @@ def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[st
     without = [name for name in states if name not in found]
     if without:
         raise BIFError(f"every variable must have a probability; {without[0]!r} has none.")
-    place = {name: index for index, name in enumerate(states)}
+    indices = {name: index for index, name in enumerate(states)}
     network = NetworkData(
         tuple(states),
         tuple(states.values()),
-        tuple(tuple(place[parent] for parent in found[name][0]) for name in states),
+        tuple(tuple(indices[parent] for parent in found[name][0]) for name in states),
         tuple(found[name][1] for name in states),
     )
     network.check()
@@ -206,9 +206,9 @@ def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[st
 def format_bif(network: NetworkData, title: str = "unknown") -> str:
     """Return a network as BIF text; numbers have full precision, so parsing restores the network exactly."""
     words = [[_quoted(str(value)) for value in values] for values in network.states]
-    for name, found in zip(network.names, words, strict=True):
-        if len(set(found)) != len(found):
-            raise ValueError(f"the values of {name!r} must have different texts to be written; got {found}.")
+    for name, texts in zip(network.names, words, strict=True):
+        if len(set(texts)) != len(texts):
+            raise ValueError(f"the values of {name!r} must have different texts to be written; got {texts}.")
     names = [_quoted(name) for name in network.names]
     blocks = [f"network {_quoted(title)} {{\n}}\n"]
     for name, values in zip(names, words, strict=True):
@@ -298,8 +298,8 @@ class NetworkFiles:
         >>> round(rain.query("rain", {"wet": "yes"})["yes"], 4)
         0.6667
         """
-        for parameter, given in (("states", states), ("parents", parents), ("tables", tables)):
-            instance(Mapping, "a dict with the variables as keys").check(parameter, given)
+        for parameter, value in (("states", states), ("parents", parents), ("tables", tables)):
+            instance(Mapping, "a dict with the variables as keys").check(parameter, value)
         names = tuple(states)
         continuous = [name for name in names if states[name] is None]
         missing = [name for name in names if name not in tables]
@@ -311,16 +311,16 @@ class NetworkFiles:
             CONTINUOUS if name in continuous else distinct_values(f"states[{name!r}]", states[name]) for name in names
         ]
         network = NetworkData(names, tuple(map(tuple, values)), parents_from(dict(parents), names), ())
-        found = [
+        table_arrays = [
             np.ones(network.sizes[list(family)]) if name in continuous else as_table(f"tables[{name!r}]", tables[name])
             for name, family in zip(names, network.families, strict=True)
         ]
         regressions = {names.index(name): as_regressions(name, tables[name]) for name in continuous}
-        network = replace(network, tables=tuple(found), regressions=regressions)
-        for node, own in regressions.items():
-            shape = (*network.tables[node].shape, own.shape[-1])
-            if own.size == np.prod(shape):
-                regressions[node] = own.reshape(shape)
+        network = replace(network, tables=tuple(table_arrays), regressions=regressions)
+        for node, regression in regressions.items():
+            shape = (*network.tables[node].shape, regression.shape[-1])
+            if regression.size == np.prod(shape):
+                regressions[node] = regression.reshape(shape)
         network.check()
         return cls._of(network, target, parameters)
 
@@ -369,7 +369,8 @@ class NetworkFiles:
             network = network.with_sorted_states(network.names.index(target))
             parameters = {"class_name": target, **parameters}
         structure = {
-            name: [network.names[p] for p in found] for name, found in zip(network.names, network.parents, strict=True)
+            name: [network.names[p] for p in parents]
+            for name, parents in zip(network.names, network.parents, strict=True)
         }
         model: Any = cls(structure=structure, **parameters)  # type: ignore[call-arg]
         model._check_parameters()
@@ -379,7 +380,7 @@ class NetworkFiles:
         n_columns = len(names)
         is_number = [v in network.continuous for v in range(n_columns)]
         categories = zip(is_number, network.states[:n_columns], strict=True)
-        model._encoder = InputEncoder(names, [None if number else list(found) for number, found in categories])
+        model._encoder = InputEncoder(names, [None if number else list(values) for number, values in categories])
         model._set_columns()
         if target is not None:
             model.classes_ = np.array(network.states[-1])
@@ -396,8 +397,8 @@ class NetworkFiles:
     def _network_arrays(self) -> dict[str, np.ndarray]:
         parents = self._network.parents
         arrays = {
-            "parents": np.array([parent for found in parents for parent in found], dtype=np.int64),
-            "n_parents": np.array([len(found) for found in parents], dtype=np.int64),
+            "parents": np.array([parent for node_parents in parents for parent in node_parents], dtype=np.int64),
+            "n_parents": np.array([len(node_parents) for node_parents in parents], dtype=np.int64),
             "tables": joined(self._network.tables),
         }
         if self._network.continuous:
@@ -436,10 +437,10 @@ class NetworkFiles:
 
 def as_regressions(name: str, given: Any) -> Array:
     """Convert regressions passed by the user to an array; raise ValueError if they are not numeric."""
-    found = as_table(f"tables[{name!r}]", given)
-    if found.ndim == 0:
+    regressions = as_table(f"tables[{name!r}]", given)
+    if regressions.ndim == 0:
         raise ValueError(f"tables[{name!r}] must hold an intercept, slopes and a variance; got {given!r}.")
-    return found
+    return regressions
 
 
 def _hidden_variables(network: NetworkData, hidden: Mapping[str, int], target: str | None) -> list[str]:
@@ -447,10 +448,10 @@ def _hidden_variables(network: NetworkData, hidden: Mapping[str, int], target: s
     states = dict(zip(network.names, network.states, strict=True))
     for name, count in hidden.items():
         if name == target or list(states.get(name, ())) != list(range(count)):
-            found = {other: list(values) for other, values in states.items() if other != target}
+            values_by_name = {other: list(values) for other, values in states.items() if other != target}
             raise ValueError(
                 "hidden must map variables of the network other than the target to their numbers of values, "
-                f"which are 0, 1, ...; got {name!r}: {count}, but its values are {found}."
+                f"which are 0, 1, ...; got {name!r}: {count}, but its values are {values_by_name}."
             )
     return list(hidden)
 

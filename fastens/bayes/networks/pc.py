@@ -45,13 +45,13 @@ def pc(rows: CodedRows, names: Sequence[str], rules: EdgeRules, kind: str, level
     inference and causal explanation with background knowledge", UAI.
     """
     order = sorted(range(len(names)), key=names.__getitem__)
-    place = {old: new for new, old in enumerate(order)}
+    position = {old: new for new, old in enumerate(order)}
     required, forbidden = (
-        {(place[parent], place[child]) for child, found in enumerate(listed) for parent in found}
+        {(position[parent], position[child]) for child, parents in enumerate(listed) for parent in parents}
         for listed in (rules.required, rules.forbidden)
     )
     values = None if rows.values is None else rows.values[order]
-    continuous = frozenset(place[old] for old in rows.continuous)
+    continuous = frozenset(position[old] for old in rows.continuous)
     rows = replace(rows, codes=rows.codes[order], sizes=rows.sizes[order], values=values, continuous=continuous)
     graph = PartlyDirected(len(order), combinations(range(len(order)), 2))
     separators = find_separators(rows, graph, required, rules.max_parents, kind, level)
@@ -69,18 +69,18 @@ def pc(rows: CodedRows, names: Sequence[str], rules: EdgeRules, kind: str, level
             )
     graph.orient_colliders(separators)
     graph.orient_all()
-    found = [sorted(order[parent] for parent in graph.parents[place[old]]) for old in range(len(order))]
-    return tuple(map(tuple, found))
+    parents = [sorted(order[parent] for parent in graph.parents[position[old]]) for old in range(len(order))]
+    return tuple(map(tuple, parents))
 
 
 def compelled_edges(parents: Parents, fixed: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
     """Return the edges that have the same direction in all graphs with the same independences and `fixed` edges."""
-    edges = [(parent, child) for child, found in enumerate(parents) for parent in found]
+    edges = [(parent, child) for child, child_parents in enumerate(parents) for parent in child_parents]
     graph = PartlyDirected(len(parents), edges)
     for parent, child in fixed:
         graph.orient(parent, child)
-    for child, found in enumerate(parents):
-        for pair in combinations(found, 2):
+    for child, child_parents in enumerate(parents):
+        for pair in combinations(child_parents, 2):
             if pair[1] not in graph.adjacent[pair[0]]:
                 for parent in pair:
                     graph.orient(parent, child)
@@ -121,7 +121,9 @@ def _tests_of(
         if other in adjacent[one] and not {(one, other), (other, one)} & required:
             excluded = {one, other} | (set() if continuous & {one, other} else continuous)
             around = (sorted(adjacent[one] - excluded), sorted(adjacent[other] - excluded))
-            for condition in dict.fromkeys(subset for found in around for subset in combinations(found, size)):
+            for condition in dict.fromkeys(
+                subset for neighbours in around for subset in combinations(neighbours, size)
+            ):
                 yield one, other, condition
 
 
@@ -135,12 +137,12 @@ def p_values(rows: CodedRows, tests: Sequence[Test], kind: str) -> list[float]:
     sizes = rows.sizes.tolist()
     families = [(*condition, one, other) for one, other, condition in tests]
     by_shape: dict[tuple[int, ...], list[int]] = {}
-    found = np.ones((2, len(tests)))
+    test_results = np.ones((2, len(tests)))
     for number, family in enumerate(families):
         if rows.continuous.intersection(family):
-            found[:, number] = _gaussian_statistic(rows, tests[number])
+            test_results[:, number] = _gaussian_statistic(rows, tests[number])
         elif n_cells(family, sizes) > DENSE_CELLS:
-            found[:, number] = _sparse_statistic(rows, family, kind)
+            test_results[:, number] = _sparse_statistic(rows, family, kind)
         else:
             cells = n_cells(family[:-2], sizes), sizes[family[-2]], sizes[family[-1]]
             by_shape.setdefault(cells, []).append(number)
@@ -149,8 +151,10 @@ def p_values(rows: CodedRows, tests: Sequence[Test], kind: str) -> list[float]:
         for first in range(0, len(numbers), step):
             batch = numbers[first : first + step]
             counts = family_counts(rows, [families[number] for number in batch])
-            found[:, batch] = _statistics(np.stack([table.reshape(shape) for table in counts]).astype(np.float64), kind)
-    statistics, freedom = found
+            test_results[:, batch] = _statistics(
+                np.stack([table.reshape(shape) for table in counts]).astype(np.float64), kind
+            )
+    statistics, freedom = test_results
     return np.where(freedom > 0, chdtrc(np.maximum(freedom, 1), statistics), 1.0).tolist()
 
 

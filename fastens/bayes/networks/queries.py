@@ -103,13 +103,13 @@ class NetworkQueries:
     def states_(self) -> dict[str, list[Any]]:
         """Values of each variable; continuous variables have an empty list."""
         names, continuous = self._fitted.names, self._network.continuous
-        return {names[v]: [] if v in continuous else list(found) for v, found in enumerate(self._network.states)}
+        return {names[v]: [] if v in continuous else list(values) for v, values in enumerate(self._network.states)}
 
     @property
     def parents_(self) -> dict[str, list[str]]:
         """Parents of each variable."""
         names = self._fitted.names
-        return {name: [names[p] for p in found] for name, found in zip(names, self._network.parents, strict=True)}
+        return {name: [names[p] for p in parents] for name, parents in zip(names, self._network.parents, strict=True)}
 
     @property
     def edges_(self) -> list[tuple[str, str]]:
@@ -144,10 +144,10 @@ class NetworkQueries:
         """
         network = self._fitted
         return {
-            network.names[v]: found.reshape(
-                *(network.sizes[p] for p in network.parents[v] if p not in network.continuous), found.shape[-1]
+            network.names[v]: regression.reshape(
+                *(network.sizes[p] for p in network.parents[v] if p not in network.continuous), regression.shape[-1]
             )
-            for v, found in sorted(network.regressions.items())
+            for v, regression in sorted(network.regressions.items())
         }
 
     @property
@@ -171,7 +171,7 @@ class NetworkQueries:
         """
         self._check_fitted()
         (NONE | instance(Mapping, "a dict that maps variables to values")).check("evidence", evidence)
-        found: dict[int, Any] = {}
+        observations: dict[int, Any] = {}
         noisy: dict[int, tuple[float, float]] = {}  # means and standard deviations
         for variable, value in (evidence or {}).items():
             number = self._number(variable, "evidence")
@@ -182,32 +182,32 @@ class NetworkQueries:
                     real(max(1e-12 * abs(value["mean"]), 1e-100)).check(f"std of {variable!r}", value["std"])
                     noisy[number] = float(value["mean"]), float(value["std"])
                 else:
-                    found[number] = float(value)
+                    observations[number] = float(value)
                 continue
             if isinstance(value, Mapping):
-                found[number] = self._likelihoods(number, variable, value)
+                observations[number] = self._likelihoods(number, variable, value)
                 continue
             position = self._position(number, value)
             if position is None:
                 values = list(self._network.states[number])
                 raise ValueError(f"evidence for {variable!r} must be one of its values, {values}; got {value!r}.")
-            found[number] = position
+            observations[number] = position
         network = self._network.with_observations({number: std for number, (_, std) in noisy.items()})
-        return network, found | dict(enumerate((mean for mean, _ in noisy.values()), len(self._network.names)))
+        return network, observations | dict(enumerate((mean for mean, _ in noisy.values()), len(self._network.names)))
 
     def _likelihoods(self, number: int, variable: Any, given: Mapping[Any, Any]) -> Array:
         """Return virtual evidence as a likelihood for each value of a variable."""
         values = list(self._network.states[number])
-        places = [self._position(number, value) for value in given]
-        if sorted(-1 if place is None else place for place in places) != list(range(len(values))):
+        positions = [self._position(number, value) for value in given]
+        if sorted(-1 if position is None else position for position in positions) != list(range(len(values))):
             raise ValueError(f"evidence of {variable!r} must have a likelihood for each of {values}; got {given!r}.")
-        found = np.zeros(len(values))
-        for place, likelihood in zip(places, given.values(), strict=True):
+        likelihoods = np.zeros(len(values))
+        for position, likelihood in zip(positions, given.values(), strict=True):
             real(0).check(f"evidence of {variable!r}", likelihood)
-            found[cast(int, place)] = likelihood
-        if not found.any():
+            likelihoods[cast(int, position)] = likelihood
+        if not likelihoods.any():
             raise ValueError(f"evidence of {variable!r} must have a positive likelihood; got {given!r}.")
-        return found
+        return likelihoods
 
     def do(self, interventions: Mapping[str, Any]) -> Self:
         """Return the network after interventions that set variables to values, whatever their parents are.
@@ -247,11 +247,11 @@ class NetworkQueries:
         """
         self._check_fitted()
         instance(Mapping, "a dict of values by variable").check("interventions", interventions)
-        _, known = self._evidence(interventions)
+        _, observations = self._evidence(interventions)
         if any(isinstance(value, Mapping) for value in interventions.values()):
             raise ValueError(f"interventions must be values; got uncertain observations in {dict(interventions)!r}.")
         changed = copy(self)
-        changed._network = self._network.fixed(known)
+        changed._network = self._network.fixed(observations)
         return changed
 
     def _position(self, number: int, value: Any) -> int | None:
@@ -292,18 +292,18 @@ class NetworkQueries:
         instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
         queried = [variables] if isinstance(variables, str) else list(variables)
         numbers = [self._number(variable, "variables") for variable in queried]
-        network, known = self._evidence(evidence)
-        if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(observed(known)):
+        network, observations = self._evidence(evidence)
+        if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(observed(observations)):
             raise ValueError(f"variables must be one or more distinct variables without evidence; got {queried}.")
         n_continuous = len(self._network.continuous.intersection(numbers))
         if 0 < n_continuous < len(numbers):
             raise ValueError(f"variables must be all discrete or all continuous; got {queried}. Query them separately.")
-        *found, log_evidence = (query_numbers if n_continuous else query)(network, numbers, known)
+        *distribution, log_evidence = (query_numbers if n_continuous else query)(network, numbers, observations)
         if log_evidence == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
         if n_continuous:
-            return Mixture(*found)
-        table = found[0]
+            return Mixture(*distribution)
+        table = distribution[0]
         values = [self._network.states[number] for number in numbers]
         if isinstance(variables, str):
             return dict(zip(values[0], table.tolist(), strict=True))
@@ -315,8 +315,8 @@ class NetworkQueries:
 
         It is a log density if the evidence contains continuous variables.
         """
-        network, known = self._evidence(evidence)
-        return query(network, [], known)[1]
+        network, observations = self._evidence(evidence)
+        return query(network, [], observations)[1]
 
     def most_probable(self, evidence: Evidence = None) -> Explanation:
         """Return the most probable explanation: the most probable joint values of all unobserved variables.
@@ -331,12 +331,12 @@ class NetworkQueries:
         Explanation
             Named tuple with `values` and `log_probability`, the log joint probability of the values and the evidence.
         """
-        found, numbers, log_probability = explain(*self._evidence(evidence))
+        positions, numbers, log_probability = explain(*self._evidence(evidence))
         values = {
             self._network.names[v]: float(numbers[v])
             if v in self._network.continuous
-            else self._network.states[v][place]
-            for v, place in sorted(found.items())
+            else self._network.states[v][position]
+            for v, position in sorted(positions.items())
         }
         return Explanation(values, log_probability)
 
@@ -364,10 +364,10 @@ class NetworkQueries:
         """
         self._check_fitted()
         whole(0).check("n", n)
-        network, known = self._evidence(evidence)
-        if known and query(network, [], known)[1] == -np.inf:
+        network, observations = self._evidence(evidence)
+        if observations and query(network, [], observations)[1] == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
-        positions, numbers = draw(network, n, known, generator(random_state))
+        positions, numbers = draw(network, n, observations, generator(random_state))
         out = np.empty((n, len(self._network.names)), dtype=object)
         for column, (values, drawn) in enumerate(zip(self._network.states, positions, strict=False)):
             lookup = np.empty(len(values), dtype=object)
@@ -453,11 +453,11 @@ class NetworkQueries:
         self._check_fitted()
         FLAG.check("tables", tables)
         whole(1).check("max_rows", max_rows)
-        found = self._network
+        network = self._network
         texts = None
         if tables:
-            texts = [self._table_text(node, max_rows) for node in range(len(found.names))]
-        return plot_network(list(found.names), found.parents, self._highlighted(), ax, texts)
+            texts = [self._table_text(node, max_rows) for node in range(len(network.names))]
+        return plot_network(list(network.names), network.parents, self._highlighted(), ax, texts)
 
     def _table_text(self, node: int, max_rows: int) -> str:
         """Return the table, or the regressions, of a variable as text."""

@@ -70,8 +70,8 @@ class FamilyScores:
         self._found |= {candidate: self._of_moments(candidate) for candidate in new if self._is_continuous(candidate)}
         new = [candidate for candidate in new if not self._is_continuous(candidate)]
         for batch, counts in self._counted(new):
-            found, _ = self._of_counts(batch, counts)
-            self._found.update(zip(batch, found.tolist(), strict=True))
+            scores, _ = self._of_counts(batch, counts)
+            self._found.update(zip(batch, scores.tolist(), strict=True))
         return [self._found[candidate] for candidate in candidates]
 
     def added(self, additions: Iterable[Addition]) -> list[float]:
@@ -89,13 +89,15 @@ class FamilyScores:
         new = [addition for addition in new if not self._is_continuous(addition[0])]
         first = 0
         for batch, counts in self._counted([candidate for candidate, _ in new]):
-            own = new[first : first + len(batch)]
+            batch_additions = new[first : first + len(batch)]
             first += len(batch)
-            fewer = [self._counts_without(*addition, table) for addition, table in zip(own, counts, strict=True)]
-            found, n_known = self._of_counts(batch, counts)
-            found -= self._of_counts([_without(*addition) for addition in own], fewer)[0]
-            found[n_known == 0] = -np.inf
-            self._added.update(zip(own, found.tolist(), strict=True))
+            fewer = [
+                self._counts_without(*addition, table) for addition, table in zip(batch_additions, counts, strict=True)
+            ]
+            gains, n_known = self._of_counts(batch, counts)
+            gains -= self._of_counts([_without(*addition) for addition in batch_additions], fewer)[0]
+            gains[n_known == 0] = -np.inf
+            self._added.update(zip(batch_additions, gains.tolist(), strict=True))
         return [self._added[addition] for addition in additions]
 
     def _is_continuous(self, candidate: Candidate) -> bool:
@@ -156,20 +158,20 @@ class FamilyScores:
         sizes = self.sizes.tolist()
         n_values = self.sizes[[child for child, _ in batch]]
         n_combinations = np.array([n_cells(parents, sizes) for _, parents in batch], dtype=np.float64)
-        n_rows = np.array([found.size for found in counts]) // n_values  # rows of each count table
-        flat = np.concatenate([found.ravel() for found in counts]).astype(np.float64)
+        n_rows = np.array([table.size for table in counts]) // n_values  # rows of each count table
+        flat = np.concatenate([table.ravel() for table in counts]).astype(np.float64)
         cells, rows = offsets_of(n_rows * n_values)[:-1], offsets_of(n_rows)[:-1]
         total = np.add.reduceat(flat, cells)
         of_parents = np.add.reduceat(flat, offsets_of(np.repeat(n_values, n_rows))[:-1])
         if self._per_parameter is not None:
-            found = np.add.reduceat(xlogy(flat, flat), cells) - np.add.reduceat(xlogy(of_parents, of_parents), rows)
-            found -= self._per_parameter * n_combinations * (n_values - 1)
+            scores = np.add.reduceat(xlogy(flat, flat), cells) - np.add.reduceat(xlogy(of_parents, of_parents), rows)
+            scores -= self._per_parameter * n_combinations * (n_values - 1)
         else:
             pseudo = np.ones(len(batch)) if self._ess is None else self._ess / (n_values * n_combinations)
             of_cells, of_rows = np.repeat(pseudo, n_rows * n_values), np.repeat(pseudo * n_values, n_rows)
-            found = np.add.reduceat(gammaln(flat + of_cells) - gammaln(of_cells), cells)
-            found += np.add.reduceat(gammaln(of_rows) - gammaln(of_rows + of_parents), rows)
-        return found, total
+            scores = np.add.reduceat(gammaln(flat + of_cells) - gammaln(of_cells), cells)
+            scores += np.add.reduceat(gammaln(of_rows) - gammaln(of_rows + of_parents), rows)
+        return scores, total
 
 
 def combination_numbers(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -198,7 +200,7 @@ def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
 
     Raises CycleError, with the variables that cannot be ordered in its args, if there is a cycle.
     """
-    waiting = [len(set(found)) for found in parents]
+    waiting = [len(set(node_parents)) for node_parents in parents]
     children = children_of(parents)
     order = [node for node, count in enumerate(waiting) if count == 0]
     for node in order:
@@ -214,21 +216,21 @@ def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
 def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return the children of each variable."""
     children: list[list[int]] = [[] for _ in parents]
-    for node, found in enumerate(parents):
-        for parent in dict.fromkeys(found):
+    for node, node_parents in enumerate(parents):
+        for parent in dict.fromkeys(node_parents):
             children[parent].append(node)
     return children
 
 
 def ancestors(parents: Sequence[Sequence[int]], nodes: Iterable[int]) -> set[int]:
     """Return `nodes` and all of their ancestors."""
-    found = set(nodes)
-    waiting = list(found)
+    reached = set(nodes)
+    waiting = list(reached)
     while waiting:
-        new = set(parents[waiting.pop()]) - found
-        found |= new
+        new = set(parents[waiting.pop()]) - reached
+        reached |= new
         waiting += new
-    return found
+    return reached
 
 
 def check_acyclic(parents: Sequence[Sequence[int]], names: Sequence[Any]) -> None:
@@ -247,20 +249,20 @@ def parents_from(structure: Any, names: Sequence[Any], *, acyclic: bool = True) 
     `acyclic` is False.
     """
     if isinstance(structure, Mapping):
-        edges = [(parent, child) for child, found in structure.items() for parent in _as_list(found)]
+        edges = [(parent, child) for child, child_parents in structure.items() for parent in _as_list(child_parents)]
         variables = [*structure, *(parent for parent, _ in edges)]
     else:
         edges = [_pair(edge) for edge in structure]
         variables = [node for edge in edges for node in edge]
     numbers = {name: number for number, name in enumerate(names)}
-    place = {variable: _number_of(variable, numbers) for variable in map(_hashable, variables)}
+    indices = {variable: _number_of(variable, numbers) for variable in map(_hashable, variables)}
     parents: list[list[int]] = [[] for _ in names]
     for parent, child in edges:
-        if place[parent] == place[child] or place[parent] in parents[place[child]]:
+        if indices[parent] == indices[child] or indices[parent] in parents[indices[child]]:
             raise ValueError(
                 f"structure must list each edge once, between two different variables; got {parent!r} -> {child!r}."
             )
-        parents[place[child]].append(place[parent])
+        parents[indices[child]].append(indices[parent])
     if acyclic:
         check_acyclic(parents, names)
     return tuple(map(tuple, parents))
@@ -375,7 +377,7 @@ class _Search:
         self._scores, self._max_parents = scores, rules.max_parents
         nothing: Parents = ((),) * n_variables
         self._required, self._forbidden = rules.required or nothing, rules.forbidden or nothing
-        self.parents: Parents = tuple(tuple(sorted(found)) for found in self._required)
+        self.parents: Parents = tuple(tuple(sorted(parents)) for parents in self._required)
         self._current = np.array(scores.of(enumerate(self.parents)))
         # By parent and child: the gain of adding the edge or, if it exists, of removing it.
         self._gains = np.full((n_variables, n_variables), -np.inf)
@@ -403,8 +405,8 @@ class _Search:
                 is_fixed = other in (self._required if is_there else self._forbidden)[child]
                 if other != child and not is_fixed and self._may_help(candidate, is_there):
                     tried.append((other, child, ((child, self.parents[child]) if is_there else candidate, other)))
-        found = self._scores.added(addition for _, _, addition in tried)
-        for (other, child, _), gain in zip(tried, found, strict=True):
+        gains = self._scores.added(addition for _, _, addition in tried)
+        for (other, child, _), gain in zip(tried, gains, strict=True):
             self._gains[other, child] = -gain if other in self.parents[child] else gain
 
     def _changed(self, other: int, child: int) -> tuple[int, ...]:
@@ -429,8 +431,8 @@ class _Search:
     def _additions(self, above: float) -> Iterator[Move]:
         """Yield additions of edges in descending order of gain."""
         gains = self._gains.copy()
-        for child, found in enumerate(self.parents):
-            gains[list(found), child] = -np.inf
+        for child, parents in enumerate(self.parents):
+            gains[list(parents), child] = -np.inf
         while True:
             parent, child = map(int, np.unravel_index(gains.argmax(), gains.shape))
             gain = float(gains[parent, child])
@@ -441,8 +443,8 @@ class _Search:
 
     def _changes(self, above: float) -> Iterator[Move]:
         """Yield removals and reversals of edges."""
-        for child, found in enumerate(self.parents):
-            for parent in found:
+        for child, parents in enumerate(self.parents):
+            for parent in parents:
                 removed = float(self._gains[parent, child])
                 if removed > above:
                     yield Move(removed, "remove", parent, child)
@@ -456,7 +458,7 @@ class _Search:
         if move.kind == "remove":
             return False
         # Reversal closes a cycle if there is another path from the parent to the child.
-        others = (c for c, found in enumerate(self.parents) if move.parent in found and c != move.child)
+        others = (c for c, parents in enumerate(self.parents) if move.parent in parents and c != move.child)
         return any(below[other] >> move.child & 1 for other in others)
 
     def _after(self, move: Move) -> Parents:
@@ -532,8 +534,8 @@ def kdb(data: CodedRows, k: int, min_information: float) -> Parents:
     of_pairs, of_class = _information(data)
     parents: list[tuple[int, ...]] = [()] * (last + 1)
     order = np.argsort(-of_class, kind="stable")
-    for place, variable in enumerate(order):
-        before = order[:place]
+    for rank, variable in enumerate(order):
+        before = order[:rank]
         best = before[np.argsort(-of_pairs[variable, before], kind="stable")][:k]
         parents[variable] = (last, *best[of_pairs[variable, best] > min_information].tolist())
     return tuple(parents)

@@ -62,10 +62,10 @@ class _Objective:
 
     def __init__(self, network: NetworkData, rows: CodedRows, pseudo: Sequence[float]) -> None:
         self._rows, self._pseudo = rows, pseudo
-        known = family_counts(rows, network.families)
-        self._known = [counts.astype(np.float64) for counts in known]
+        known_counts = family_counts(rows, network.families)
+        self._known = [counts.astype(np.float64) for counts in known_counts]
         self._known_cells = joined(self._known)
-        self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known])
+        self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known_counts])
         self._priors = {}
         for node in network.regressions:
             moments = moments_of(network, node, rows)
@@ -102,7 +102,7 @@ class _Objective:
 
     def with_pseudo(self, counts: Sequence[Array]) -> list[Array]:
         """Return the sums of counts and pseudo-counts."""
-        return [found + pseudo for found, pseudo in zip(counts, self._pseudo, strict=True)]
+        return [cells + pseudo for cells, pseudo in zip(counts, self._pseudo, strict=True)]
 
 
 def run_em(network: NetworkData, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
@@ -195,7 +195,7 @@ def run_theta_ascent(
     while len(history) <= max_iter and change > tol:
         step, trial = learning_rate or 0.1, network
         mass = objective.with_pseudo(counts)
-        slopes = [_theta_slopes(table, found) for table, found in zip(network.tables, mass, strict=True)]
+        slopes = [_theta_slopes(table, table_mass) for table, table_mass in zip(network.tables, mass, strict=True)]
         while step >= SHORTEST:
             trial = network.with_tables(
                 [_stepped(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
@@ -233,7 +233,7 @@ def shares(mass: Array, otherwise: Array) -> Array:
 
 
 def _slopes(tables: Sequence[Array], mass: Sequence[Array]) -> list[Array]:
-    return [shares(found, table) - table for table, found in zip(tables, mass, strict=True)]
+    return [shares(table_mass, table) - table for table, table_mass in zip(tables, mass, strict=True)]
 
 
 def _moved(table: Array, change: Array) -> Array:
@@ -257,19 +257,19 @@ def initial_tables(
     "counts". Raises ValueError if a table has an unknown name, a wrong shape, or probabilities that are not positive.
     """
     if isinstance(start, str) and start == "random":
-        return [shares(mass, mass) for mass in (rng.standard_exponential(found.shape) for found in counts)]
+        return [shares(mass, mass) for mass in (rng.standard_exponential(cells.shape) for cells in counts)]
     tables = []
-    for family, found in zip(network.families, counts, strict=True):
-        mass = found + 1
+    for family, cells in zip(network.families, counts, strict=True):
+        mass = cells + 1
         if hidden & set(family):
             mass = mass * (1 + SYMMETRY * rng.uniform(-1, 1, mass.shape))
         tables.append(shares(mass, mass))
-    for name, given in {} if isinstance(start, str) else start.items():
-        discrete = [found for v, found in enumerate(network.names) if v not in network.continuous]
+    for name, table in {} if isinstance(start, str) else start.items():
+        discrete = [variable for v, variable in enumerate(network.names) if v not in network.continuous]
         if name not in discrete:
             raise ValueError(f"start must name variables of the network, {discrete}; got {name!r}.")
         number = network.names.index(name)
-        tables[number] = _given_table(name, given, tables[number].shape)
+        tables[number] = _given_table(name, table, tables[number].shape)
     return tables
 
 
@@ -289,12 +289,12 @@ def initial_regressions(network: NetworkData, hidden: set[int], rng: np.random.G
 
     The variables are standardised.
     """
-    found = dict(network.regressions)
-    for node, regression in found.items():
+    regressions = dict(network.regressions)
+    for node, regression in regressions.items():
         if hidden & set(network.parents[node]):
-            found[node] = np.zeros_like(regression)
-            found[node][..., 0], found[node][..., -1] = rng.standard_normal(regression.shape[:-1]), 1.0
-    return found
+            regressions[node] = np.zeros_like(regression)
+            regressions[node][..., 0], regressions[node][..., -1] = rng.standard_normal(regression.shape[:-1]), 1.0
+    return regressions
 
 
 OPTIMISERS: dict[str, Callable[..., Optimum]] = {
@@ -343,8 +343,10 @@ class TableEstimation(ParameterPosteriorMixin):
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
         pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
         moments = {node: moments_of(network, node, data) for node in sorted(data.continuous)}
-        priors = {node: (pseudo[node], pooled_variance(found)) for node, found in moments.items()}
-        network = replace(network, regressions={v: regress(found, *priors[v]) for v, found in moments.items()})
+        priors = {node: (pseudo[node], pooled_variance(node_moments)) for node, node_moments in moments.items()}
+        network = replace(
+            network, regressions={v: regress(node_moments, *priors[v]) for v, node_moments in moments.items()}
+        )
         is_iterative = is_any(data.comm, not is_complete.all()) or self.learning_rate is not None
         if is_iterative or not isinstance(self.start, str):  # this also validates user tables that are not used
             first, n_hidden = len(self._encoder.categories), len(self.hidden or ())
@@ -357,7 +359,10 @@ class TableEstimation(ParameterPosteriorMixin):
         else:
             self._network, self._counts = network, counts
             value = objective(tables, cells, groups.pseudo)
-            value += sum(gaussian_objective(network.regressions[v], found, *priors[v]) for v, found in moments.items())
+            value += sum(
+                gaussian_objective(network.regressions[v], node_moments, *priors[v])
+                for v, node_moments in moments.items()
+            )
             self.history_, self.n_iter_ = np.array([value]), 1
         if scale is not None:
             self.history_, self._counts = self.history_ + log_density, None  # regressions have no posterior
@@ -381,16 +386,16 @@ class TableEstimation(ParameterPosteriorMixin):
     def _maximise_likelihood(self, network: NetworkData, data: CodedRows, pseudo: list[float]) -> None:
         options = {} if self.learning_rate is None else {"learning_rate": self.learning_rate}
         run = OPTIMISERS[self.missing]
-        found = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)
-        if not found.converged:
+        optimum = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)
+        if not optimum.converged:
             warn(
                 f"EM has not converged after max_iter={self.max_iter} steps. Raise max_iter or tol.",
                 ConvergenceWarning,
             )
-        self._network, self._counts, self.history_ = found.network, found.counts, found.history
-        self.n_iter_ = len(found.history) - 1
-        if found.path is not None:
-            steps = zip(*found.path, strict=True)
+        self._network, self._counts, self.history_ = optimum.network, optimum.counts, optimum.history
+        self.n_iter_ = len(optimum.history) - 1
+        if optimum.path is not None:
+            steps = zip(*optimum.path, strict=True)
             self.theta_path_ = {name: np.stack(tables) for name, tables in zip(network.names, steps, strict=True)}
 
     # The posterior of the tables --------------------------------------------------
@@ -411,7 +416,7 @@ class TableEstimation(ParameterPosteriorMixin):
         """Log probability of the data given the structure, with the tables integrated out under their prior."""
         self._check_fitted()  # type: ignore[attr-defined]
         counts = self._counts or ()
-        groups = self._groups([found.shape for found in counts])
+        groups = self._groups([cells.shape for cells in counts])
         if not counts or len(self.history_) > 1 or (groups.pseudo == 0).any():
             raise AttributeError(
                 "log_evidence_ is only available if the network was fitted with smoothing to rows without missing "

@@ -103,20 +103,20 @@ def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: C
         for first, part in parts_of(X):
             for column, values in enumerate(part.T):
                 there = np.flatnonzero(~np.isnan(values))
-                places = starts[column] + np.searchsorted(columns[column], values[there])
-                np.add.at(sums, places, weight[first + there])
+                indices = starts[column] + np.searchsorted(columns[column], values[there])
+                np.add.at(sums, indices, weight[first + there])
 
     return chain_sum(comm, np.zeros(starts[-1]), add)
 
 
 def _thresholds(values: NDArray[np.floating], totals: Floats, most: int) -> list[float]:
     """Return midpoints between adjacent values, either all or those closest to weighted quantiles."""
-    places = np.arange(len(values) - 1)
-    if len(places) > most:
+    gaps = np.arange(len(values) - 1)
+    if len(gaps) > most:
         shares = np.cumsum(totals) * (most + 1) / totals.sum()
         wanted = np.searchsorted(shares, np.arange(1, most + 1))
-        places = np.unique(np.minimum(wanted, len(values) - 2))
-    low, high = values[places].astype(np.float64), values[places + 1].astype(np.float64)
+        gaps = np.unique(np.minimum(wanted, len(values) - 2))
+    low, high = values[gaps].astype(np.float64), values[gaps + 1].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         middle = low / 2 + high / 2
     # For infinite values or adjacent floats, the lower value serves as the threshold.
