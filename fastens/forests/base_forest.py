@@ -295,10 +295,8 @@ class BaseForest(TreeParameters, TreeModel):
     def estimators_(self) -> Members:
         """The fitted trees, each of which is created as a decision tree estimator when it is accessed.
 
-        The `random_state` of a tree is the seed that it was grown with, so a clone fitted on the same bag grows the
-        same tree. If the forest averages over prunings, the leaves of the tree hold these averages. The clone of a
-        classification tree then has them too, unless the evidence is out of bag or the split prior depends on the
-        table; the clone of a regression tree does not.
+        A clone of a tree that is fitted to the same bag grows the same tree. If the forest averages over prunings, the
+        leaves hold the averages. So do those of a classification tree's clone, unless the evidence is out of bag.
         """
         self._check_fitted()
         return Members(self)

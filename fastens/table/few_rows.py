@@ -71,10 +71,11 @@ class FewRows:
     def _read_pandas(self, X: Any) -> NDArray[np.float64] | None:
         # The blocks of a frame are private in pandas, but reading columns one by one takes 5 times as long.
         blocks = getattr(getattr(X, "_mgr", None), "blocks", None)
-        if blocks is None or X.ndim != 2 or X.columns.tolist() != self._names:
+        if blocks is None or X.columns.tolist() != self._names:
             return None
         # A list of one value for each column is the fastest way to one row; only wide blocks are faster as arrays.
-        n_rows, is_one_row = len(X), len(X) == 1
+        n_rows = len(X)
+        is_one_row = n_rows == 1
         wide: list[tuple[NDArray[np.intp], NDArray[Any]]] = []
         numbers: list[Any] = [0.0 if is_one_row else [0.0] * n_rows] * len(self._names)
         for number, block in enumerate(blocks):

@@ -20,7 +20,9 @@ from fastens.cli.models.models import (
     families,
     parameter_groups,
 )
+from fastens.cli.table import large
 from fastens.cli.table.target import CLASSIFICATION
+from fastens.files import csv_streams
 from fastens.params.options import SHORT_FORMS
 from reference.cli_kinds import BOTH, OF_COLUMNS, quick
 from reference.report_pages import page
@@ -304,8 +306,8 @@ def test_free_text_is_found(run, write_csv, reviews, monkeypatch):
     expected = trained.predict_proba(features_of(reviews))
     assert run("predict", "model.fastens", path, "-o", "out.csv").code == 0
     assert "accuracy" in run("evaluate", "model.fastens", path).out
-    monkeypatch.setattr("fastens.cli.table.large.LARGE_BYTES", 0)
-    monkeypatch.setattr("fastens.files.csv_streams.BLOCK_BYTES", 1 << 14)  # about a third of the rows
+    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    monkeypatch.setattr(csv_streams, "BLOCK_BYTES", 1 << 14)  # about a third of the rows
     assert run("train", path, *given, "--overwrite").code == 0
     np.testing.assert_array_equal(fastens.load("model.fastens").predict_proba(features_of(reviews)), expected)
 
