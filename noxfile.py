@@ -14,7 +14,7 @@ PYTEST = ["python", "-m", "pytest", "-n", "auto", "--dist", "worksteal"]
 
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def tests(session: nox.Session) -> None:
-    """Run the tests without the slow ones, which run once, in `.ci/run slow`; arguments go to pytest."""
+    """Run all tests except slow tests, which only `.ci/run slow` runs; arguments go to pytest."""
     session.install(".[test]")
     session.run(*PYTEST, *session.posargs)
 

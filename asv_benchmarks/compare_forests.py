@@ -186,7 +186,7 @@ def predictions(options: Options) -> list[Result]:
 
 
 def sparse_predictions(options: Options) -> list[Result]:
-    """Texts, next to the libraries that take sparse rows."""
+    """Predictions for TF-IDF, compared with the libraries that accept sparse rows."""
     X, y = tfidf(options.rows(18_846))
     settings = ForestSettings(n_threads=options.n_threads)
     models = {peer.name: peer.make(settings).fit(X, y) for peer in options.of_kind("forest", ("oneDAL",))}

@@ -1,8 +1,8 @@
-"""Time Bayesian networks, next to pgmpy if it is installed: tables, structures, answers, and reading BIF.
+"""Time Bayesian networks, and pgmpy if it is installed: tables, structures, queries, and reading BIF.
 
-python asv_benchmarks/compare_networks.py                       a minute on 2 cores; writes networks.md
+python asv_benchmarks/compare_networks.py                       several minutes on 2 cores; writes networks.md
 python asv_benchmarks/compare_networks.py --scale 0.01 --workloads tables
-python asv_benchmarks/compare_networks.py --workloads peer      requires pgmpy; the results are compared as well
+python asv_benchmarks/compare_networks.py --workloads peer      requires pgmpy, and also compares the results
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Pgmpy:
         return self._network(edges).fit(rows, estimator=self._estimator(prior_type="K2"))
 
     def fit_gaussian(self, edges: list[tuple[str, str]], rows: pd.DataFrame) -> Any:
-        """Regressions of maximum likelihood."""
+        """A linear Gaussian network with maximum likelihood estimates."""
         return self._gaussian(edges).fit(rows, estimator=self._regressions(std_estimator="mle"))
 
     def skeleton(self, rows: pd.DataFrame, **options: Any) -> set[frozenset[str]]:
-        """The edges without directions that PC finds."""
+        """The edges that PC finds, without their directions."""
         model = self._pc(variant="stable", show_progress=False, **options).fit(rows)
         return set(map(frozenset, model.skeleton_.edges()))
 
@@ -226,7 +226,7 @@ def answers(repeats: int, scale: float) -> dict[str, Times]:
 
 
 def peer(repeats: int, scale: float) -> dict[str, Times]:
-    """What pgmpy has as well, with the largest difference between the results of the two."""
+    """Tasks that pgmpy supports as well, with the differences between the results of both."""
     if PEER is None:
         return {}
     network, rows = alarm_like(5_000 * scale)
@@ -270,7 +270,7 @@ def peer(repeats: int, scale: float) -> dict[str, Times]:
 
 
 def linear_gaussian(names: list[str], parents: dict[str, list[str]], n_rows: int) -> dict[str, tuple[Any, Any]]:
-    """Fits and answers of a linear Gaussian network with given parents."""
+    """Fits and queries of a linear Gaussian network with the given parents."""
     assert PEER is not None
     rng = np.random.default_rng(0)
     regressions = {name: [*rng.normal(size=1 + len(parents[name])), 1.0] for name in names}

@@ -1,9 +1,9 @@
-"""Log loss and errors of ordered classes on real tables: fastens, and the linear model of statsmodels.
+"""Compare fastens with the linear model of statsmodels on real tables with ordered classes: log loss and error.
 
 python asv_benchmarks/compare_ordinal.py                       three tables; requires statsmodels
 python asv_benchmarks/compare_ordinal.py --splits 5 --rows 500
 
-The error is the mean distance, in classes, of the predicted median from the true class.
+The error is the mean distance, in classes, between the predicted median and the true class.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ WAYS = {
 
 
 def measure(way: Callable, X: pd.DataFrame, y: np.ndarray, args: argparse.Namespace) -> tuple[float, float, float]:
-    """Mean log loss, error and seconds over the splits."""
+    """Return the log loss, the error and the seconds, averaged over the splits."""
     found = []
     for seed in range(args.splits):
         order = np.random.default_rng(seed).permutation(len(y))
@@ -78,8 +78,8 @@ def measure(way: Callable, X: pd.DataFrame, y: np.ndarray, args: argparse.Namesp
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=1500, help="to fit to, at most 70 %% of the table")
+    parser.add_argument("--splits", type=int, default=3, help="random splits (default 3)")
+    parser.add_argument("--rows", type=int, default=1500, help="training rows, at most 70 %% (default 1500)")
     parser.add_argument("--test-rows", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()

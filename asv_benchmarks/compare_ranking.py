@@ -4,8 +4,8 @@ python asv_benchmarks/compare_ranking.py                            LightGBM's e
 python asv_benchmarks/compare_ranking.py --rounds 50 --repeats 2 --libraries fastens LightGBM
 python asv_benchmarks/compare_ranking.py --clicks --rounds 30 --leaves 15 --repeats 1 --threads 1
 
-With --clicks, the models are fitted to simulated clicks on lists that a weak ranker has shown, without and with the
-positions of the rows, and evaluated by the true relevance of the test queries, which the fits do not use.
+With --clicks, the models are fitted to simulated clicks on lists sorted by a weak ranker, without and with the
+positions of the rows. They are evaluated by the true relevance of the test queries, which the fits do not use.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def lightgbm(rows: Rows, args: argparse.Namespace) -> Callable:
 def xgboost(rows: Rows, args: argparse.Namespace) -> Callable:
     from xgboost import XGBRanker
 
-    # Rows of at least 1e-3 of hessian, as the others; best-first to the same number of leaves. The order of the rows of
-    # a query is the order in which they were shown.
+    # As in the other libraries, leaves have a hessian of at least 1e-3, and growth is best-first up to the same number
+    # of leaves. The rows of a query have the order in which they were shown.
     X, y, qid, position = rows
     model = XGBRanker(
         n_estimators=args.rounds, max_leaves=args.leaves, max_depth=0, grow_policy="lossguide", learning_rate=0.1,
@@ -85,7 +85,7 @@ def generated(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def clicks(X: np.ndarray, y: np.ndarray, qid: np.ndarray, n_shown: int, seed: int) -> Rows:
-    """Clicks on lists that a weak linear ranker with some noise has shown for each query.
+    """Simulate clicks on lists that are sorted for each query by a weak linear ranker with some noise.
 
     A row at position k is seen with probability 1 / k, and a row that is seen is clicked with a probability from 0.05
     for relevance 0 to 1 for relevance 4.
@@ -106,7 +106,7 @@ def clicks(X: np.ndarray, y: np.ndarray, qid: np.ndarray, n_shown: int, seed: in
 
 
 def folds(repeats: int) -> Iterator[Split]:
-    """LightGBM's table in folds of whole queries, by their relevance."""
+    """LightGBM's table in folds of whole queries, with relevance as the target."""
     X, y, qid = read()
     for seed in range(repeats):
         for train, test in GroupKFold(5, shuffle=True, random_state=seed).split(X, groups=qid):

@@ -1,4 +1,4 @@
-"""Coverage and width of intervals for a time series, one step ahead, next to MAPIE's.
+"""Compare intervals for a time series, one step ahead, with MAPIE: coverage and width.
 
 python asv_benchmarks/compare_series.py                       the energy use of a house every ten minutes
 
@@ -59,7 +59,7 @@ def mapie_online(X: np.ndarray, y: np.ndarray, coverage: float, step: float) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--coverage", type=float, default=0.9)
-    parser.add_argument("--rows", type=int, default=1000, help="to fit to")
+    parser.add_argument("--rows", type=int, default=1000, help="training rows (default 1000)")
     parser.add_argument("--steps", type=int, default=1000)
     args = parser.parse_args()
     warnings.filterwarnings("ignore")

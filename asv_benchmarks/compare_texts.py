@@ -1,10 +1,11 @@
-"""Losses and times on tables of texts: words read by fastens and by CatBoost, and TF-IDF weights computed by hand.
+"""Compare losses and times on texts: fastens and CatBoost read the words, other models get TF-IDF weights.
 
-python asv_benchmarks/compare_texts.py                      two tables of FASTENS_DATA, and one with another column
+python asv_benchmarks/compare_texts.py                      two tables of FASTENS_DATA, one of them also with ratings
 python asv_benchmarks/compare_texts.py --seeds 5 --rounds 300 --libraries "fastens" "TF-IDF, LightGBM"
 
-CatBoost and LightGBM have their defaults but for the number of rounds and a learning rate of 0.1. TF-IDF weights are
-those of the 10 000 most frequent words. The second table has the texts of the first and a column of noisy ratings.
+CatBoost and LightGBM have their default parameters except for the number of rounds and a learning rate of 0.1. TF-IDF
+weights are computed for the 10 000 most frequent words. The second table has the texts of the first and a column of
+noisy ratings.
 """
 
 from __future__ import annotations

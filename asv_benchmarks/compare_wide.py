@@ -5,9 +5,9 @@ python asv_benchmarks/compare_wide.py --tables tfidf --libraries fastens lightgb
 
 Tables are generated: `tfidf`, 18 846 texts of some 137 of 50 000 words, whose frequencies follow Zipf's law; `million`,
 20 000 rows of 20 of a million columns; `dense`, 1000 rows of 20 000 numbers; `frame`, a pandas frame of 5000 rows and
-3000 columns, one in ten of categories. Every fit (20 trees of 31 leaves) has a process of its own, in turns; the first
-figure includes the start of this process and the import of the library, but not the table. For predictions of forests,
-see the workload `sparse` of compare_forests.py.
+3000 columns, one in ten of categories. Every fit (20 trees of 31 leaves) runs in its own process, and the libraries
+take turns. The first figure includes the start of this process and the import of the library, but not the generation of
+the table. The workload `sparse` of compare_forests.py measures predictions of forests.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def processor_seconds() -> float:
 
 
 def measure(library: str, table: str) -> None:
-    """Print seconds of a fit, CPU seconds, MB above the input, seconds to predict, accuracy, seconds of the table."""
+    """Print seconds and CPU seconds of a fit, MB above the input, seconds to predict, accuracy, seconds to generate."""
     model = make(library)
     model.fit(np.arange(400.0).reshape(100, 4), np.arange(100) % 2)  # loads the library and starts its threads
     start = time.perf_counter()

@@ -86,7 +86,7 @@ def filled_in(text: str) -> str:
 
 
 def readme_table() -> str:
-    """The columns of one record that the README shows, and the library that comes closest to fastens in each row."""
+    """Return the columns of one record that the README shows, and the library closest to fastens in each row."""
     name, wanted = IN_README
     record = records()[name]
     head, *rows = next(each["rows"] for each in record["tables"] if each["rows"][0][:2] == wanted[:2])
@@ -99,7 +99,7 @@ def readme_table() -> str:
 
 
 def closest(head: list[str], row: list[str]) -> str:
-    """The library whose figure is the smallest multiple of the figure of fastens; "" if there is no other library."""
+    """Return the library with the lowest ratio to the figure of fastens; "" if there is no other library."""
     others = [(re.search(r"\(([\d.]+)x\)", cell), name, cell) for name, cell in zip(head, row, strict=True)]
     found = [(float(ratio[1]), f"{name} {cell}") for ratio, name, cell in others if ratio and name[:7] != "fastens"]
     return min(found, default=(0.0, ""))[1]

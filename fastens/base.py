@@ -51,7 +51,7 @@ _ON_CLUSTERS = frozenset({*ANSWERS, "fit", "score", "fit_transform", "fit_predic
 
 
 class SparseTargetError(TypeError, ValueError):
-    """Error for a sparse target: a TypeError as in scikit-learn's trees, and a ValueError as in its forests."""
+    """Error for a sparse target, for which scikit-learn's trees raise TypeError and its forests ValueError."""
 
 
 @dataclass(frozen=True)

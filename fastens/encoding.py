@@ -1,4 +1,4 @@
-"""A transformer that converts tables to numeric arrays, for tools that need arrays."""
+"""A transformer that converts tables to numeric arrays or CSR matrices, for tools that need them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ feature_names_in_ : array of shape (n_features,)
 @transforms_streams
 @with_parameters
 class TableEncoder(TransformerMixin, BaseFastens):
-    """Transformer of tables with text, categories and dates to arrays of numbers.
+    """Transformer of tables with text, categories and dates to arrays or CSR matrices of numbers.
 
     Estimators of fastens accept such tables directly. Use this transformer before estimators of other libraries, or
     with tools of scikit-learn that convert the table first and fail, such as `RFECV`, `SequentialFeatureSelector` and
@@ -106,7 +106,8 @@ class TableEncoder(TransformerMixin, BaseFastens):
     def transform(self, X: ArrayLike) -> NDArray[np.floating] | sparse.csr_matrix:
         """Return the table encoded as numbers, with the columns listed by `get_feature_names_out`.
 
-        Sparse tables and tables with texts, which have up to 10 000 columns for each text, give a CSR matrix.
+        The result is a CSR matrix for sparse tables and for tables with texts or lists of strings, because such a
+        column may become up to `Texts.max_terms` columns (default: 10 000). Otherwise, it is an array.
         """
         rows: Any = self._check_table(X)
         self._check_fitted()

@@ -62,7 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow tests out, or run them with every value of every parameter, but not with every combination.
 
-    A test that the command names, with `::`, always runs, and a choice by `-m` is the user's.
+    If a test is named with `::`, all tests of the command run. With `-m`, slow tests run if the expression selects
+    them.
     """
     if config.option.exhaustive or any("::" in argument for argument in config.args):
         return

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), slow ones too, except the tests of the
-# project's files and the slow tests of the command line and of clusters. Each folder has a process of its own, and its
-# time is printed. Arguments go to pytest, for example the tests to run instead.
-# With --threads: the tests of threads, and many at once, under the thread sanitizer. It must know how the interpreter
-# hands memory from thread to thread: $PYTHON is one that was itself built for it, and without the GIL.
+# Run the tests under the address and undefined-behaviour sanitizers (Linux, GCC), including slow tests. The
+# script leaves out tests/project, tests/properties, the tests of memory faults and busy machines, and the slow tests of
+# the command line and of clusters. Each folder runs in its own process, and its time is printed. Arguments go to pytest
+# and replace the folders, for example by the tests to run. With --threads: the tests of threads, and many at once,
+# under the thread sanitizer. It must know how the interpreter hands memory from thread to thread: $PYTHON is one that
+# was itself built for it, and without the GIL.
 kind=1
 if [ "${1:-}" = --threads ]; then
     kind=thread

@@ -2,7 +2,7 @@
 
 Usage: python tools/sklearn_tests.py [--show] [MODULE ...], with modules named as below; --show lists what fails. The
 texts of errors and warnings are not compared. A failure counts as explained if docs/measured/scikit-learn.md names its
-test; those of its section on private parts are left out of the last row. Skipped tests are not counted.
+test. The last row leaves out the tests that the page's section on private parts names. Skipped tests are not counted.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ EXPLAINED, OF_PRIVATE_PARTS = (
 
 
 def run(module: str, show: bool) -> NDArray[np.int64]:
-    """Run a module, and return the numbers of tests that pass, fail, are explained, and fail by private parts."""
+    """Return how many tests of a module pass, fail, fail as explained, and fail because they use private parts."""
     folder, name = module.split("/")
     inside = Path() if folder == "tests" else Path(folder)
     source = Path(sklearn.__file__).parent / inside / "tests" / f"{name}.py"

@@ -61,7 +61,7 @@ class Peer:
             return self.predictor(model, settings)(X)
 
     def predictor(self, model: Any, settings: Settings) -> Callable[[Any], np.ndarray]:
-        """The method that predicts in so many threads, within `limits`."""
+        """Return the function that predicts with `n_threads` threads; call it within `limits`."""
         method = model.predict if settings.regression else model.predict_proba
         return partial(method, **{self.threads_argument: settings.n_threads}) if self.threads_argument else method
 

@@ -25,7 +25,7 @@ def memory(field: str) -> int:
 def main(name: str, folder: str, n_threads: int) -> None:
     peer = next(peer for peer in PEERS if peer.name == name)
     X, y = np.load(Path(folder, "X.npy")), np.load(Path(folder, "y.npy"))
-    settings = Settings(n_threads=n_threads, n_trees=10)  # further trees take no more
+    settings = Settings(n_threads=n_threads, n_trees=10)  # more trees do not use more memory
     peer.fit(X[:2000], y[:2000], settings)  # loads the library and starts its threads
     before = memory("VmRSS")
     peer.fit(X, y, settings)

@@ -87,7 +87,7 @@ def predict(options: Options, n_threads: int, n_leaves: int, kind: Any, goals: l
 
 
 def single_row(options: Options) -> list[Result]:
-    """Probabilities of one row in one thread, of an array and of a frame."""
+    """Time the probabilities of one row of an array and of a frame, in one thread."""
     table, settings = generated(20_000, 28), Settings()
     frame = pd.DataFrame(table.X, columns=[f"x{index}" for index in range(28)])
     times: dict[str, Values] = {"array": {}, "frame": {}}
@@ -118,7 +118,7 @@ def memory(options: Options) -> list[Result]:
 
 
 def wide_fit(options: Options) -> list[Result]:
-    """Fits of `compare_wide.py`, whose processes make the table too: with their start, and alone."""
+    """Time fits of `compare_wide.py`, with and without the start of the process and the generation of the table."""
     fits: Values = {}
     processes: Values = {}
     for _ in range(options.repeats):
@@ -137,7 +137,7 @@ def wide_fit(options: Options) -> list[Result]:
 
 
 def wide_forest(options: Options) -> list[Result]:
-    """Predictions for TF-IDF by forests, in one thread; scikit-learn's is its own."""
+    """Time predictions of forests for TF-IDF in one thread; each library predicts with its own forest."""
     X, y = tfidf(options.rows(5000))
     models = {
         "fastens": fastens.RandomForestClassifier(20, random_state=0, n_jobs=1),
@@ -150,7 +150,7 @@ def wide_forest(options: Options) -> list[Result]:
 
 
 def second_thread(options: Options, method: str, n_rows: int, n_leaves: int, goal: Goal) -> list[Result]:
-    """The same call in one thread and in two."""
+    """Time a call in one thread and in two."""
     table = generated(50_000, 28)
     rows = generated(options.rows(n_rows), 28, seed=1).X
     one, two = (make_fastens(Settings(n, n_leaves)).fit(table.X, table.y) for n in (1, 2))
@@ -163,7 +163,7 @@ def second_thread(options: Options, method: str, n_rows: int, n_leaves: int, goa
 
 
 def busy(options: Options) -> list[Result]:
-    """AdaBoost in two threads on a machine with one busy core, and in one thread without."""
+    """Time AdaBoost in two threads while one core is busy, relative to one thread on an idle machine."""
     from compare_busy import adaboost, busy_cores
 
     calls = adaboost()
@@ -178,7 +178,7 @@ def busy(options: Options) -> list[Result]:
 
 
 def reading(options: Options) -> list[Result]:
-    """`from_model` of a Booster, part of which is its own time to write the text, and of the file."""
+    """Time `from_model` for a Booster, which first writes its text, and for the text file."""
     table = generated(20_000, 28)
     booster = make_lightgbm(Settings(n_threads=2, n_trees=1000)).fit(table.X, table.y).booster_
     with tempfile.TemporaryDirectory() as folder:

@@ -88,7 +88,7 @@ class PosteriorMixin:
     def _vote_share(self, X: ArrayLike) -> Array:
         """Return, for each row and class, the posterior probability of the hypotheses that predict the class.
 
-        It is the probability that mode="gibbs" predicts the class.
+        This is the probability that ``mode="gibbs"`` predicts the class.
         """
         raise NotImplementedError
 

@@ -68,7 +68,7 @@ def holds_out(model: Any) -> bool:
 def drawn_rows(
     model: Any, data: TrainingData, seed: int, strata_of: Callable[[Array], NDArray[Any] | None] | None = None
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Draw training and validation rows, stratified by class, or by strata that have rows on both sides."""
+    """Draw training and validation rows, stratified by class or, if there are enough rows, by strata."""
     from sklearn.model_selection import train_test_split
 
     (y,) = gathered(data.comm, [data.y])

@@ -108,7 +108,7 @@ class RoundWatch:
 
 
 def end_of_time(stopping: EarlyStopping, start: float, *, is_last: bool = False) -> float:
-    """Return the moment of `time.monotonic` after which no round starts; `is_last` marks training on all rows."""
+    """Return the value of `time.monotonic` from which rounds do not start; `is_last` marks training on all rows."""
     if stopping.time_limit is None:
         return math.inf
     return start + stopping.time_limit * (_SHARE_BEFORE_REFIT if stopping.refit and not is_last else 1.0)

@@ -21,7 +21,7 @@ _KEYS = {"feature", "threshold", "left", "right"}
 
 
 class ForcedSplit(NamedTuple):
-    """A split that trees make first."""
+    """A split that every tree makes before other splits."""
 
     feature: int
     threshold: float  # rows up to it go left
@@ -35,7 +35,7 @@ def forced_splits(model: Any) -> list[ForcedSplit]:
     root_split = _read(root_split) if isinstance(root_split, str) else root_split
     waiting, columns = [root_split], Columns(model.n_features_in_, model._encoder.names)
     splits = list[ForcedSplit]()
-    for each in waiting:  # grows by the children
+    for each in waiting:  # the loop appends children
         if not isinstance(each, Mapping) or not {"feature", "threshold"} <= each.keys() <= _KEYS:
             raise ValueError(
                 f"{_NAME} must be nested dicts with the keys 'feature', 'threshold' and, optionally, 'left' and "
@@ -71,7 +71,7 @@ def _left_side(model: Any, column: int, given: Any) -> tuple[float, list[int] | 
         listed = list(given) if isinstance(given, list | tuple | set | frozenset | np.ndarray) else [given]
         is_ordered = column in encoder.ordered
         if not all(each in categories for each in listed) or (len(listed) > 1 and is_ordered):
-            rule = "one category, the last on the left" if is_ordered else "categories"
+            rule = "one category, the last that goes left," if is_ordered else "categories"
             raise ValueError(f"{_NAME} must have {rule} of column {name!r} as a threshold; got {given!r}.")
         positions = [categories.index(each) for each in listed]
         return (positions[0] + 0.5, None) if is_ordered else (0.0, positions)

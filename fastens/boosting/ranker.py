@@ -140,7 +140,7 @@ def _numbers(relevance: NDArray[Any]) -> Array:
         raise ValueError("Input y contains " + ("NaN." if np.isnan(values).any() else "infinity."))
     if values.size and (values.min() < 0 or values.max() > MAX_RELEVANCE):
         raise ValueError(
-            f"y must hold relevance labels from 0 to {MAX_RELEVANCE:g}; it goes from {values.min()} to {values.max()}."
+            f"y must hold relevance labels from 0 to {MAX_RELEVANCE:g}; got {values.min()} to {values.max()}."
         )
     return values
 
@@ -199,7 +199,7 @@ def row_weights(
     n_queries = 1 + int(max_floats(comm, float(query.max(initial=-1)))[0])
     if query_weights.shape != (n_queries,):
         raise ValueError(
-            f"query_weight must have one weight for each of the {n_queries} queries; got {query_weights.shape}."
+            f"query_weight must have one weight for each of the {n_queries} queries; got shape {query_weights.shape}."
         )
     of_rows = check_weights(query_weights[query], len(query), comm, "query_weight")
     of_rows = weights_to_count(of_rows, weight_type, comm, "query_weight", is_fit=False)

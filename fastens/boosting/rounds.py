@@ -666,8 +666,8 @@ class Rounds:
     def _shift(self, index: int) -> Array | None:
         """Return the shift that widens distributions to the errors on the validation rows, which training understates.
 
-        Only trees make distributions narrower: the scale has to stay behind the location, because rows that are still
-        predicted badly would otherwise count as noise and be given up.
+        The shift never makes distributions narrower. Otherwise, rows that are still predicted badly would count as
+        noise, and their location would not be learned.
         """
         rows = self.validation
         if rows is None or not self.history.decides or self.rules.linear_l2 is not None:

@@ -222,7 +222,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     @staticmethod
     def _strata_of(y: Array) -> NDArray[np.bool_] | None:  # type: ignore[override]
-        """Return which times were observed, if some were not."""
+        """Return a mask of the observed times, or None if all were observed."""
         is_observed = events(y)
         return None if is_observed.all() else is_observed
 

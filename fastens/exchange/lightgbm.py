@@ -356,7 +356,7 @@ class _Trees:
 
 
 def _parsed(texts: list[str], kind: Any, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the numbers of all texts, and how many each of them has. NumPy's warnings about other text are errors."""
+    """Return the numbers of all texts, and the count of numbers in each; raise an error for other text."""
     counts = np.array([len(text.split()) for text in texts], dtype=np.int64)
     text = " ".join(texts)
     try:

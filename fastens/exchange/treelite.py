@@ -34,7 +34,7 @@ def write(view: ModelView) -> bytes:
     # Regression has one class per target, and each tree belongs to one target.
     by_target = view.n_outputs > 1 and task == _REGRESSOR
     n_targets, n_classes = (view.n_outputs, [1] * view.n_outputs) if by_target else (1, [view.n_outputs])
-    # Trees that add nothing are left out, except that a model must have a tree.
+    # Trees that only add 0 are left out, but one is kept because a model must have a tree.
     rounds = [(output, tree) for output, tree in view.rounds() if len(tree.left) > 1 or tree.value[0, 0]]
     rounds = rounds or view.rounds()[:1]
     outputs = np.array([output for output, _ in rounds], dtype=np.int32)

@@ -33,8 +33,8 @@ def read_table(  # noqa: PLR0913
     Text columns that hold numbers or dates in a common notation (``1.234,50 €``, ``45%``, ``12 kg``, ``1.2 M``,
     ``31.12.2020``) are converted, with a warning that describes the detected notation. A single value that does not
     match leaves the column as text, and the warning names the value and its row. Columns of free text and of lists of
-    items such as ``tea;milk`` are found among the first thousand rows; they stay text, and the warning and the schema
-    have the `text_features` with which trees learn from their words and items. Titles above the header, headers with
+    items such as ``tea;milk`` are detected from the first thousand rows and stay text. A warning and the schema contain
+    the `text_features` that let trees learn from their words and items. Titles above the header, headers with
     several lines, and totals and sources below the rows are recognised and removed with a warning.
 
     Parameters

@@ -226,7 +226,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     @property
     def _compares_weights(self) -> bool:  # type: ignore[override]
-        return self._is_averaged and not self.bootstrap  # rows that are drawn count as rows, whatever their weights
+        return self._is_averaged and not self.bootstrap  # drawn rows count as one row each, whatever their weights
 
     def _of_members(self) -> dict[str, Any]:
         # A single tree has no out-of-bag rows.
@@ -296,7 +296,7 @@ class BaseForest(TreeParameters, TreeModel):
         """The fitted trees, each of which is created as a decision tree estimator when it is accessed.
 
         A clone of a tree that is fitted to the same bag grows the same tree. If the forest averages over prunings, the
-        leaves hold the averages. So do those of a classification tree's clone, unless the evidence is out of bag.
+        leaves hold the averages. Clones of classification trees are averaged too, unless the evidence is out of bag.
         """
         self._check_fitted()
         return Members(self)

@@ -264,7 +264,8 @@ class Growth(Options, of="growth"):
         ``{"feature": "age", "threshold": 30, "left": {...}, "right": {...}}``, where `feature` is the name or index of
         a column. Rows up to the threshold go left; for a categorical column, the threshold is a category or a list of
         categories that go left. Forced splits are made whatever their gain and are not pruned. A split that breaks a
-        limit such as `min_samples_leaf` is omitted together with the splits below it. If None, trees choose all splits.
+        limit such as `min_samples_leaf` is omitted, together with the forced splits below it. If None, trees choose all
+        splits.
 
     Examples
     --------
@@ -334,10 +335,10 @@ class Texts(Options, of="text_features"):
 
     Each text column becomes several numeric columns: the length of the text, and the number of occurrences of each
     term of the vocabulary. The vocabulary holds the terms that occur in most of the distinct texts of the training set.
-    It does not depend on the target, on weights or on the order of the rows. In trees, texts with more than 32 terms
-    have one more column (for each class of three or more): the sum of the mean targets of their terms, minus the
-    overall mean. It is cross-fitted like the target encoding of categories, and `Categories` turns it off with
-    ``encoding="partition"``.
+    It does not depend on the target, on weights or on the order of the rows. In trees, columns with more than 32
+    terms get an additional column: the sum of the mean targets of the terms of a text, minus the overall mean. With
+    three or more classes, there is such a column for each class. It is cross-fitted like the target encoding of
+    categories, and ``Categories(encoding="partition")`` turns it off.
 
     Parameters
     ----------
@@ -351,7 +352,7 @@ class Texts(Options, of="text_features"):
     ngram_range : pair of int, default=(1, 1)
         Minimum and maximum number of consecutive words or characters in a term. Items of lists ignore it.
     max_terms : int, default=10000
-        Maximum number of terms of each column. Larger values find rarer terms, and take more time and memory.
+        Maximum number of terms of each column. Larger values include rarer terms and need more time and memory.
 
     Examples
     --------

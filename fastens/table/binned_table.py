@@ -572,13 +572,14 @@ class BinnedTable(RowSource):
         texts = plain_parameter(reading.text_features)
         if texts is not None and texts != plain_parameter(expected.text_features):
             raise ValueError(
-                "text_features must be None for a BinnedTable, unless they are those that it was created with; got "
+                "text_features must be None or the same as in the BinnedTable; got "
                 f"{reading.text_features!r}. Pass text_features to BinnedTable.from_source."
             )
         if reading.missing_is_category != expected.missing_is_category:
             raise ValueError(
                 "categories.missing must be the same as in the BinnedTable "
-                f"(missing_is_category={expected.missing_is_category}); got {reading.missing_is_category}."
+                f"(missing_is_category={expected.missing_is_category}); got "
+                f"missing_is_category={reading.missing_is_category}."
             )
         return self.encoder
 

@@ -86,7 +86,7 @@ class Terms:
         return sparse.csr_matrix(part[:, self.first : self.first + self.n])
 
     def scored(self, part: Any, scores: Array, fold: NDArray[np.integer]) -> Array:
-        """Return the sum of the scores of the terms of each text in a fold, shape (n_targets, n_rows)."""
+        """Return the sum of the term scores of each text, given the fold of each row; shape (n_targets, n_rows)."""
         counts, n_rows = self.counts(part), part.shape[0]
         rows = np.repeat(np.arange(n_rows), np.diff(counts.indptr))
         term_scores = counts.data[:, None] * scores[counts.indices, fold[rows]]
@@ -167,7 +167,7 @@ class Targets:
         return random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + n_own]
 
     def _add_terms(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8], weights: Array, sums: Array) -> None:
-        """Add the sums of the targets, and at the end the numbers of copies, of each term in each fold."""
+        """Add the sums of the targets for each term and fold, followed by the number of copies."""
         for start, part in own_parts(X):
             of_part = slice(start, start + part.shape[0])
             for text_terms, first in zip(terms, np.cumsum([0, *(each.n for each in terms)]), strict=False):
@@ -182,7 +182,7 @@ class Targets:
     def term_scores(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8]) -> list[Array]:
         """Return the smoothed mean target of each term minus the overall mean, for each text column.
 
-        The shape is (n_terms, N_FOLDS + 1, n_targets): over the other folds, and at the end over all rows.
+        The shape is (n_terms, N_FOLDS + 1, n_targets): means over the rows outside each fold, and last over all rows.
         """
         n_targets, weights = len(self.values), np.ones(len(fold)) if self.weights is None else self.weights
         sums = np.zeros((sum(each.n for each in terms), N_FOLDS, n_targets + 1))

@@ -128,9 +128,9 @@ class TreeModel(SavedEnsemble, BaseFastens):
         interactions, parts : bool, default=False
             As for `predict_contributions`.
         groups : dict of lists of columns, optional
-            Groups of columns by name, such as ``{"size": ["width", "height"]}``, or of `feature_parts_`, such as the
-            words of a text. ``values`` has the Shapley value of each group, followed by the columns that are in no
-            group; the parts of such a column that are in no group form one player.
+            Groups of columns by name, such as ``{"size": ["width", "height"]}``. Groups may also contain names of
+            `feature_parts_`, such as words of a text. ``values`` has the Shapley value of each group, followed by the
+            columns that are in no group; the parts of a column that are in no group form one player.
         y : array of shape (n_samples,), optional
             Targets. Required for ``output="loss"`` and not allowed otherwise.
 

@@ -431,7 +431,7 @@ class TuningConfig:
     n_jobs : int or None, default=None
         Number of threads of each fit. If None, all threads are used.
     text_features : list of names or indices, mask, dict, Texts or None, default=None
-        Columns of texts, as in the parameter of the estimators.
+        Columns of texts; see the parameter of the estimators. If None, columns of strings are categories.
     callback : function or None, default=None
         Called with the list of trials after each trial.
 

@@ -179,7 +179,7 @@ def test_deviations_are_as_wide_as_the_errors_on_validation_rows(loss, noise):
 
 
 def test_widened_deviations_are_kept(noise):
-    """A refit on all rows widens its rounds as much, and continued fits equal uninterrupted ones."""
+    """A refit on all rows widens its rounds by the same shifts, and continued fits equal uninterrupted fits."""
     (X, y), (X_val, y_val), test = noise
     numbers = {"categorical_features": None}
     rows = np.vstack([X, X_val]), np.append(y, y_val)

@@ -445,7 +445,7 @@ def test_wrong_parameters(table, parameters, message):
 
 def test_wrong_relevance(table):
     X, y, qid = table
-    with pytest.raises(ValueError, match=r"y must hold relevance labels from 0 to 64; it goes from -1\.0 to"):
+    with pytest.raises(ValueError, match=r"y must hold relevance labels from 0 to 64; got -1\.0 to"):
         GradientBoostingRanker().fit(X, y - 1, qid=qid)
 
 

@@ -269,7 +269,7 @@ def test_texts_next_to_other_columns(run, write_csv, model):
 
 @pytest.fixture
 def reviews():
-    """Free text that tells the class, next to an address, a name and tags."""
+    """Free text that determines the class, next to an address, a name and tags."""
     rng = np.random.default_rng(3)
     n, words = 200, np.array([f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(60)])
     kind = rng.integers(0, 2, n)

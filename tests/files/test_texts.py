@@ -46,7 +46,7 @@ def test_free_text(words):
         [f"PC {17000 + i}" for i in range(N)],
         [" ".join(f"{c:02x}" for c in RNG.integers(0, 256, RNG.integers(4, 20))).upper() for _ in range(N)],
         [" ".join(RNG.choice(["C23", "C25", "B57", "B59"], RNG.integers(4, 20))) for _ in range(N)],
-        prose(ENGLISH, 40),  # too few to tell
+        prose(ENGLISH, 40),  # too few distinct texts
         prose(ENGLISH, 5) * 60,  # long names of categories
         prose(ENGLISH, least=1, most=5),
         [None, None],

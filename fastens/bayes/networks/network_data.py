@@ -102,9 +102,9 @@ class NetworkData:
         return replace(self, parents=parents, tables=tuple(tables), regressions={**self.regressions, **constants})
 
     def with_observations(self, deviations: Mapping[int, float]) -> NetworkData:
-        """Return the network with noisy observations of continuous variables, by the standard deviations of the noise.
+        """Return the network with noisy observations of continuous variables, given the deviations of the noise.
 
-        An observation is a further variable at the end: the sum of the variable and normal noise.
+        Each observation is an additional variable at the end: the sum of the variable and normal noise.
         """
         if not deviations:
             return self

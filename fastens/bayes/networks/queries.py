@@ -165,9 +165,9 @@ class NetworkQueries:
         return names.index(self._encoder.texts[columns.index(plain_name(variable))])
 
     def _evidence(self, evidence: Evidence) -> tuple[NetworkData, dict[int, Any]]:
-        """Return the position of each value, or the likelihoods of all values, by variable.
+        """Return the network and the evidence by variable: positions, numbers, or likelihoods of all values.
 
-        They are evidence of the first result, which has a further variable for each noisy observation of a number.
+        The network has an additional variable for each noisy observation of a number.
         """
         self._check_fitted()
         (NONE | instance(Mapping, "a dict that maps variables to values")).check("evidence", evidence)
@@ -272,8 +272,8 @@ class NetworkQueries:
         evidence : dict, optional
             Values of observed variables by name. A dict instead of a value is virtual evidence: the likelihood of an
             uncertain observation for each value of the variable, such as ``{"grass": {"dry": 0.1, "wet": 0.7}}``. Only
-            the ratios of likelihoods affect the result. For a continuous variable, it is the observed number and the
-            standard deviation of its normal error: ``{"height": {"mean": 180, "std": 2}}``.
+            the ratios of likelihoods affect the result. For a continuous variable, the dict has the observed number and
+            the standard deviation of its normal error: ``{"height": {"mean": 180, "std": 2}}``.
 
         Returns
         -------

@@ -162,7 +162,7 @@ cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
     middle = 0.5 * (left.value + right.value)
     bind_side(monotone, False, middle, &left.lower, &left.upper)
     bind_side(monotone, True, middle, &right.lower, &right.upper)
-    # The sides of a forced split may be in the wrong order.
+    # The sides of a forced split may violate the constraint.
     left.value = min(max(left.value, left.lower), left.upper)
     right.value = min(max(right.value, right.lower), right.upper)
 

@@ -134,7 +134,7 @@ cdef class Grower:
         self.set_fewest_rows(rules.min_samples_leaf)
 
     cdef _set_most_stored(self):
-        # Bounded leaf values and forced splits are searched with sums that cells of zeros must hold.
+        # Searches with bounds, categories or forced splits read the cell of zeros, which must not overflow.
         is_bound = self.rules.clip_to_bounds or self.matrix.is_categorical.any() or self.ws.forced != NULL
         if self.matrix.is_sparse and self.ws.n_outputs == 1 and not is_bound:
             cells = self.matrix.cells[: self.matrix.columns.n_stored]

@@ -85,7 +85,7 @@ FASTENS_INLINE Sums unpack(uint64_t word, const CellLayout* layout)
     return sums;
 }
 
-/* Sums that overflow the fields give a word that is exact modulo 2**64. */
+/* If sums overflow their fields, the word is still exact modulo 2**64. */
 FASTENS_INLINE uint64_t pack(const Sums* sums, const CellLayout* layout)
 {
     return ((uint64_t)(sums->gradient + layout->gradient_bias * sums->count) << layout->gradient_shift)
@@ -169,7 +169,7 @@ FASTENS_INLINE void set_cell(const Histogram* histogram, ptrdiff_t cell, const S
     }
 }
 
-/* The third word of wide cells holds the count, and a packed cell that may overflow is 0 only if it is empty. */
+/* The third word of wide cells holds the count. A packed cell is 0 only if it is empty, even if it may overflow. */
 FASTENS_INLINE int is_empty(const Histogram* histogram, ptrdiff_t cell)
 {
     return histogram->packed ? histogram->cells[cell] == 0 : (uint32_t)histogram->cells[3 * cell + 2] == 0;

@@ -405,10 +405,10 @@ cdef inline void _set_rest(
 cdef void complete_zeros(
     const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
 ) noexcept nogil:
-    """Set a feature's cell of zeros, which counts 0 so far, from the sums of the node.
+    """Set a feature's cell of zeros, which is empty, from the sums of the node and of the other cells.
 
-    In a node of more rows than packed cells hold, this cell may overflow. Its word is still exact modulo 2**64, so
-    differences of words are exact.
+    In a node with more rows than packed cells can count, this cell may overflow. Its word is still exact modulo 2**64,
+    so differences of words are exact.
     """
     cdef int64_t[3] rest
     cdef Histogram whole
@@ -423,7 +423,7 @@ cdef void complete_zeros(
 cdef int64_t count_stored(
     const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
 ) noexcept nogil:
-    """Return the number of the node's rows whose code is not that of zeros, whose cell may overflow."""
+    """Return the number of the node's rows outside the cell of zeros, even if this cell overflows."""
     cdef const int64_t* cells = histogram.cells + feature.offset
     cdef int64_t count = 0, mask = <int64_t>layout.count_mask
     cdef Py_ssize_t i

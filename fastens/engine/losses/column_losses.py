@@ -100,7 +100,7 @@ class JoinedLosses(Loss):
         return np.concatenate([first for first, _ in pairs]), np.concatenate([second for _, second in pairs])
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return how much wider the errors of all parts are than predicted, or None."""
+        """Return the widening of all parts, or None if a part does not predict the dispersion."""
         parts = self._with_targets(y)
         shifts = [part.log_dispersion(target, raw[outputs], sample_weight) for part, outputs, target in parts]
         defined = [shift for shift in shifts if shift is not None]

@@ -30,8 +30,8 @@ _MAX_STEPS = 500  # maximum number of iterations for the starting values
 _MAX_STEP = 1.0  # maximum Newton step of parameters on a logarithmic scale: a factor of e in one leaf
 _LOG_2PI_HALF = 0.5 * math.log(2 * math.pi)
 _MEAN_OF_LOG = 0.42278433509846714  # digamma(2)
-# Mean of abs(z) ** 1.5 for a standard normal z. Outliers count less in this moment than in variances, of which a single
-# validation row can make up the most, and more than in mean absolute errors.
+# Mean of abs(z) ** 1.5 for a standard normal z. Outliers count less in this moment than in a variance, which a single
+# validation row can dominate, and more than in a mean absolute error.
 _POWER_OF_NORMAL = 2**0.75 * math.gamma(1.25) / math.sqrt(math.pi)
 _MAX_Z = 20.0  # maximum of the logarithm in exponentials of exponentials
 
@@ -224,7 +224,7 @@ class Normal(_LocationScale):
         return (-z * precision, 1 - z * z), (precision * precision, 2.0)
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return the log of the ratio of errors to predicted standard deviations, by a robust moment."""
+        """Return the log ratio of errors to predicted standard deviations, estimated by a robust moment."""
         location, log_scale = self._clipped(raw)
         with np.errstate(over="ignore"):
             z = np.abs(y - location) * exp(-log_scale)
@@ -271,7 +271,7 @@ class LogNormal(Normal):
         return super().slopes(log(y), raw)
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return the log of the ratio of the errors of logarithms to predicted standard deviations."""
+        """Return the log ratio of the errors of log targets to predicted standard deviations."""
         return super().log_dispersion(log(y), raw, sample_weight)
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:

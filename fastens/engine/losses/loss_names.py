@@ -60,7 +60,7 @@ class RootSquaredError(JoinedLosses):
         self.name = "squared_error_of_root"
 
     def target_of(self, y: Array, part: int) -> Array:
-        """Return the roots."""
+        """Return the square roots of the absolute targets with the signs of the targets."""
         return np.sign(y) * np.sqrt(np.abs(y))
 
 

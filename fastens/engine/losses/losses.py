@@ -180,7 +180,7 @@ class Link(NamedTuple):
     inverse : callable
         Returns the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs).
     factor : float
-        Factor of the raw predictions before the named function.
+        Factor that raw predictions are multiplied by before the named function is applied.
     """
 
     name: str
@@ -255,7 +255,7 @@ class Loss:
     bounds : pair of numbers
         Lower and upper bound of the targets.
     link : Link
-        How raw predictions become predictions. Losses whose predictions depend on the fit override `predict`.
+        Converts raw predictions to predictions. Losses whose predictions depend on the fit override `predict`.
     measures_noise : bool
         True if the variance of the gradients, divided by the mean hessian, decreases to the noise variance.
     max_step : float
@@ -382,7 +382,7 @@ class Loss:
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
         """Return how much wider the errors are than predicted, as a change of each raw prediction.
 
-        None for losses that do not predict the dispersion of the targets.
+        Returns None if the loss does not predict the dispersion of the targets.
         """
         return None
 

@@ -353,7 +353,7 @@ cdef class CompiledTrees:
 
 
 cdef enum:
-    VALUES_AHEAD = 8    # prefetch distance, in stored values, of the thresholds; twice as far, the bins are fetched
+    VALUES_AHEAD = 8    # prefetch distance of thresholds, in stored values; bins are prefetched twice as far ahead
     BIN_ROWS = 64       # rows binned together for all features: their values stay in the L1 cache
 
 

@@ -32,7 +32,7 @@ cdef enum:
     APPLY_TREES = 16
     # Sparse rows with longer records walk one by one, because records of many rows do not fit in the cache.
     MAX_SHARED_RECORD = 1 << 11
-    ROWS_ONE_BY_ONE = 64        # rows that a thread takes at a time
+    ROWS_ONE_BY_ONE = 64        # rows in the block of a thread
 
 
 cdef struct Sums:
@@ -171,7 +171,7 @@ cdef void walk_row(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Scratch* scratch,
     code_t* record
 ) noexcept nogil:
-    # Takes one row through all trees together.
+    # Walks one row through all trees at the same time.
     cdef Codes codes = Codes(scratch.codes, 0, NULL)
     cdef float64_t* out
     cdef int32_t t, first = 0, last = program.n_trees

@@ -160,7 +160,7 @@ static inline void walk_rows(
  * 2.2 steps on average, while the deepest leaves were 11 steps away. */
 enum { TREE_STEPS = 3, MAX_TREE_STEPS = 12 };
 
-/* Takes some steps in eight trees for one row. */
+/* Moves one row by n_steps nodes in each of eight trees. */
 FASTENS_INLINE void take_tree_steps(
     const Nodes *all, const Codes *codes, const uint32_t *tree, uint32_t *at, int n_steps, int kind)
 {

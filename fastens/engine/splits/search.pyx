@@ -743,7 +743,7 @@ cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, 
             cells = cells_of_output(ws, side, feature, room, o)
             left[o] = _forced_left(&cells, ws, side, k)
         if k == 0 and (left[0].count == 0 or left[0].count + n_missing == totals[0].count):
-            return  # a side has no value
+            return  # one side would not have values
         gain = _gain_of_sides(ws, side, feature, left)
         if gain > best and is_large_enough(&left[0], rules) and leaves_enough(&left[0], &totals[0], rules):
             best, split.feature, split.missing_left, split.left = gain, feature.index, k, left[0]

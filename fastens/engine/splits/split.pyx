@@ -325,7 +325,7 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
 
 
 cdef void _restore_zeros(const FeatureCells* cells, int32_t last, bint missing_left, const Scan* scan) noexcept nogil:
-    """Correct the running sums from the cell of zeros on, which may have overflowed, by what all cells lack."""
+    """Correct the running sums from the cell of zeros on, which may overflow, so that they add up to the node."""
     cdef int64_t* counts = <int64_t*>cells.room.sums
     cdef float64_t* gradients = cells.room.gradients
     cdef float64_t* hessians = cells.room.hessians

@@ -31,7 +31,7 @@ def random_evidence(rng, network, n_known=3, virtual=False):
 
 
 def with_noise(network, evidence):
-    """The network with the noisy observations of numbers in the evidence, and the evidence of its variables."""
+    """Return the network with a variable for each noisy observation, and the evidence by variable."""
     noisy = [v for v, found in evidence.items() if isinstance(found, tuple)]
     places = {v: len(network.names) + i for i, v in enumerate(noisy)}
     known = {places.get(v, v): found[0] if v in places else found for v, found in evidence.items()}

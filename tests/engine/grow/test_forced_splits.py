@@ -1,4 +1,4 @@
-"""Trees with forced first splits against their naive twins, and what must not change them."""
+"""Trees with forced first splits: compared with the naive implementation, and invariant where they must be."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_cases_are_what_they_say():
         assert (first[case].feature[0], first[case].bin_threshold[0]) == (2, 20)
     assert first["numbers"].bin_threshold[[1, 2]].tolist() == [30, 25]
     assert first["few leaves"].n_leaves == 3
-    assert first["gains"].n_leaves == 5  # forced splits alone
+    assert first["gains"].n_leaves == 5  # only forced splits
     assert first["pruned"].n_leaves >= 5 > first["few leaves"].n_leaves
     assert first["levels"].feature[[1, 2]].tolist() == [0, 2]
     assert first["categories"].category_words[0] & 0x7FE == WORDS[1] & 0x7FE

@@ -319,7 +319,7 @@ def test_models_with_mean_targets_do_not_depend_on_how_rows_are_read(table, tmp_
 
 
 def test_mean_targets_are_for_texts_with_many_terms(rng):
-    """And they let trees learn from words that are too rare for splits of their own."""
+    """Mean targets let trees learn from words that are too rare for separate splits."""
     words = np.array([f"w{i}" for i in range(400)])
     worth, chosen = rng.normal(size=400), rng.integers(0, 400, (800, 8))
     X = pd.DataFrame({"t": [" ".join(words[row]) for row in chosen]})
@@ -384,7 +384,7 @@ def test_binned_tables_hold_words(table, tmp_path):
     for text_features in (None, ["review"]):
         model = fitted(binned, y, text_features=text_features)
         np.testing.assert_array_equal(model.predict_proba(X), expected)
-    with pytest.raises(ValueError, match="text_features must be None for a BinnedTable"):
+    with pytest.raises(ValueError, match="text_features must be None or the same as in the BinnedTable"):
         fitted(binned, y, text_features=["kind"])
     BinnedTable.from_source(X, y, path=tmp_path / "binned", text_features=["review"])
     model = fitted(BinnedTable.open(tmp_path / "binned"), y, text_features=None)
