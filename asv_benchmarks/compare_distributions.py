@@ -119,7 +119,10 @@ def main() -> None:
     for loss in args.losses:
         rows = [of_table(name, loss, args) for name in args.tables]
         print(f"\n### `loss={loss!r}`\n")
-        print("| table | NLL | NGBoost | CRPS | NGBoost | pinball | boosted quantiles | seconds | NGBoost |")
+        print(
+            "| table | fastens NLL | NGBoost NLL | fastens CRPS | NGBoost CRPS | fastens pinball loss | "
+            "boosted quantiles, pinball loss | fastens seconds | NGBoost seconds |"
+        )
         print("| --- " * 9 + "|")
         for name, (ours, theirs, quantiles) in zip(args.tables, rows, strict=True):
             print(
