@@ -107,7 +107,8 @@ class TableEncoder(TransformerMixin, BaseFastens):
         """Return the table encoded as numbers, with the columns listed by `get_feature_names_out`.
 
         The result is a CSR matrix for sparse tables and for tables with texts or lists of strings, because such a
-        column may become up to `Texts.max_terms` columns (default: 10 000). Otherwise, it is an array.
+        column may become up to `Texts.max_terms` columns (default: 10 000). Then `set_output` must keep its default,
+        because data frames are dense. Otherwise, the result is an array.
         """
         rows: Any = self._check_table(X)
         self._check_fitted()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
 from fastens.engine.grow.growth import Columns, ForcedNodes
-from fastens.table.columns.dates import elapsed_days
+from fastens.table.columns.dates import date_of, elapsed_days
 
 _NAME = "growth.forced_splits"
 _KEYS = {"feature", "threshold", "left", "right"}
@@ -32,7 +33,7 @@ class ForcedSplit(NamedTuple):
 def forced_splits(model: Any) -> list[ForcedSplit]:
     """Return the forced splits of a model whose encoder has been learned, level by level."""
     root_split = model.growth.forced_splits
-    root_split = _read(root_split) if isinstance(root_split, str) else root_split
+    root_split = root_split if isinstance(root_split, Mapping) else _read(root_split)
     waiting, columns = [root_split], Columns(model.n_features_in_, model._encoder.names)
     splits = list[ForcedSplit]()
     for each in waiting:  # the loop appends children
@@ -51,11 +52,11 @@ def forced_splits(model: Any) -> list[ForcedSplit]:
     return splits
 
 
-def _read(path: str) -> Any:
+def _read(path: str | os.PathLike[str]) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{_NAME} must be a dict or the path of a JSON file; got {path!r} ({error}).") from error
+        raise ValueError(f"{_NAME} must be a dict or the path of a JSON file; got {str(path)!r} ({error}).") from error
 
 
 def _left_side(model: Any, column: int, given: Any) -> tuple[float, list[int] | None]:
@@ -68,21 +69,23 @@ def _left_side(model: Any, column: int, given: Any) -> tuple[float, list[int] | 
         )
     categories = encoder.categories[column]
     if categories is not None:
-        listed = list(given) if isinstance(given, list | tuple | set | frozenset | np.ndarray) else [given]
+        given = np.asarray(given).tolist() if hasattr(given, "__array__") else given  # also columns of data frames
+        listed = list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
         is_ordered = column in encoder.ordered
-        if not all(each in categories for each in listed) or (len(listed) > 1 and is_ordered):
+        if not listed or not all(each in categories for each in listed) or (len(listed) > 1 and is_ordered):
             rule = "one category, the last that goes left," if is_ordered else "categories"
             raise ValueError(f"{_NAME} must have {rule} of column {name!r} as a threshold; got {given!r}.")
         positions = [categories.index(each) for each in listed]
         return (positions[0] + 0.5, None) if is_ordered else (0.0, positions)
     try:
-        number = float(elapsed_days(np.array(given, "M8"))) if column in encoder.dates else given
-    except ValueError:
-        number = None
-    if not isinstance(number, numbers.Real) or not math.isfinite(number):
+        is_date = column in encoder.dates
+        number = float(elapsed_days(date_of(given)) if is_date else given if isinstance(given, numbers.Real) else "nan")
+    except (OverflowError, TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
         kind = "dates" if column in encoder.dates else "finite numbers"
         raise ValueError(f"{_NAME} must have {kind} as thresholds of column {name!r}; got {given!r}.")
-    return float(number), None
+    return number, None
 
 
 def with_edges(splits: list[ForcedSplit], binning: Binning, max_bins: int | NDArray[np.int32]) -> Binning:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -233,11 +234,15 @@ def savable(name: str, value: Any) -> Any:
 
 
 def plain_parameter(value: Any) -> Any:
-    """Return a parameter as JSON values: None for a random generator, pairs for a dict, lists for arrays and sets."""
+    """Return a parameter as JSON values.
+
+    They are None for a random generator, pairs for a dict, lists for arrays and sets, and texts for dates and paths.
+    """
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     if hasattr(value, "__array__"):  # NumPy arrays, and columns, indices or tables of pandas, polars or Arrow
-        return plain_parameter(np.asarray(value).tolist())
+        array = np.asarray(value)
+        return plain_parameter((array.astype("M8[us]") if array.dtype.kind == "M" else array).tolist())
     if isinstance(value, Mapping):
         return {"pairs": [[plain_parameter(key), plain_parameter(item)] for key, item in value.items()]}
     if isinstance(value, set | frozenset):  # the iteration order of sets differs between processes
@@ -245,7 +250,9 @@ def plain_parameter(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_parameter(item) for item in value]
     is_object = hasattr(value, "get_params") or hasattr(value, "get_n_splits")  # an estimator or a splitter
-    return _plain_object(value) if is_object else value
+    return (
+        str(value) if isinstance(value, datetime.date | os.PathLike) else _plain_object(value) if is_object else value
+    )
 
 
 def _plain_object(value: Any) -> dict[str, Any]:

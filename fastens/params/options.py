@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -259,7 +260,7 @@ class Growth(Options, of="growth"):
     max_delta_step : float or None, default=None
         Maximum absolute value of a leaf, or of its linear model, on the scale of raw predictions and before the
         learning rate is applied. If None, leaf values are not limited.
-    forced_splits : dict, str or None, default=None
+    forced_splits : dict, path or None, default=None
         Splits that every tree makes first, or the path of a JSON file that holds them. They are nested dicts,
         ``{"feature": "age", "threshold": 30, "left": {...}, "right": {...}}``, where `feature` is the name or index of
         a column. Rows up to the threshold go left; for a categorical column, the threshold is a category or a list of
@@ -290,8 +291,8 @@ class Growth(Options, of="growth"):
     max_delta_step: float | None = parameter(
         real(0, open_low=True) | NONE, default=None, elsewhere="max_leaf_output poisson_max_delta_step"
     )
-    forced_splits: Mapping[str, Any] | str | None = parameter(
-        instance((Mapping, str), "a dict, the path of a JSON file") | NONE,
+    forced_splits: Mapping[str, Any] | str | os.PathLike[str] | None = parameter(
+        instance((Mapping, str, os.PathLike), "a dict, the path of a JSON file") | NONE,
         default=None,
         elsewhere="forcedsplits_filename forced_splits_filename forced_splits_file",
     )

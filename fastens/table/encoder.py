@@ -531,6 +531,8 @@ def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Exp
         chosen = column_positions("text_features", options.columns, table.names, len(table))
     texts = dict.fromkeys(chosen, options)
     if isinstance(options.columns, Mapping):
+        if len(texts) < len(chosen):
+            raise ValueError(f"text_features must have one analyzer for each column; got {options.columns}.")
         for index, analyzer in zip(chosen, options.columns.values(), strict=True):
             texts[index] = options.replaced({"columns": None, "analyzer": analyzer})
             texts[index].check("text_features")

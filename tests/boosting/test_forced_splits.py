@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import pickle
 
@@ -174,14 +175,45 @@ def test_files_clones_and_continued_fits(data, tmp_path):
     X, y = data
     (tmp_path / "splits.json").write_text(json.dumps(SPLITS), encoding="utf-8")
     model = forced(n_estimators=6).fit(X, y)
-    part = forced(splits=str(tmp_path / "splits.json"), warm_start=True).fit(X, y)
+    part = forced(splits=tmp_path / "splits.json", warm_start=True).fit(X, y)
     part.set_params(n_estimators=6).fit(X, y)
+    part.save(tmp_path / "part")
+    assert fastens.load(tmp_path / "part").growth.forced_splits == str(tmp_path / "splits.json")
     model.save(tmp_path / "model")
     loaded = fastens.load(tmp_path / "model")
     for same in (part, loaded, pickle.loads(pickle.dumps(model)), clone(loaded).fit(X, y)):
         np.testing.assert_array_equal(same.predict(X), model.predict(X))
     assert loaded.growth.forced_splits == SPLITS
     np.testing.assert_allclose(model.refit_leaves(X, y, decay_rate=0.0).predict(X), model.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "threshold",
+    [
+        "2021-01-01",
+        datetime.date(2021, 1, 1),
+        np.datetime64("2021-01-01", "ns"),
+        pd.Timestamp("2021-01-01"),
+        pd.Timestamp("2021-01-01 01:00", tz="Europe/Berlin"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_dates_as_thresholds_can_be_saved(data, tmp_path, threshold):
+    y = data[1]
+    X = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=len(y))})
+    model = forced(splits={"feature": "day", "threshold": threshold}).fit(X, y)
+    assert (model.to_dataframe().query("node == 0")["threshold"] == 18628.0).all()
+    model.save(tmp_path / "model")
+    again = clone(fastens.load(tmp_path / "model")).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("given", [pd.Series, pd.Index, pd.Categorical, np.array, set])
+def test_categories_in_any_list(data, given):
+    y = data[1]
+    X = pd.DataFrame({"kind": pd.Categorical(np.array(["a", "b", "c"])[np.arange(len(y)) % 3])})
+    model = forced(splits={"feature": "kind", "threshold": given(["a", "b"])}).fit(X, y)
+    assert model.to_dataframe()["left_categories"][0] == ("a", "b")
 
 
 @pytest.mark.slow
@@ -204,6 +236,8 @@ def test_ranks():
         ({"feature": 1, "threshold": "x"}, r"must have finite numbers as thresholds of column 'x1'; got 'x'"),
         ({"feature": 1, "threshold": float("nan")}, r"must have finite numbers as thresholds of column 'x1'; got nan"),
         ({"feature": 3, "threshold": 12345}, r"must have categories of column 'x3' as a threshold; got 12345"),
+        ({"feature": 1, "threshold": 10**400}, r"must have finite numbers as thresholds of column 'x1'; got 1000"),
+        ({"feature": 3, "threshold": []}, r"must have categories of column 'x3' as a threshold; got \[\]"),
         ("no such file", r"growth\.forced_splits must be a dict or the path of a JSON file; got 'no such file'"),
     ],
 )

@@ -179,7 +179,7 @@ class NetworkQueries:
                 OBSERVATION.check(f"evidence for {variable!r}", value)
                 if isinstance(value, Mapping):
                     # A smaller deviation would be lost among the rounding errors of the mean.
-                    real(max(1e-12 * abs(value["mean"]), 1e-100)).check(f"std of {variable!r}", value["std"])
+                    real(max(1e-12 * abs(value["mean"]), 1e-100), 1e100).check(f"std of {variable!r}", value["std"])
                     noisy[number] = float(value["mean"]), float(value["std"])
                 else:
                     observations[number] = float(value)

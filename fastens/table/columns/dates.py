@@ -200,6 +200,11 @@ def _instant(value: Any) -> np.datetime64:
     return instant
 
 
+def date_of(value: Any) -> NDArray[np.datetime64]:
+    """Return a date, or a text in ISO 8601, as an array without dimensions; raise TypeError or ValueError otherwise."""
+    return np.array(_instant(value if _is_date(value) else datetime.datetime.fromisoformat(value)))
+
+
 def _duration(value: Any) -> np.timedelta64:
     if isinstance(value, datetime.time):
         value = datetime.datetime.combine(datetime.date.min, value.replace(tzinfo=None)) - datetime.datetime.min
@@ -214,7 +219,7 @@ def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
     out = []
     for row, value in enumerate(values):
         try:
-            out.append(np.datetime64("NaT") if is_missing(value) else _instant(datetime.datetime.fromisoformat(value)))
+            out.append(np.datetime64("NaT") if is_missing(value) else date_of(value))
         except (TypeError, ValueError) as error:
             raise fault(name, "dates", row, value) from error
     return np.array(out, dtype="M8[us]")

@@ -287,8 +287,12 @@ def test_queries_by_name(table):
         ({"evidence": {"height": "tall"}}, "evidence for 'height' must be a finite number"),
         ({"evidence": {"height": {1: 2}}}, "or a dict of the mean and the std of a noisy observation; got {1: 2}"),
         ({"evidence": {"height": {"mean": "tall", "std": 1}}}, "or a dict of the mean and the std"),
-        ({"evidence": {"height": {"mean": 180, "std": 0}}}, "std of 'height' must be a number at least 1.8e-10; got 0"),
+        (
+            {"evidence": {"height": {"mean": 180, "std": 0}}},
+            "std of 'height' must be a number at least 1.8e-10 and at most 1e.100; got 0",
+        ),
         ({"evidence": {"height": {"mean": 180, "std": np.inf}}}, "std of 'height' must be a number"),
+        ({"evidence": {"height": {"mean": 180, "std": 1e300}}}, "at most 1e.100; got 1e.300"),
         ({"variables": ["sex", "weight"]}, "variables must be all discrete or all continuous"),
     ]:
         with pytest.raises(ValueError, match=message):

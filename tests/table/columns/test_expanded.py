@@ -494,5 +494,7 @@ def test_lists_of_strings_and_separated_items_are_indicators(rng):
     np.testing.assert_array_equal(by_column.predict_proba(frame), other.predict_proba(frame))
     with pytest.raises(ValueError, match=r"text_features.analyzer must be 'word' or 'char' or a sep"):
         RandomForestClassifier(text_features={"t": "x"}).fit(frame, y)
+    with pytest.raises(ValueError, match="text_features must have one analyzer for each column"):
+        RandomForestClassifier(text_features={"t": ";", 0: "word"}).fit(frame, y)
     assert other.feature_parts_ == model.feature_parts_
     np.testing.assert_array_equal(other.predict_proba(frame), model.predict_proba(pd.DataFrame({"t": tags})))
