@@ -467,12 +467,7 @@ def calibrated_sets(
         if parts[0].label is None:
             return sets([part.scores(None, group) for part in parts], mine, adapted, new)
         by_class = (
-            sets(
-                [part.scores(None, group, k) for part in parts],
-                [fold_scores[:, k : k + 1] for fold_scores in mine],
-                adapted,
-                new,
-            )
+            sets([part.scores(None, group, k) for part in parts], [each[:, k : k + 1] for each in mine], adapted, new)
             for k in range(mine[0].shape[1])
         )
         return np.hstack(list(by_class))
