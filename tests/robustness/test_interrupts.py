@@ -53,10 +53,6 @@ def numbering():
     )
 
 
-def kinds():
-    return factorizing._kinds, {f"word {number}" for number in range(1 << 18)}
-
-
 def hashing():
     X = np.broadcast_to(np.random.default_rng(0).random(128), (1 << 20, 128))
     return hash_rows, X, np.zeros(len(X), np.uint64), 1
@@ -79,7 +75,7 @@ def sides_of_thresholds():
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize(
     "kernel",
-    [binning, copying, predicting, numbering, kinds, hashing, densities, sides_of_thresholds],
+    [binning, copying, predicting, numbering, hashing, densities, sides_of_thresholds],
 )
 def test_kernels_look_for_signals(kernel):
     """There is always another one; after the call alone, one would be seen."""

@@ -70,6 +70,8 @@ class Binning:
         category_codes: list[np.ndarray | None],
         lookup: np.ndarray | None = None,
     ) -> None:
+        if len(thresholds) != len(category_codes):
+            raise ValueError("thresholds and category_codes must have an entry for each feature")
         self.thresholds = thresholds
         self.category_codes = category_codes
         if lookup is not None and lookup.any():
