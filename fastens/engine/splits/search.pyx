@@ -594,6 +594,8 @@ cdef void _search_column(Search* search, const Column* column, int32_t part) noe
         _complete_column(search, column, o)
     for i in range(column.n_features):
         feature = &ws.features[column.features[i]]
+        if ws.forced != NULL:
+            _force_feature(search, feature, part)
         _search_side(ws, feature, &search.counted, search.room, part)
         _search_side(ws, feature, &search.difference, search.room, part)
 
@@ -656,6 +658,8 @@ cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcep
         n_stored = count_stored(counted, feature, total, layout)
         if search.difference.node >= 0:
             n_other = _subtract_sparse(search, c, o, n_stored == 0)
+    if ws.forced != NULL:
+        _force_feature(search, feature, part)
     if n_stored >= ws.rules.min_count:
         add_feature(active_columns(ws, search.counted.node), c)
         _search_side(ws, feature, &search.counted, search.room, part)
@@ -689,11 +693,7 @@ cdef void _search_side(
     cdef ScanBuffer* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
     cdef Split found
-    if not side.wanted:
-        return
-    if side.forced != NULL and side.forced.feature == feature.index:
-        _force_split(ws, side, feature, room)
-    if not side.allowed[feature.index]:
+    if not side.wanted or not side.allowed[feature.index]:
         return
     if ws.n_outputs > 1:
         best_joint_split(ws, side, feature, room, &found)
@@ -719,6 +719,17 @@ cdef Sums _forced_left(
             cell = sums_of_code(cells, code)
             add_sums(&left, &cell)
     return left
+
+
+cdef void _force_feature(Search* search, const Feature* feature, int32_t part) noexcept nogil:
+    """Make the forced splits of both nodes on the feature."""
+    cdef ScanBuffer* room = &search.ws.rooms[search.room + part]
+    cdef Side* side = &search.counted
+    cdef int32_t which
+    for which in range(2):
+        if side.wanted and side.forced != NULL and side.forced.feature == feature.index:
+            _force_split(search.ws, side, feature, room)
+        side = &search.difference
 
 
 cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
