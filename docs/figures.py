@@ -99,7 +99,7 @@ def readme_table() -> str:
 
 
 def closest(head: list[str], row: list[str]) -> str:
-    """Return the library with the lowest ratio to the figure of fastens; "" if there is no other library."""
+    """Return the peer whose ratio to fastens is lowest, or "" if the row has no peers."""
     others = [(re.search(r"\(([\d.]+)x\)", cell), name, cell) for name, cell in zip(head, row, strict=True)]
     found = [(float(ratio[1]), f"{name} {cell}") for ratio, name, cell in others if ratio and name[:7] != "fastens"]
     return min(found, default=(0.0, ""))[1]

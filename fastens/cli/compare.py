@@ -113,7 +113,7 @@ def _compare(
             if model_task.rows.names:
                 entries.append(cross_validate(name, model, model_task, folds, partial(advance, name)))
             else:
-                entries.append(Entry(name, failure="it does not learn from texts, and there are no other columns"))
+                entries.append(Entry(name, failure="it cannot use texts, and the table has no other columns"))
         if not options.stack:
             return
         members = {entry.name: models[entry.name] for entry in entries[1:] if entry.scores}
