@@ -688,7 +688,7 @@ def _run_pool(queue: _Queue, n_workers: int) -> None:
                 queue.stop()
                 raise
 
-    pool = ThreadPool(n_workers, "fastens")
+    pool = ThreadPool(n_workers)
     try:
         futures = [pool.submit(work) for _ in range(n_workers)]
         wait(futures, return_when=FIRST_EXCEPTION)

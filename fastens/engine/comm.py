@@ -6,13 +6,14 @@ import functools
 import hashlib
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastens.engine.threads import ThreadPool
 
 T = TypeVar("T")
 _LIMB_BITS = 31
@@ -265,7 +266,7 @@ class CommPool:
     def run(self, function: Callable[[Comm, Any], _Result], arguments: Sequence[Any]) -> list[_Result]:
         """Return the results of the function for each argument; each call gets its own communicator."""
         self._n_running = len(arguments)
-        with ThreadPoolExecutor(max(len(arguments), 1)) as threads:
+        with ThreadPool(max(len(arguments), 1), is_concurrent=True) as threads:
             try:
                 futures = [threads.submit(self._run_one, function, index, of) for index, of in enumerate(arguments)]
                 while not all(future.done() for future in futures):

@@ -115,18 +115,27 @@ def threads_for(work: float, n_threads: int, grain: float) -> int:
 
 
 class ThreadPool(ThreadPoolExecutor):
-    """Thread pool for work that nothing else waits for.
+    """The thread pool of all Python work.
 
-    After the main Python thread has ended, no new threads can start, so `submit` runs the function in the calling
-    thread.
+    Parameters
+    ----------
+    n_threads : int
+        Number of threads.
+    is_concurrent : bool, default=False
+        True if the functions wait for each other, so that each of them needs a thread of its own. Otherwise, `submit`
+        runs a function in the calling thread if no new threads can start because the main Python thread has ended.
     """
+
+    def __init__(self, n_threads: int, *, is_concurrent: bool = False) -> None:
+        super().__init__(n_threads, "fastens")
+        self._is_concurrent = is_concurrent
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run a function in another thread with a copy of the current context, for example of NumPy's error state."""
         try:
             return super().submit(copy_context().run, function, *args, **kwargs)
         except RuntimeError as error:
-            if "interpreter shutdown" not in str(error):
+            if self._is_concurrent or "interpreter shutdown" not in str(error):
                 raise
         done = Future[Any]()
         try:
@@ -149,7 +158,7 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         return
     waiting = deque(enumerate(items))
     errors: dict[int, Exception] = {}
-    pool = ThreadPool(n_others, "fastens")
+    pool = ThreadPool(n_others)
     try:
         others = [pool.submit(_do_items, function, waiting, errors) for _ in range(n_others)]
         _do_items(function, waiting, errors)

@@ -8,7 +8,6 @@ import re
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -46,7 +45,7 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
         with limited_threads(limit):
             return next(rest, None)
 
-    with ThreadPool(1, "fastens") as thread:
+    with ThreadPool(1) as thread:
         coming = thread.submit(following)
         while (item := coming.result()) is not None:
             coming = thread.submit(following)
@@ -89,7 +88,7 @@ def read_together(source: RowSource, readers: list[Callable[[RowSource], None]])
             for _ in rows.parts():  # drain the queue, so that the reading thread does not block
                 pass
 
-    with ThreadPoolExecutor(len(readers), "fastens") as threads:
+    with ThreadPool(len(readers), is_concurrent=True) as threads:
         ended = [threads.submit(run, *pair) for pair in zip(readers, handed, strict=True)]
         try:
             for _, part in parts_of(source):

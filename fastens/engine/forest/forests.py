@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from fastens.engine.comm import LOCAL, Comm, CommPool, max_floats, sum_ints
 from fastens.engine.forest.data import ForestData
 from fastens.engine.forest.grow import TreeWorker
 from fastens.engine.limits import Limits
+from fastens.engine.threads import ThreadPool
 from fastens.engine.trees.trees import MeasuredTree, SearchedTree, Tree
 
 if TYPE_CHECKING:
@@ -396,7 +397,7 @@ class ForestGrower:
                     return
                 self._grow_block(worker, samples, block, first, take, stop)
 
-        with ThreadPoolExecutor(n_workers) as pool:
+        with ThreadPool(n_workers) as pool:
             futures: list[Future[None]] = []
             try:
                 with suppress(RuntimeError):  # if the system cannot start more threads, use those that are running
