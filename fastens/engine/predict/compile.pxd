@@ -13,6 +13,7 @@ from fastens.engine.structs cimport (
 cdef extern from "engine/predict/leafscan.h" nogil:
     enum:
         SCAN_ROWS
+        SCAN_TREES
         SET_BYTES
         MAX_SCAN_LEAVES
     ctypedef struct ScanNode:
@@ -28,7 +29,7 @@ cdef extern from "engine/predict/leafscan.h" nogil:
     int best_scan_level() noexcept
     void scan_leaves(
         int level, ScanTree tree, const uint8_t* const* views, const uint8_t* sets, uint8_t* leaf) noexcept
-    void add_leaves(int level, ScanTree tree, const uint8_t* leaf, float64_t* raw) noexcept
+    void add_leaves(int level, const ScanTree* trees, int n, const uint8_t* leaf, float64_t* raw) noexcept
 
 
 cdef extern from "engine/predict/walk.h" nogil:

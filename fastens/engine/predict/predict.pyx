@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from fastens.engine.predict.compile cimport (
-    SCAN_ROWS, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
+    SCAN_ROWS, SCAN_TREES, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
 )
 from fastens.engine.predict.compile cimport Rows, fill_records, fill_views, record_size
 from fastens.engine.structs cimport (
@@ -78,20 +78,30 @@ cdef inline void add_values(
 
 # ------------------------------------------------------------------------------------------- blocks with views, to scan
 
-cdef inline void add_tree(
-    const Program* program, int32_t t, Scratch* scratch, Py_ssize_t n_rows, code_t** views
+cdef inline int32_t add_trees(
+    const Program* program, int32_t first, int32_t last, Scratch* scratch, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    cdef float64_t* raw = scratch.raw + <Py_ssize_t> program.walks[t].output * SCAN_ROWS
+    # Adds one tree, or the first few trees that are scanned and have the same output; returns their number.
+    cdef int32_t n = 0, output = program.walks[first].output
     cdef Codes codes = Codes(NULL, 0, <const void* const*> views)
     if code_t is uint8_t:
-        if program.scans[t].values != NULL:
+        while (
+            n < SCAN_TREES and first + n < last and program.scans[first + n].values != NULL
+            and program.walks[first + n].output == output
+        ):
             scan_leaves(
-                program.level, program.scans[t], <const uint8_t* const*> views, program.scan_sets, scratch.leaf)
-            add_leaves(program.level, program.scans[t], scratch.leaf, raw)
-            return
+                program.level, program.scans[first + n], <const uint8_t* const*> views, program.scan_sets,
+                scratch.leaf + n * SCAN_ROWS)
+            n += 1
+        if n > 0:
+            add_leaves(
+                program.level, program.scans + first, n, scratch.leaf, scratch.raw + <Py_ssize_t> output * SCAN_ROWS)
+            return n
     walk_rows(
-        &program.nodes, program.walks + t, &codes, program.code_size, <uint32_t> n_rows, scratch.at, scratch.waiting)
-    add_values(program, t, scratch.at, n_rows, scratch.raw, 1, SCAN_ROWS)
+        &program.nodes, program.walks + first, &codes, program.code_size, <uint32_t> n_rows, scratch.at,
+        scratch.waiting)
+    add_values(program, first, scratch.at, n_rows, scratch.raw, 1, SCAN_ROWS)
+    return 1
 
 
 cdef void add_block(
@@ -101,7 +111,7 @@ cdef void add_block(
     # Adds the trees to the sums of SCAN_ROWS rows, or of the remaining ones.
     cdef Py_ssize_t n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
     cdef Py_ssize_t k, r
-    cdef int32_t t
+    cdef int32_t t = sums.first_tree
     cdef float64_t* out
     cdef float64_t* raw
     fill_views(program, rows, row, scratch.codes, views)
@@ -110,8 +120,8 @@ cdef void add_block(
         raw = scratch.raw + k * SCAN_ROWS
         for r in range(n_rows):
             raw[r] = out[r * sums.row_stride]
-    for t in range(sums.first_tree, sums.last_tree):
-        add_tree(program, t, scratch, n_rows, views)
+    while t < sums.last_tree:
+        t += add_trees(program, t, sums.last_tree, scratch, n_rows, views)
     for k in range(program.n_outputs):
         out = sums.raw + row * sums.row_stride + k * sums.output_stride
         raw = scratch.raw + k * SCAN_ROWS
@@ -243,7 +253,7 @@ cdef Plan plan_blocks(
     plan.block_rows = most
     if by_view:
         plan.block_rows = SCAN_ROWS
-        row_bytes = <Py_ssize_t> program.n_views * program.code_size + 1 + 2 * sizeof(uint32_t)
+        row_bytes = <Py_ssize_t> program.n_views * program.code_size + SCAN_TREES + 2 * sizeof(uint32_t)
         row_bytes += program.n_outputs * sizeof(float64_t)
     plan.n_blocks = (n_rows + plan.block_rows - 1) // plan.block_rows
     plan.n_records = plan.n_waiting = plan.block_rows
