@@ -9,7 +9,6 @@ from fastens.engine.structs cimport (
 )
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 from fastens.engine.thread_pool cimport parallel_for, dynamic_parallel_for, parallel_for_until_interrupted
 
 
@@ -25,6 +24,8 @@ cdef enum:
     MIN_BUCKETS_PER_THRESHOLD = 2
     MAX_BUCKETS = 8192
     MAX_TABLE = 2097152         # buckets of all features combined: 4 MiB
+    VALUES_AT_ONCE = 256        # values whose buckets are computed together
+    FEW_VALUES = 8              # up to this number, vector instructions do not help
     # How a number becomes a category position, with the constants of binning.py.
     TOWARD_ZERO = 1
     WHOLE = 2
@@ -35,38 +36,63 @@ cdef float64_t LARGEST_NEGATIVE = -5e-324
 
 # Search ---------------------------------------------------------------------------------------------------------------
 
-cdef inline float64_t _signed_key(float64_t value, int32_t log_floor) noexcept nogil:
-    # Exponent and leading bits of the magnitude, minus the floor, with the value's sign. Monotonic in the value.
-    cdef int64_t bits
-    cdef int32_t key
-    memcpy(&bits, &value, sizeof(bits))
-    key = max(<int32_t> ((bits >> 32) & 0x7FFFFFFF) - log_floor, 0)
-    return -key if bits < 0 else key
+cdef extern from "engine/bins/bin_loops.h" nogil:
+    int32_t signed_key(float64_t value, int32_t log_floor)
+    int32_t bucket_of(
+        float64_t value, bint is_log, int32_t log_floor, float64_t origin, float64_t scale, float64_t last_bucket)
+    void find_buckets_loop(
+        const float64_t* values, Py_ssize_t n, bint is_log, int32_t log_floor, float64_t origin, float64_t scale,
+        float64_t last_bucket, int32_t* buckets, bint* has_nan)
+    void find_buckets(
+        const float64_t* values, Py_ssize_t n, bint is_log, int32_t log_floor, float64_t origin, float64_t scale,
+        float64_t last_bucket, int32_t* buckets, bint* has_nan)
 
 
 cdef inline Py_ssize_t _bucket(const FeatureBins* bins, float64_t value, bint is_log) noexcept nogil:
-    # NaN maps to bucket 0.
-    cdef float64_t place = _signed_key(value, bins.log_floor) if is_log else value
-    place = (place - bins.origin) * bins.scale
-    place = place if place > 0.0 else 0.0
-    return <Py_ssize_t> (place if place < bins.last_bucket else bins.last_bucket)
+    return bucket_of(value, is_log, bins.log_floor, bins.origin, bins.scale, bins.last_bucket)
+
+
+cdef bint _find_buckets(
+    const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, float64_t* values, int32_t* buckets
+) noexcept nogil:
+    """Write some values and their buckets; return True if one of them is NaN."""
+    cdef FeatureBins local = bins[0]
+    cdef bint has_nan = False, is_log = bins.log_floor >= 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        values[i] = x[i * stride]
+    if n < FEW_VALUES:
+        find_buckets_loop(
+            values, n, is_log, local.log_floor, local.origin, local.scale, local.last_bucket, buckets, &has_nan)
+    else:
+        find_buckets(
+            values, n, is_log, local.log_floor, local.origin, local.scale, local.last_bucket, buckets, &has_nan)
+    return has_nan
 
 
 cdef inline void _search(
-    const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out, int n_steps, bint is_log
+    const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out, int n_steps
 ) noexcept nogil:
-    # Called with literal n_steps and is_log in the common cases, so that the compiler unrolls the loop.
-    cdef FeatureBins local = bins[0]
-    cdef const float64_t* thresholds = local.thresholds
-    cdef Py_ssize_t i, position
-    cdef float64_t value
+    # Called with a literal n_steps in the common cases, so that the compiler unrolls the loop.
+    cdef const float64_t* thresholds = bins.thresholds
+    cdef const uint16_t* bucket_start = bins.bucket_start
+    cdef float64_t[VALUES_AT_ONCE] values
+    cdef int32_t[VALUES_AT_ONCE] buckets
+    cdef Py_ssize_t i, position, size
+    cdef bint has_nan
     cdef int step
-    for i in range(n):
-        value = x[i * stride]
-        position = local.bucket_start[_bucket(&local, value, is_log)]
-        for step in range(n_steps - 1, -1, -1):
-            position += <Py_ssize_t> (thresholds[position + (1 << step) - 1] < value) << step
-        out[i] = <code_t> ((position + 1) & -<Py_ssize_t> (value == value))
+    while n > 0:
+        size = min(n, <Py_ssize_t> VALUES_AT_ONCE)
+        has_nan = _find_buckets(bins, x, stride, size, values, buckets)
+        for i in range(size):
+            position = bucket_start[buckets[i]]
+            for step in range(n_steps - 1, -1, -1):
+                position += <Py_ssize_t> (thresholds[position + (1 << step) - 1] < values[i]) << step
+            out[i] = <code_t> (position + 1)
+        for i in range(size if has_nan else 0):
+            if values[i] != values[i]:
+                out[i] = 0
+        x, out, n = x + size * stride, out + size, n - size
 
 
 cdef inline void _look_up(
@@ -89,16 +115,14 @@ cdef void bin_values(
 ) noexcept nogil:
     if bins.category_codes != NULL:
         _look_up(bins, x, stride, n, out)
-    elif bins.log_floor >= 0:
-        _search(bins, x, stride, n, out, bins.n_steps, True)
     elif bins.n_steps == 1:
-        _search(bins, x, stride, n, out, 1, False)
+        _search(bins, x, stride, n, out, 1)
     elif bins.n_steps == 2:
-        _search(bins, x, stride, n, out, 2, False)
+        _search(bins, x, stride, n, out, 2)
     elif bins.n_steps == 3:
-        _search(bins, x, stride, n, out, 3, False)
+        _search(bins, x, stride, n, out, 3)
     else:
-        _search(bins, x, stride, n, out, bins.n_steps, False)
+        _search(bins, x, stride, n, out, bins.n_steps)
 
 
 # Search tables --------------------------------------------------------------------------------------------------------
@@ -118,9 +142,9 @@ cdef void _set_places(FeatureBins* bins, bint is_log) noexcept nogil:
         bins.log_floor = INT32_MAX
         for i in range(bins.n_thresholds):
             if thresholds[i] != 0.0:
-                bins.log_floor = min(bins.log_floor, <int32_t> fabs(_signed_key(thresholds[i], 0)))
+                bins.log_floor = min(bins.log_floor, <int32_t> fabs(signed_key(thresholds[i], 0)))
         bins.log_floor = max(bins.log_floor - 1, 0)
-        first, last = _signed_key(first, bins.log_floor), _signed_key(last, bins.log_floor)
+        first, last = signed_key(first, bins.log_floor), signed_key(last, bins.log_floor)
     scale = bins.last_bucket / (last - first)
     bins.origin = first
     bins.scale = scale if scale < INFINITY else 0.0

@@ -354,7 +354,7 @@ cdef class CompiledTrees:
 
 cdef enum:
     VALUES_AHEAD = 8    # prefetch distance of thresholds, in stored values; bins are prefetched twice as far ahead
-    BIN_ROWS = 64       # rows binned together for all features: their values stay in the L1 cache
+    BIN_ROWS = 256      # rows binned together for all features; 64 and 512 took up to 1.2 times as long
 
 
 cdef inline void bin_column(
