@@ -19,12 +19,12 @@ class _Loaded:
     """
 
     def __init__(self) -> None:
-        self._found: tuple[int, ThreadpoolController] | None = None
+        self._cached: tuple[int, ThreadpoolController] | None = None
 
     def __call__(self) -> ThreadpoolController:
-        n_modules, cached = len(sys.modules), self._found
+        n_modules, cached = len(sys.modules), self._cached
         if cached is None or cached[0] != n_modules:
-            self._found = cached = n_modules, ThreadpoolController()
+            self._cached = cached = n_modules, ThreadpoolController()
         return cached[1]
 
 

@@ -52,5 +52,5 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
 
 def _saved_class(name: str) -> type[Storable] | None:
     """Return the public class with this name, or None if model files cannot hold one."""
-    found = getattr(fastens, name) if name in vars(fastens)["__all__"] else None
-    return found if hasattr(found, "_from_state") else None
+    candidate = getattr(fastens, name) if name in vars(fastens)["__all__"] else None
+    return candidate if hasattr(candidate, "_from_state") else None

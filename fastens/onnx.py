@@ -9,8 +9,8 @@ from sklearn.base import ClassifierMixin, TransformerMixin
 
 import fastens
 from fastens.exchange.export import ModelView, refusals, targets_of, view_of
-from fastens.exchange.onnx_writer import Graph, add_target, add_trees
-from fastens.exchange.records import Column
+from fastens.exchange.onnx_writer import GraphBuilder, add_target, add_trees
+from fastens.exchange.records import ModelColumn
 
 _ML = "ai.onnx.ml"
 # Since these versions, axes are inputs of Squeeze and ReduceSum, and thresholds may be doubles.
@@ -114,7 +114,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     for domain, least in _MIN_OPSETS.items():
         if (got := container.target_opset_any_domain(domain)) < least:
             raise ValueError(f"target_opset for {domain!r} must be at least {least} for fastens; got {got}.")
-    graph = Graph(_MIN_OPSETS[_ML], scope.get_unique_operator_name("fastens"))
+    graph = GraphBuilder(_MIN_OPSETS[_ML], scope.get_unique_operator_name("fastens"))
     with refusals(_with_trees(model), "onnx"):
         view = view_of(_with_trees(model))
         raw = add_trees(graph, view, _values(graph, operator.inputs, view))
@@ -133,13 +133,13 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         container.add_node(cast[0], [result], [output.full_name], **cast[1])
 
 
-def _decision(graph: Graph, model: Any, view: ModelView, raw: str) -> str:
+def _decision(graph: GraphBuilder, model: Any, view: ModelView, raw: str) -> str:
     """Return the `decision_function`; binary models get two columns, the first negated, as skl2onnx expects."""
     decision = graph.add("Div", raw, graph.constant(np.array(targets_of(model)[1], graph.float_type)))
     return graph.add("Concat", graph.add("Neg", decision), decision, axis=1) if view.n_outputs == 1 else decision
 
 
-def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]:
+def _values(graph: GraphBuilder, inputs: list[Any], view: ModelView) -> str | list[str]:
     """Return the columns of the model as one tensor of doubles, or as a list of tensors if some are strings.
 
     Inputs are matched to columns by name if all names are present, otherwise by order.
@@ -171,7 +171,7 @@ def _values(graph: Graph, inputs: list[Any], view: ModelView) -> str | list[str]
     return tensors if has_strings else graph.add("Concat", *tensors, axis=1)
 
 
-def _check_type(column: Column, name: str, *, is_text: bool) -> None:
+def _check_type(column: ModelColumn, name: str, *, is_text: bool) -> None:
     if is_text != column.has_strings:
         kinds = ["numbers", "strings"]
         wanted, got = kinds[column.has_strings], kinds[is_text]
@@ -180,7 +180,7 @@ def _check_type(column: Column, name: str, *, is_text: bool) -> None:
         )
 
 
-def _copy(graph: Graph, container: Any) -> None:
+def _copy(graph: GraphBuilder, container: Any) -> None:
     """Add the nodes of our graph to the container of skl2onnx."""
     from onnx.helper import get_attribute_value
 

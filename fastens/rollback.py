@@ -25,15 +25,15 @@ _left: dict[int, tuple[BaseException, tuple[str, ...]]] = {}
 @contextmanager
 def _alone(model: Any) -> Iterator[None]:
     """Raise RuntimeError if another thread fits the same model, because both would overwrite its attributes."""
-    own = threading.get_ident(), object()
+    owner = threading.get_ident(), object()
     try:
-        if _learning.setdefault(id(model), own)[0] != own[0]:
+        if _learning.setdefault(id(model), owner)[0] != owner[0]:
             raise RuntimeError(
                 f"This {type(model).__name__} is being fitted in another thread. Fit a separate clone in each thread."
             )
         yield
     finally:
-        if _learning.get(id(model)) is own:
+        if _learning.get(id(model)) is owner:
             del _learning[id(model)]
             _left.pop(id(model), None)
 

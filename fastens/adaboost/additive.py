@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from fastens.base import BaseClassifier
 from fastens.boosting.classifier import most_probable
 from fastens.engine.elementary import exp, sum_in_order
-from fastens.engine.grow.growth import Columns
+from fastens.engine.grow.growth import ColumnLookup
 from fastens.engine.grow.stumps import feature_table
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.inspection.diversity import plot_errors, staged_errors
@@ -260,7 +260,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         if isinstance(feature, str) and feature not in (self._encoder.names or ()) and feature in parts:
             index = parts.index(feature)
         else:
-            index = Columns(self.n_features_in_, self._encoder.names).position("feature", feature)
+            index = ColumnLookup(self.n_features_in_, self._encoder.names).position("feature", feature)
             column_parts = [
                 part for part, column in zip(parts, self._encoder.column_of, strict=True) if column == index
             ]

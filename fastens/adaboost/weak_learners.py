@@ -22,7 +22,7 @@ from fastens.combining.responses import check_kind, label_places, seeded, tags_o
 from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
 from fastens.engine.elementary import exp, log
-from fastens.engine.forest.forests import ForestGrower, ForestParameters, Target, Totals, TreeSample
+from fastens.engine.forest.forests import ForestGrower, ForestParameters, Totals, TreeSample, TreeTarget
 from fastens.engine.grow.growth import GrowthParameters, leaves_within_limits
 from fastens.engine.grow.stumps import StumpLearner, stump_ensemble
 from fastens.engine.rows.sampling import Bootstrap, hash_order, mixed, repeated, stream_seeds
@@ -504,7 +504,7 @@ class Trees:
     has_own_classes = False
 
     def __init__(
-        self, rows: BinnedRows, matrix: AnyMatrix, target: Target, rules: ForestParameters, n_threads: int
+        self, rows: BinnedRows, matrix: AnyMatrix, target: TreeTarget, rules: ForestParameters, n_threads: int
     ) -> None:
         self.rows, self.target = rows, target
         self.columns = rows.columns

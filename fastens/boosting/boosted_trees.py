@@ -59,7 +59,7 @@ from fastens.engine.trees.contributions import on_used_columns
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import CallbackSupportMixin, score_of
-from fastens.monitoring.metrics import LOSS, METRICS, Evaluations, Metrics, OwnMetric, Rows
+from fastens.monitoring.metrics import LOSS, METRICS, Evaluations, Metrics, OwnMetric, ScoredRows
 from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, TextChoice, record
@@ -270,19 +270,19 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return int(self._comm.allgather(seed)[0])
 
     def _split(
-        self, data: TrainingData, given: GivenValidation, groups: Any
+        self, data: TrainingData, validation_input: GivenValidation, groups: Any
     ) -> tuple[TrainingData, TrainingData | None]:
         """Return the training set and the validation set, which is None without validation."""
-        held_out = None if given.is_given else split_rows(self, data, groups)
-        training, validation = data, given.read(self)
+        held_out = None if validation_input.is_given else split_rows(self, data, groups)
+        training, validation = data, validation_input.read(self)
         if held_out is not None:
             training, validation = (subset(data, rows) for rows in held_out)
         if self._stopping.refit and held_out is None:
             raise ValueError(
                 "refit must be False with X_val, because the model already trains on all rows of X; got True."
             )
-        if given.is_given and validation is not None:
-            validation = self._with_offset(validation, given.init_score)
+        if validation_input.is_given and validation is not None:
+            validation = self._with_offset(validation, validation_input.init_score)
         return training, validation
 
     def _row_hashes(self, data: TrainingData, n_threads: int) -> NDArray[np.uint64]:
@@ -323,7 +323,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         assert rounds.validation is not None
         rounds.measure_by(self._metrics(rounds, rounds.validation), decides=self.early_stopping is not False)
 
-    def _metrics(self, rounds: Rounds, rows: Rows) -> Metrics:
+    def _metrics(self, rounds: Rounds, rows: ScoredRows) -> Metrics:
         """Return the metrics of some rows."""
         metric = self.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):

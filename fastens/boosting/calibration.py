@@ -34,7 +34,7 @@ PREFIX = "calibration."
 CONFORMITY = one_of(*SET_SCORES)
 
 
-class Rows(NamedTuple):
+class RowArguments(NamedTuple):
     """A table, and the arguments of `conformalize` or of a prediction method that hold a value for each row."""
 
     X: Any
@@ -42,7 +42,7 @@ class Rows(NamedTuple):
     group: Any = None
     likelihood_ratio: Any = None
 
-    def split(self, model: Any, column: str | None = None) -> Rows:
+    def split(self, model: Any, column: str | None = None) -> RowArguments:
         """Return the rows with the values of a group column, which the table keeps only if it is a feature."""
         group = column if self.group is None else self.group
         if not isinstance(group, str):
@@ -60,7 +60,7 @@ class IntervalCalibration:
     conditions: Conditions
 
     @classmethod
-    def learn(cls, model: Any, rows: Rows, y: Any, sample_weight: Any) -> IntervalCalibration:
+    def learn(cls, model: Any, rows: RowArguments, y: Any, sample_weight: Any) -> IntervalCalibration:
         """Learn from a table, its targets and weights."""
         rows, y, sample_weight, conditions, held = _prepared(model, rows, y, sample_weight)
         predicted = _predicted_targets(model, rows.X, rows.init_score)
@@ -73,7 +73,7 @@ class IntervalCalibration:
         ]
         return cls(errors, conditions)
 
-    def predict(self, model: Any, rows: Rows, coverage: float) -> Array:
+    def predict(self, model: Any, rows: RowArguments, coverage: float) -> Array:
         """Return the intervals, (n_rows, 2), or (n_rows, n_targets, 2) with several targets."""
         rows = rows.split(model, self.conditions.column)
         predicted, levels = _predicted_targets(model, rows.X, rows.init_score), levels_of(model)
@@ -103,11 +103,11 @@ class SetCalibration:
     """Conformity scores of the probabilities of a classifier, for each target."""
 
     score: SetScore
-    known: list[HeldOut]
+    held_out: list[HeldOut]
     conditions: Conditions
 
     @classmethod
-    def learn(cls, model: Any, rows: Rows, y: Any, sample_weight: Any, conformity: str) -> SetCalibration:
+    def learn(cls, model: Any, rows: RowArguments, y: Any, sample_weight: Any, conformity: str) -> SetCalibration:
         """Learn from a table, its targets and weights."""
         rows, y, sample_weight, conditions, held = _prepared(model, rows, y, sample_weight)
         probabilities, score = _predicted_probabilities(model, rows.X, rows.init_score), SetScore(conformity)
@@ -119,21 +119,21 @@ class SetCalibration:
         ]
         return cls(score, held_out_scores, conditions)
 
-    def predict(self, model: Any, rows: Rows, coverage: float) -> Any:
+    def predict(self, model: Any, rows: RowArguments, coverage: float) -> Any:
         """Return the prediction sets as booleans, (n_rows, n_classes), or a list of them with several targets."""
         rows = rows.split(model, self.conditions.column)
         probabilities = _predicted_probabilities(model, rows.X, rows.init_score)
         new = self.conditions.of_rows(rows.X, len(probabilities[0]), rows.group, rows.likelihood_ratio)
         prediction_sets = [
-            calibrated_sets([held_out], [self.score.of(probability)], self.conditions, new, (coverage, coverage))
-            for held_out, probability in zip(self.known, probabilities, strict=True)
+            calibrated_sets([scores], [self.score.of(probability)], self.conditions, new, (coverage, coverage))
+            for scores, probability in zip(self.held_out, probabilities, strict=True)
         ]
         return prediction_sets if len(prediction_sets) > 1 else prediction_sets[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the state as named arrays."""
         arrays = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
-        for target, scores in enumerate(self.known):
+        for target, scores in enumerate(self.held_out):
             arrays |= scores.to_arrays(f"{PREFIX}{target}.")
         return arrays | self.conditions.to_arrays(PREFIX)
 
@@ -154,7 +154,9 @@ def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldO
     return held_out, conditions
 
 
-def _prepared(model: Any, rows: Rows, y: Any, sample_weight: Any) -> tuple[Rows, Any, Any, Conditions, RowConditions]:
+def _prepared(
+    model: Any, rows: RowArguments, y: Any, sample_weight: Any
+) -> tuple[RowArguments, Any, Any, Conditions, RowConditions]:
     """Return the rows with a positive weight, their targets and weights, and what the calibration is conditional on."""
     model._check_target_given(y)
     column, rows = rows.group if isinstance(rows.group, str) else None, rows.split(model)
@@ -164,7 +166,7 @@ def _prepared(model: Any, rows: Rows, y: Any, sample_weight: Any) -> tuple[Rows,
             of_rows[name], *_ = drop_zero_weight_rows(unmasked(value, name), y, sample_weight)
     X, y, sample_weight = drop_zero_weight_rows(rows.X, y, sample_weight)
     conditions, held = Conditions.learn(X, len(y), of_rows.get("group"), of_rows.get("likelihood_ratio"))
-    rows = Rows(X, of_rows.get("init_score"))
+    rows = RowArguments(X, of_rows.get("init_score"))
     return rows, y, sample_weight, replace(conditions, column=column), held
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from fastens.base import BaseClassifier, Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.calibration import CONFORMITY, Rows, SetCalibration, calibration_of
+from fastens.boosting.calibration import CONFORMITY, RowArguments, SetCalibration, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import at_each_coverage
@@ -236,7 +236,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         self
         """
         CONFORMITY.check("conformity", conformity)
-        rows = Rows(X, init_score, group, likelihood_ratio)
+        rows = RowArguments(X, init_score, group, likelihood_ratio)
         self._calibration = SetCalibration.learn(self, rows, y, sample_weight, conformity)
         return self
 
@@ -287,7 +287,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         >>> round(float(sets[range(len(sets)), y[2::3]].mean()), 1)
         0.9
         """
-        rows = Rows(X, init_score, group, likelihood_ratio)
+        rows = RowArguments(X, init_score, group, likelihood_ratio)
         return calibration_of(self, "predict_set", "ConformalClassifier").predict(self, rows, coverage)
 
 

@@ -17,7 +17,7 @@ from fastens.engine.grow.growth import RowWeights, leaves_within_limits
 from fastens.engine.linear.linear_leaves import (
     LeafModels,
     LinearEnsemble,
-    LinearLeaves,
+    LinearLeafTerms,
     LinearTree,
     lines_within_limits,
 )
@@ -87,17 +87,17 @@ def find_earlier(model: Any, resume: Any) -> Any:
     return copy(model)
 
 
-def learned_data(model: Any, earlier: Any, given: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
+def learned_data(model: Any, earlier: Any, rows: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
     """Learn the columns, classes and weights of the data, with the encoding of the fit that is continued, if any."""
     model._known_classes = getattr(earlier, "classes_", None)
     try:
-        data: TrainingData = model._learn_data(*given, n_validation)
+        data: TrainingData = model._learn_data(*rows, n_validation)
     finally:
         del model._known_classes
     if model._takes_several_targets:
         model._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
     if earlier is not None:
-        data = _read_as_earlier(model, earlier, given[0], data)
+        data = _read_as_earlier(model, earlier, rows[0], data)
         _check_same_targets(earlier, model)
     return data
 
@@ -211,12 +211,12 @@ Array = NDArray[np.float64]
 _DECAY = real(0, 1)
 
 
-def refitted(model: Any, given: tuple[Any, Any, Any, Any], decay_rate: float) -> tuple[Any, TrainingData]:
+def refitted(model: Any, rows: tuple[Any, Any, Any, Any], decay_rate: float) -> tuple[Any, TrainingData]:
     """Return a copy of a boosted model with leaf values updated on new rows, and the encoded rows.
 
-    `given` holds the table, its targets, its sample weights and its initial raw predictions.
+    `rows` holds the table, its targets, its sample weights and its initial raw predictions.
     """
-    X, y, sample_weight, init_score = given
+    X, y, sample_weight, init_score = rows
     model._check_fitted()
     _DECAY.check("decay_rate", decay_rate)
     fitted = model._as_fitted()
@@ -243,7 +243,7 @@ class LeafRefit:
     def __init__(self, model: Any, loss: Loss, data: TrainingData, decay: float) -> None:
         self.ensemble, self.loss, self.decay = model._ensemble, loss, decay
         self.learning_rate, self._rates = 0.0, learning_rates(model)
-        self.weights = RowWeights.of(data.sample_weight, len(data.y), own=data.weight_before_classes)
+        self.weights = RowWeights.of(data.sample_weight, len(data.y), weight_before_classes=data.weight_before_classes)
         self.rules = model._growth_parameters().in_units(self.weights.unit)
         self.most = np.inf if self.rules.max_delta_step is None else self.rules.max_delta_step
         trees, rows = on_used_columns(self.ensemble, data.X)
@@ -333,7 +333,7 @@ class LinearRefit(LeafRefit):
         self.X, l2 = as_array(data.X), model._options("linear_leaves").l2 * self.weights.unit
         is_categorical = self.ensemble.binning.is_categorical
         self.models = LeafModels(self.X, is_categorical, self.weights, l2, 1)
-        self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeaves]()
+        self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeafTerms]()
 
     def _add(self, tree: int, values: Array, output: int) -> None:
         old, leaf, loss = self.trees[tree], self.leaves[:, tree], self.loss.of_output(output)
@@ -352,7 +352,7 @@ class LinearRefit(LeafRefit):
         self.linear.append(linear)
 
     def _finished(self) -> TreeEnsemble:
-        return LinearEnsemble(super()._finished(), LinearLeaves.join(self.linear))
+        return LinearEnsemble(super()._finished(), LinearLeafTerms.join(self.linear))
 
 
 def _by_leaf(leaf: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:

@@ -170,17 +170,17 @@ def record_sets(model: Any, rounds: Any, sets: Mapping[str, Any]) -> None:
         rounds.record(name, data, partial(model._metrics, rounds))
 
 
-def check_arguments(model: Any, init_score: Any, groups: Any, given: GivenValidation) -> None:
+def check_arguments(model: Any, init_score: Any, groups: Any, validation_input: GivenValidation) -> None:
     """Raise ValueError for incompatible arguments of `fit`."""
-    if (given.init_score is not None) != (init_score is not None and given.X is not None):
+    if (validation_input.init_score is not None) != (init_score is not None and validation_input.X is not None):
         raise ValueError("init_score_val must be passed if both init_score and X_val are, and only then.")
-    if given.sample_weight is not None and given.X is None:
+    if validation_input.sample_weight is not None and validation_input.X is None:
         raise ValueError("X_val must be passed with sample_weight_val, which holds its weights; got None.")
-    if given.X is not None and model._stopping.validation is not None:
+    if validation_input.X is not None and model._stopping.validation is not None:
         raise ValueError(
             "early_stopping.validation must be None with X_val, because it selects validation rows from X."
         )
-    if given.X is not None and model._stopping.folds is not None:
+    if validation_input.X is not None and model._stopping.folds is not None:
         raise ValueError(
             "early_stopping.folds must be None with X_val, because each fold serves as the validation set in turn."
         )

@@ -16,7 +16,7 @@ from fastens.base import TrainingData
 from fastens.boosting.fit_arguments import RowNumbers, check_duplicates, own_split, subset
 from fastens.boosting.parameters import Prepared, boosting_parameters, less_pruned, prepared
 from fastens.boosting.rounds import BoostingParameters, Rounds, scaled_tree
-from fastens.engine.bins.bin_values import CodedRows
+from fastens.engine.bins.bin_values import BinnedSource
 from fastens.engine.comm import gathered, is_any
 from fastens.engine.parts import holds_dense_values
 from fastens.engine.threads import resolve_n_jobs
@@ -31,7 +31,7 @@ from fastens.monitoring.callbacks import (
     progress_bar,
     tear_down_callbacks,
 )
-from fastens.monitoring.metrics import Evaluations, History, Rows
+from fastens.monitoring.metrics import Evaluations, History, ScoredRows
 from fastens.params.options import EarlyStopping
 from fastens.rollback import keep_partial
 from fastens.table.training_data import shuffled_folds
@@ -224,11 +224,11 @@ class FoldedRounds(NamedTuple):
         outputs = np.tile(np.arange(per_round), n_rounds)
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
 
-    def rows_after(self, n_rounds: int) -> Rows:
+    def rows_after(self, n_rounds: int) -> ScoredRows:
         """Return all rows with the raw predictions of the mean model."""
         data, n_threads = self.data, self.parts[0].rules.n_threads
         raw = np.ascontiguousarray(raw_of_rows(self.ensemble(n_rounds), data.X, n_threads).T)
-        return Rows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)
+        return ScoredRows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)
 
 
 def in_turns(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
@@ -335,7 +335,7 @@ def coded(inputs: Prepared, rules: BoostingParameters) -> Prepared:
     if rules.linear_l2 is not None or not holds_dense_values(X):
         return inputs
     codes: NDArray[Any] = inputs.binning.codes(X, rules.n_threads)
-    return inputs._replace(data=inputs.data._replace(X=CodedRows(inputs.binning, codes)))
+    return inputs._replace(data=inputs.data._replace(X=BinnedSource(inputs.binning, codes)))
 
 
 def fit_folds(model: Any, data: TrainingData, start: float) -> None:

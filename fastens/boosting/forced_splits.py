@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
-from fastens.engine.grow.growth import Columns, ForcedNodes
+from fastens.engine.grow.growth import ColumnLookup, ForcedNodes
 from fastens.table.columns.dates import date_of, elapsed_days
 
 _NAME = "growth.forced_splits"
@@ -34,7 +34,7 @@ def forced_splits(model: Any) -> list[ForcedSplit]:
     """Return the forced splits of a model whose encoder has been learned, level by level."""
     root_split = model.growth.forced_splits
     root_split = root_split if isinstance(root_split, Mapping) else _read(root_split)
-    waiting, columns = [root_split], Columns(model.n_features_in_, model._encoder.names)
+    waiting, columns = [root_split], ColumnLookup(model.n_features_in_, model._encoder.names)
     splits = list[ForcedSplit]()
     for each in waiting:  # the loop appends children
         if not isinstance(each, Mapping) or not {"feature", "threshold"} <= each.keys() <= _KEYS:
@@ -59,7 +59,7 @@ def _read(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{_NAME} must be a dict or the path of a JSON file; got {str(path)!r} ({error}).") from error
 
 
-def _left_side(model: Any, column: int, given: Any) -> tuple[float, list[int] | None]:
+def _left_side(model: Any, column: int, threshold: Any) -> tuple[float, list[int] | None]:
     """Return the threshold of a numeric column, or the positions of the categories that go left."""
     encoder, name = model._encoder, model._encoder.texts[column]
     if column in encoder.expanded or (model._statistics is not None and column in model._statistics.columns):
@@ -69,22 +69,26 @@ def _left_side(model: Any, column: int, given: Any) -> tuple[float, list[int] | 
         )
     categories = encoder.categories[column]
     if categories is not None:
-        given = np.asarray(given).tolist() if hasattr(given, "__array__") else given  # also columns of data frames
-        listed = list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
+        threshold = (
+            np.asarray(threshold).tolist() if hasattr(threshold, "__array__") else threshold
+        )  # also columns of data frames
+        listed = list(threshold) if isinstance(threshold, list | tuple | set | frozenset) else [threshold]
         is_ordered = column in encoder.ordered
         if not listed or not all(each in categories for each in listed) or (len(listed) > 1 and is_ordered):
             rule = "one category, the last that goes left," if is_ordered else "categories"
-            raise ValueError(f"{_NAME} must have {rule} of column {name!r} as a threshold; got {given!r}.")
+            raise ValueError(f"{_NAME} must have {rule} of column {name!r} as a threshold; got {threshold!r}.")
         positions = [categories.index(each) for each in listed]
         return (positions[0] + 0.5, None) if is_ordered else (0.0, positions)
     try:
         is_date = column in encoder.dates
-        number = float(elapsed_days(date_of(given)) if is_date else given if isinstance(given, numbers.Real) else "nan")
+        number = float(
+            elapsed_days(date_of(threshold)) if is_date else threshold if isinstance(threshold, numbers.Real) else "nan"
+        )
     except (OverflowError, TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
         kind = "dates" if column in encoder.dates else "finite numbers"
-        raise ValueError(f"{_NAME} must have {kind} as thresholds of column {name!r}; got {given!r}.")
+        raise ValueError(f"{_NAME} must have {kind} as thresholds of column {name!r}; got {threshold!r}.")
     return number, None
 
 

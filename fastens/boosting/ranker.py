@@ -213,7 +213,7 @@ METRICS = metrics_rule(
 )
 
 
-class Queries(TypedDict, total=False):
+class QueryArguments(TypedDict, total=False):
     """Keyword arguments that describe the queries of the rows."""
 
     qid: ArrayLike | None
@@ -389,7 +389,7 @@ class GradientBoostingRanker(BoostedTrees):
         *,
         decay_rate: float = 0.9,
         init_score: ArrayLike | None = None,
-        **queries: Unpack[Queries],
+        **queries: Unpack[QueryArguments],
     ) -> Self:
         """Return a copy of the model with leaf values updated on new rows; the model itself is unchanged.
 
@@ -415,7 +415,7 @@ class GradientBoostingRanker(BoostedTrees):
         *,
         n_repeats: int = 5,
         random_state: RandomState = None,
-        **queries: Unpack[Queries],
+        **queries: Unpack[QueryArguments],
     ) -> Bunch:
         """Return the decrease of `score` when the values of each feature are shuffled among the rows.
 
@@ -459,7 +459,7 @@ class GradientBoostingRanker(BoostedTrees):
     def _labelled(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return the result of `_target` for the arguments of a method."""
         for name in queries:
-            if name not in Queries.__annotations__:
+            if name not in QueryArguments.__annotations__:
                 raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}.")
         return self._target(y, sample_weight, **queries)
 
@@ -506,7 +506,7 @@ class GradientBoostingRanker(BoostedTrees):
         sample_weight: ArrayLike | None = None,
         *,
         init_score: ArrayLike | None = None,
-        **queries: Unpack[Queries],
+        **queries: Unpack[QueryArguments],
     ) -> float:
         """Return the mean NDCG of the queries at `ndcg_at`.
 
@@ -529,7 +529,7 @@ class GradientBoostingRanker(BoostedTrees):
         sample_weight: ArrayLike | None = None,
         *,
         init_score: ArrayLike | None = None,
-        **queries: Unpack[Queries],
+        **queries: Unpack[QueryArguments],
     ) -> Iterator[float]:
         """Yield the `score` of the model after each round.
 

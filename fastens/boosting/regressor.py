@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from fastens.base import BaseRegressor, Capabilities
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.calibration import IntervalCalibration, Rows, calibration_of
+from fastens.boosting.calibration import IntervalCalibration, RowArguments, calibration_of
 from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import at_each_coverage
@@ -324,7 +324,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         self
         """
         self._calibration = IntervalCalibration.learn(
-            self, Rows(X, init_score, group, likelihood_ratio), y, sample_weight
+            self, RowArguments(X, init_score, group, likelihood_ratio), y, sample_weight
         )
         return self
 
@@ -396,5 +396,5 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         if self._calibration is None and self._loss.has_distribution and group is likelihood_ratio is None:
             share = cast(float, coverage)
             return self.predict_quantiles(X, [(1 - share) / 2, (1 + share) / 2], init_score=init_score)
-        rows = Rows(X, init_score, group, likelihood_ratio)
+        rows = RowArguments(X, init_score, group, likelihood_ratio)
         return calibration_of(self, "predict_interval", "ConformalRegressor").predict(self, rows, coverage)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.boosting.row_sampling import OutOfBag, RowSample, RowSampler, RowSampling
+from fastens.boosting.row_sampling import OutOfBagSums, RowSample, RowSampler, RowSampling
 from fastens.engine.bins.binned import MAX_COLUMNS, pages_held
 from fastens.engine.bins.binning import (
     AnyCodes,
@@ -34,7 +34,7 @@ from fastens.engine.rows.sampling import random_stream
 from fastens.engine.threads import ThreadPool
 from fastens.engine.trees.leaf_values import add_tree_to_raw, leaves_of_rows
 from fastens.engine.trees.trees import Tree, TreeEnsemble
-from fastens.monitoring.metrics import Evaluations, History, Rows
+from fastens.monitoring.metrics import Evaluations, History, ScoredRows
 from fastens.params.options import Dart
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Problem(NamedTuple):
     n_threads: int  # number of threads
 
 
-class Table(NamedTuple):
+class CodeTable(NamedTuple):
     """Rows that trees are added to: bin codes, (n_features, n_rows), and feature values if linear leaves need them."""
 
     codes: AnyCodes
@@ -74,7 +74,7 @@ class Table(NamedTuple):
 class Round(NamedTuple):
     """The inputs for growing the trees of a round."""
 
-    train: Rows  # the training rows with their raw predictions, which trees are added to
+    train: ScoredRows  # the training rows with their raw predictions, which trees are added to
     gradients: Gradients  # gradients of the loss before the round
     hessians: Gradients  # hessians of the loss before the round
     sample: RowSample | None  # the rows drawn; None for all rows
@@ -82,7 +82,7 @@ class Round(NamedTuple):
     rate: float  # factor of every leaf value
     shift: Array | None = None  # values to add to all leaves of each output
     # The validation rows and their raw predictions, which trees are also added to.
-    watched: tuple[Table, Array] | None = None
+    watched: tuple[CodeTable, Array] | None = None
 
     @property
     def rows(self) -> NDArray[np.uint32] | None:
@@ -155,13 +155,13 @@ class OutputTrees:
         return worker
 
     @property
-    def table(self) -> Table:
+    def table(self) -> CodeTable:
         """The training rows."""
-        return Table(self.problem.matrix.columns, pages=self.problem.matrix.pages)
+        return CodeTable(self.problem.matrix.columns, pages=self.problem.matrix.pages)
 
-    def table_of(self, codes: AnyCodes, X: Any) -> Table:
+    def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
         """Return a table of other rows from their bin codes and feature values."""
-        return Table(codes, pages=pages_held(codes, X))
+        return CodeTable(codes, pages=pages_held(codes, X))
 
     def grow(self, this: Round, number: int) -> Tree:
         """Grow a tree of a round, set its leaf values, and add it to the raw predictions."""
@@ -225,7 +225,7 @@ class OutputTrees:
         """Add the tree just grown on all rows, using the leaf assignment that the grower still holds."""
         self.grower.add_values(tree.value, raw)
 
-    def add(self, tree: Tree, table: Table, raw: Array) -> None:
+    def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
         """Add a tree to the raw predictions of its output."""
         add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads, table.pages)
 
@@ -242,7 +242,7 @@ class JointOutputTrees(OutputTrees):
     def _arranged(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
         return problem.matrix.with_payloads(problem.loss.n_outputs)
 
-    def add(self, tree: Tree, table: Table, raw: Array) -> None:
+    def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
         """Add a tree to all raw predictions."""
         raw += tree.value.T[:, leaves_of_rows(table.codes, tree, self.problem.n_threads, table.pages)]
 
@@ -269,13 +269,13 @@ class LinearModels(OutputTrees):
         self._has_limits = growth.monotone is not None or growth.max_delta_step is not None
 
     @property
-    def table(self) -> Table:
+    def table(self) -> CodeTable:
         """The training rows."""
-        return Table(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
+        return CodeTable(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
 
-    def table_of(self, codes: AnyCodes, X: Any) -> Table:
+    def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
         """Return a table of other rows from their bin codes and feature values."""
-        return Table(codes, as_array(X), pages_held(codes, X))
+        return CodeTable(codes, as_array(X), pages_held(codes, X))
 
     def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
         rate = this.rate * damping(self._loss_of(number), tree.value[:, 0])
@@ -293,7 +293,7 @@ class LinearModels(OutputTrees):
         else:
             raw += self._models.fitted
 
-    def add(self, tree: Tree, table: Table, raw: Array) -> None:
+    def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
         """Add a tree to the raw predictions of rows."""
         assert isinstance(tree, LinearTree)
         n_threads, grid = self.problem.n_threads, self.problem.grid
@@ -514,14 +514,14 @@ class Rounds:
             self.dropout = Dropout(rules.dart, rules.rate(0), rules.seed)
             grid = grid_of(max(loss.magnitude(data.y), float(np.abs(baseline).max())))
         self._grid, self.baseline = grid, on_grid(baseline, grid)
-        self.train = Rows(self._data.y, data.sample_weight, self._start(data))
+        self.train = ScoredRows(self._data.y, data.sample_weight, self._start(data))
         self._every = self._rows_to_report()
         self._reported = self.train.take(self._every)
-        self.validation: Rows | None = None
+        self.validation: ScoredRows | None = None
         self.metrics: Metrics | None = None
         # Further rows whose metrics are recorded, by name, and the tables that trees are added to.
         self.others: dict[str, Metrics] = {}
-        self._other_rows: list[tuple[Table, Array]] = []
+        self._other_rows: list[tuple[CodeTable, Array]] = []
         self.trees: list[Tree] = []
         self.shifts: dict[int, Array] = {}  # by round, for a refit without validation rows
         self.history = History()
@@ -534,7 +534,7 @@ class Rounds:
             self.rules = replace(rules, n_threads=1)
         self._gradients = np.empty(self.train.raw.shape, dtype=np.float32)
         self._hessians = np.ones(self.train.raw.shape, dtype=np.float32)
-        self.out_of_bag = OutOfBag(loss, self.train, rules.n_threads) if rules.out_of_bag else None
+        self.out_of_bag = OutOfBagSums(loss, self.train, rules.n_threads) if rules.out_of_bag else None
 
     def _baseline(self, data: TrainingData) -> Array:
         """Return the raw prediction before the first tree; 0 if `init_score` was passed to `fit`."""
@@ -571,7 +571,7 @@ class Rounds:
 
     def validate_on(self, data: TrainingData) -> None:
         """Set the validation rows, which all trees are added to."""
-        self.validation = Rows(data.y, data.sample_weight, self._start(data))
+        self.validation = ScoredRows(data.y, data.sample_weight, self._start(data))
         self._watched = self.leaves.table_of(self._codes(data.X), data.X)
 
     def measure_by(self, metrics: Metrics, *, decides: bool) -> None:
@@ -579,9 +579,9 @@ class Rounds:
         self.metrics = metrics
         self.history.rises, self.history.decides = metrics.rises[metrics.names[0]], decides
 
-    def record(self, name: str, data: TrainingData, metrics: Callable[[Rows], Metrics]) -> None:
+    def record(self, name: str, data: TrainingData, metrics: Callable[[ScoredRows], Metrics]) -> None:
         """Record metrics of further rows after each round."""
-        rows = Rows(data.y, data.sample_weight, self._start(data))
+        rows = ScoredRows(data.y, data.sample_weight, self._start(data))
         self._other_rows.append((self.leaves.table_of(self._codes(data.X), data.X), rows.raw))
         self.others[name] = metrics(rows)
 
@@ -741,7 +741,7 @@ class Rounds:
         """With DART, return the model at the best round, whose trees may have been rescaled since; otherwise None."""
         return self.ensemble(self.best_round) if self.dropout is not None and self.history.has_best else None
 
-    def rows_after(self, n_rounds: int) -> Rows:
+    def rows_after(self, n_rounds: int) -> ScoredRows:
         """Return the training rows with the raw predictions of the first rounds."""
         if n_rounds == self.n_rounds:
             return self.train

@@ -14,7 +14,7 @@ from fastens.engine.comm import LOCAL, Comm, gathered, is_any, sum_ints
 from fastens.engine.losses.losses import smallest_reaching, weighted_mean, whole_weights
 from fastens.engine.losses.ranking_loss import DOCUMENTS, QUERY
 from fastens.engine.rows.sampling import mixed, stream_seeds
-from fastens.monitoring.metrics import Rows
+from fastens.monitoring.metrics import ScoredRows
 from fastens.params.options import Goss, Mvs
 
 if TYPE_CHECKING:
@@ -177,20 +177,20 @@ def _unit(bits: NDArray[np.uint64]) -> Array:
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-class OutOfBag:
+class OutOfBagSums:
     """Out-of-bag predictions: for each row, the sum of the trees that were grown without it.
 
     `train` holds all rows with their raw predictions before the first round.
     """
 
-    def __init__(self, loss: Loss, train: Rows, n_threads: int) -> None:
+    def __init__(self, loss: Loss, train: ScoredRows, n_threads: int) -> None:
         self._loss, self._n_threads, self._start = loss, n_threads, train.raw.copy()
         self._sums, self._n_rounds = np.zeros(train.raw.shape), np.zeros(train.raw.shape[1], dtype=np.int64)
         self._kept: tuple[Array, NDArray[np.int64], int] | None = None  # sums, counts and rounds at the best round
         self.improvement: list[float] = []  # decrease of the loss on the out-of-bag rows of each round
 
     @contextmanager
-    def watching(self, train: Rows, sample: RowSample | None) -> Iterator[None]:
+    def watching(self, train: ScoredRows, sample: RowSample | None) -> Iterator[None]:
         """Record how a round that is added within the context changes the rows that it did not draw."""
         assert sample is not None
         left_out = np.setdiff1d(np.arange(train.raw.shape[1]), sample.rows, assume_unique=True)
@@ -218,7 +218,7 @@ class OutOfBag:
             return self._start + sums * (n_kept / n_rounds)
 
 
-def out_of_bag_attributes(model: Any, out_of_bag: OutOfBag | None, data: TrainingData) -> dict[str, Array]:
+def out_of_bag_attributes(model: Any, out_of_bag: OutOfBagSums | None, data: TrainingData) -> dict[str, Array]:
     """Return the out-of-bag attributes of an estimator, for all rows passed to `fit` on all ranks.
 
     The dictionary is empty if `oob_score` is False.

@@ -47,7 +47,7 @@ class _Terminated(KeyboardInterrupt):
     """Exception for SIGTERM, which ends a command like Ctrl-C, so that no output file is left half-written."""
 
 
-class _Output:
+class _OutputStream:
     """Standard output or standard error that tolerates a closed pipe or a full disk.
 
     If a command writes files, text that cannot be printed is dropped, so the files are still written.
@@ -90,16 +90,16 @@ class _Output:
 
 
 @contextmanager
-def _outputs() -> Iterator[_Output]:
-    """Replace standard output and standard error by `_Output`; a stream that is already closed discards its text."""
+def _outputs() -> Iterator[_OutputStream]:
+    """Replace standard output and error by `_OutputStream`; a stream that is already closed discards its text."""
     streams = sys.stdout, sys.stderr
     with open(os.devnull, "w") as nowhere:
         for stream in streams:
             if hasattr(stream, "reconfigure"):
                 # A terminal whose encoding lacks a character shows a question mark instead of ending the run.
                 stream.reconfigure(errors="replace")
-        out = _Output(streams[0] or nowhere, is_needed=True)
-        sys.stdout, sys.stderr = out, _Output(streams[1] or nowhere, is_needed=False)
+        out = _OutputStream(streams[0] or nowhere, is_needed=True)
+        sys.stdout, sys.stderr = out, _OutputStream(streams[1] or nowhere, is_needed=False)
         try:
             yield out
         finally:
@@ -204,7 +204,7 @@ def _run(argv: Sequence[str] | None) -> None:
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
-    if isinstance(sys.stdout, _Output):
+    if isinstance(sys.stdout, _OutputStream):
         writes = options.command == "train" or any(getattr(options, name, None) for name in _FILES)
         sys.stdout.is_needed = not writes
     options.run(options)

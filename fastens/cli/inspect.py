@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fastens.cli.inspecting.checks import Target
+from fastens.cli.inspecting.checks import TargetColumn
 from fastens.cli.inspecting.inspection import Inspection, inspected, print_inspection
 from fastens.cli.page.contents import table_page
 from fastens.cli.report.progress import waiting
@@ -71,8 +71,8 @@ def _inspection(options: argparse.Namespace) -> Inspection:
     return inspected(table.drop_columns(dropped), target, source.schema, notes)
 
 
-def _target(table: pa.Table, options: argparse.Namespace) -> Target:
+def _target(table: pa.Table, options: argparse.Namespace) -> TargetColumn:
     column = table[options.target]
     task = recognised_task(column) if options.task == "auto" else options.task
     check_target(column, options.target, task, is_given=True)
-    return Target(options.target, task, target_values(column, options.target, kind_of(column.type), task))
+    return TargetColumn(options.target, task, target_values(column, options.target, kind_of(column.type), task))

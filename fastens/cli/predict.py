@@ -26,7 +26,7 @@ from fastens.cli.models.model_files import (
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
 from fastens.cli.table.columns import CommandError, features, first_line
-from fastens.cli.table.parts import UNFIT, TableParts, open_fitting, open_parts, unfit_rows, unfit_text
+from fastens.cli.table.parts import UNFIT, FileParts, open_fitting, open_parts, unfit_rows, unfit_text
 from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.tables import (
     STANDARD,
@@ -115,14 +115,14 @@ def _counted(parts: Iterable[pa.Table], on_rows: OnRows) -> Iterator[pa.Table]:
 
 
 def _predicted_parts(
-    model: Any, kinds: Mapping[str, str], table: TableParts, kept: list[str], options: argparse.Namespace
+    model: Any, kinds: Mapping[str, str], table: FileParts, kept: list[str], options: argparse.Namespace
 ) -> Iterator[pa.Table]:
     """Yield the kept columns and the predictions, part by part."""
     needed = _needed(model, kinds, table.empty, options)
     # Parquet output keeps typed columns; CSV output keeps the original text of cells.
     as_written = output_format(options.output) == CSV
     typed_too = [] if as_written else kept
-    written = _Rows(table.written(kept)) if as_written and kept else None
+    written = _RowReader(table.written(kept)) if as_written and kept else None
     parts = table.read(list(dict.fromkeys([*typed_too, *needed])))
     for part in _pieces(ahead(parts), model, options):
         X = features(_with_unread(part, kinds, table.empty), kinds)
@@ -139,7 +139,7 @@ def _predicted_parts(
         yield _with_columns(part.select(kept) if written is None else written.take(part.num_rows), columns)
 
 
-class _Rows:
+class _RowReader:
     """A reader that takes numbers of rows from consecutive tables."""
 
     def __init__(self, tables: Iterator[pa.Table]) -> None:

@@ -32,7 +32,7 @@ from fastens.cli.report.report import (
 from fastens.cli.table.columns import CommandError, first_line, listed
 from fastens.cli.table.large import cluster_at, large_task, partitions
 from fastens.cli.table.tables import add_overwrite, check_different, check_output
-from fastens.cli.table.task import Rows, Task, add_task_options, add_test_fraction, add_text, read_task
+from fastens.cli.table.task import LabelledRows, Task, add_task_options, add_test_fraction, add_text, read_task
 from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.table.opening import in_parts
@@ -127,7 +127,9 @@ def _train_here(task: Task, model: Any, report: Report, options: argparse.Namesp
     return evaluated(model, task, seconds)
 
 
-def _with_validation(rows: Rows, task: Task, model: Any, random_state: int) -> tuple[Rows, dict[str, Any]]:
+def _with_validation(
+    rows: LabelledRows, task: Task, model: Any, random_state: int
+) -> tuple[LabelledRows, dict[str, Any]]:
     """Split a validation set for early stopping from the training rows, by time or group like the held-out rows.
 
     All rows are used for training, without a validation set, if the model does not use one, or if the validation set
@@ -214,7 +216,7 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
     model.callbacks = None
 
 
-def _fit(model: Any, rows: Rows, report: Report, arguments: Mapping[str, Any]) -> None:
+def _fit(model: Any, rows: LabelledRows, report: Report, arguments: Mapping[str, Any]) -> None:
     """Fit with a progress bar if the model reports its rounds, otherwise with the elapsed time."""
     if not hasattr(model, "_on_round"):
         with waiting(report.err, "training"):

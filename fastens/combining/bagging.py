@@ -19,12 +19,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.combining.folds import (
+    ExplainedRows,
     FittedMember,
     GivenRows,
     MemberData,
     MemberSpec,
     Part,
-    Rows,
     fit_member,
     members_from_arrays,
     members_to_arrays,
@@ -173,7 +173,7 @@ class BaseBagging(BaseOneEstimator):
         if kept:
             self._check_same_kind()
         if (forest := self._forest_for_trees()) is not None:
-            check_metadata(self, metadata, known=("sample_weight",))
+            check_metadata(self, metadata, accepted=("sample_weight",))
             return self._fit_forest(forest, X, y, sample_weight)
         if kept:
             check_continued(self.n_estimators, len(kept), "members")
@@ -336,9 +336,9 @@ class BaseBagging(BaseOneEstimator):
         weight = counts[rows].astype(np.float64) if as_weights else None
         return replace(bag, sample_weight=weight, weight_unit=None)
 
-    def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
+    def _route(self, metadata: dict[str, Any], rows: GivenRows) -> dict[str, dict[str, Any]] | None:
         # Weights determine the bags; members receive the weights of their bag.
-        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, given)
+        return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, rows)
 
     # Out of bag --------------------------------------------------
 
@@ -428,7 +428,7 @@ class BaseBagging(BaseOneEstimator):
         each = forest._each_tree(X, forest._predicting_trees())
         return deviations([_as_columns(forest._targets.parts(values)[0])] for values in each)[0]
 
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+    def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
         if self._members[0].method == "predict" and self._members[0].classes is not None:
             raise ValueError(
                 "voting must be 'soft' to explain a bag of several trees, because hard votes are not sums of trees."

@@ -15,13 +15,13 @@ from sklearn.utils import check_random_state
 
 from fastens.base import Capabilities
 from fastens.combining.folds import (
+    ExplainedRows,
     FittedMember,
     Fold,
     GivenRows,
     MemberData,
     MemberSpec,
     Part,
-    Rows,
     make_folds,
     members_from_arrays,
     members_to_arrays,
@@ -373,7 +373,7 @@ class BaseConformal(BaseOneEstimator):
         X = self._check_table(X)
         return [self._member.respond_with(model, X) for model in self._member.models]
 
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+    def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
         return self._member.parts(1.0), 0.0
 
     @property

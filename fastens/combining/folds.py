@@ -160,20 +160,20 @@ class Part(NamedTuple):
     weight: float
 
 
-class Rows(NamedTuple):
+class ExplainedRows(NamedTuple):
     """Rows to explain, background rows or None, and True if interactions are requested."""
 
     X: Any
     background: Any
     pairs: bool
 
-    def of(self, columns: list[int] | None) -> Rows:
+    def of(self, columns: list[int] | None) -> ExplainedRows:
         """Return the rows with a subset of the columns."""
         background = None if self.background is None else take_columns(self.background, columns)
-        return Rows(take_columns(self.X, columns), background, self.pairs)
+        return ExplainedRows(take_columns(self.X, columns), background, self.pairs)
 
 
-def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) -> Any:
+def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: ExplainedRows) -> Any:
     """Return the explanation of a constant plus weighted parts: numbers, or class probabilities."""
     FLAG.check("interactions", rows.pairs)
     n_rows, n_outputs = rows.X.shape[0], len(owner.classes_) if is_classifier(owner) else 1
@@ -217,7 +217,7 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Rows) 
     )
 
 
-def _explained(part: Part, rows: Rows) -> Any:
+def _explained(part: Part, rows: ExplainedRows) -> Any:
     """Return the explanation of a model's prediction, rather than of its raw prediction before the link."""
     model = part.model
     is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
@@ -239,9 +239,9 @@ def _explained(part: Part, rows: Rows) -> Any:
         raise ValueError(f"member {part.name!r} cannot be explained: {error}") from error
 
 
-def _by_class(owner: Any, part: Part, found: Any) -> tuple[Array, Array]:
+def _by_class(owner: Any, part: Part, explanation: Any) -> tuple[Array, Array]:
     """Return the values and base values of a classifier, with an output for each class of the owner."""
-    values, base = found.values, found.base_values
+    values, base = explanation.values, explanation.base_values
     if base.ndim == 1:  # for binary targets, the values of the second class
         values, base = np.stack([-values, values], axis=-1), np.stack([1 - base, base], axis=-1)
     class_positions = places_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
@@ -264,12 +264,12 @@ class GivenRows(NamedTuple):
     rows: RowIndices
     n_given: int
 
-    def scatter(self, found: Array) -> Array:
+    def scatter(self, values: Array) -> Array:
         """Return the values at their positions among all rows passed to `fit`, NaN elsewhere."""
         if len(self.rows) == self.n_given:
-            return found
-        out = np.full((self.n_given, found.shape[1]), np.nan)
-        out[self.rows] = found
+            return values
+        out = np.full((self.n_given, values.shape[1]), np.nan)
+        out[self.rows] = values
         return out
 
 
@@ -401,7 +401,7 @@ class FittedMember:
 # Folds --------------------------------------------------
 
 
-def make_folds(cv: Any, data: MemberData, given: GivenRows, n_content: int = N_FOLDS) -> list[Fold]:
+def make_folds(cv: Any, data: MemberData, rows: GivenRows, n_content: int = N_FOLDS) -> list[Fold]:
     """Return training and test rows of each fold, from any scikit-learn splitter.
 
     `n_content` is the number of folds that are drawn by content. Row indices, and the fold index of each row, refer to
@@ -420,7 +420,7 @@ def make_folds(cv: Any, data: MemberData, given: GivenRows, n_content: int = N_F
     if isinstance(cv, PredefinedSplit):
         cv = list(cv.split())
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
-        folds = _given_folds(cv, data, given)
+        folds = _given_folds(cv, data, rows)
     else:
         if data.groups is None:
             numbers = as_numbers(data.X)
@@ -467,11 +467,11 @@ def folds_by_number(fold: NDArray[Any]) -> list[Fold]:
     return folds if len(folds) > 1 else []
 
 
-def _given_folds(cv: Iterable[Any], data: MemberData, given: GivenRows) -> list[Fold]:
+def _given_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[Fold]:
     """Return folds given as row indices or masks, without the rows of zero weight."""
-    new_index = np.full(given.n_given, -1)
-    new_index[given.rows] = np.arange(data.n_rows)
-    parts = [split_of_rows("cv", fold, given.n_given) for fold in cv]
+    new_index = np.full(rows.n_given, -1)
+    new_index[rows.rows] = np.arange(data.n_rows)
+    parts = [split_of_rows("cv", fold, rows.n_given) for fold in cv]
     return [(_kept(new_index[train]), _kept(new_index[test])) for train, test in parts]
 
 
@@ -506,10 +506,13 @@ def known_rows(responses: list[Array]) -> NDArray[np.bool_]:
     return np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
 
 
-def restrict_folds(folds: list[Fold], known: NDArray[np.bool_]) -> list[Fold]:
-    """Return the folds restricted and renumbered to the known rows, without folds that lack training or test rows."""
-    cut = [(train[known[train]], test[known[test]]) for train, test in folds]
-    new_index = np.cumsum(known) - 1
+def restrict_folds(folds: list[Fold], has_response: NDArray[np.bool_]) -> list[Fold]:
+    """Return the folds restricted and renumbered to the rows with a response.
+
+    Folds that lack training or test rows are left out.
+    """
+    cut = [(train[has_response[train]], test[has_response[test]]) for train, test in folds]
+    new_index = np.cumsum(has_response) - 1
     return [(new_index[train], new_index[test]) for train, test in cut if len(train) and len(test)]
 
 

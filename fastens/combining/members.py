@@ -18,6 +18,7 @@ from fastens.base import BaseFastens, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.folds import (
+    ExplainedRows,
     FittedMember,
     Fold,
     GivenRows,
@@ -25,7 +26,6 @@ from fastens.combining.folds import (
     MemberData,
     MemberSpec,
     Part,
-    Rows,
     explain_sum,
     fit_level,
     make_folds,
@@ -189,9 +189,9 @@ class BaseMembers(BaseFastens):
         """Fit the members and combine them."""
         raise NotImplementedError
 
-    def _of_targets(self, found: Array) -> Array:
+    def _of_targets(self, result: Array) -> Array:
         """Return the result without the axis of targets if there is only one."""
-        return found[:, 0] if self._n_targets == 1 else found
+        return result[:, 0] if self._n_targets == 1 else result
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
         return make_folds(self._default_cv if self.cv is None else self.cv, data, rows)
@@ -258,10 +258,10 @@ class BaseMembers(BaseFastens):
             )
         with rows_of("background"):
             others = None if background is None else self._check_table(background)
-        rows = Rows(self._check_table(X), others, interactions)
+        rows = ExplainedRows(self._check_table(X), others, interactions)
         return explain_sum(self, *self._explained_parts(rows), rows)
 
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+    def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
         """Return the weighted models whose predictions add up to the ensemble's, and a constant."""
         raise NotImplementedError
 
@@ -432,14 +432,14 @@ class BaseMembers(BaseFastens):
             raise ValueError(f"X_val and y_val must have the same form as X and y: {error}") from error
         return X, y
 
-    def _route(self, metadata: dict[str, Any], given: GivenRows) -> dict[str, dict[str, Any]] | None:
+    def _route(self, metadata: dict[str, Any], rows: GivenRows) -> dict[str, dict[str, Any]] | None:
         """Return the metadata for each member, or None if scikit-learn's metadata routing is disabled."""
         if not routing_enabled():
             check_metadata(self, metadata)
             return None
         routed = process_routing(self, "fit", **{name: value for name, value in metadata.items() if value is not None})
         member_metadata = {name: dict(routed[name].fit) for name in self._routed_names()}
-        return {name: metadata_of_rows(of_member, *given) for name, of_member in member_metadata.items()}
+        return {name: metadata_of_rows(of_member, *rows) for name, of_member in member_metadata.items()}
 
     # scikit-learn --------------------------------------------------
 

@@ -192,13 +192,13 @@ KNOWN_METADATA = ("sample_weight", "groups", "X_val", "y_val")
 
 
 def check_metadata(
-    owner: Any, metadata: Mapping[str, Any], method: str = "fit", known: Collection[str] = KNOWN_METADATA
+    owner: Any, metadata: Mapping[str, Any], method: str = "fit", accepted: Collection[str] = KNOWN_METADATA
 ) -> None:
     """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is enabled."""
-    unknown = [] if routing_enabled() else sorted(set(metadata).difference(known if method == "fit" else ()))
+    unknown = [] if routing_enabled() else sorted(set(metadata).difference(accepted if method == "fit" else ()))
     if unknown:
         where, name = f"{type(owner).__name__}.{method}()", unknown[0]
-        help_ = hint(name, known, owner.get_params(deep=False)) if method == "fit" else ""
+        help_ = hint(name, accepted, owner.get_params(deep=False)) if method == "fit" else ""
         raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
 
@@ -431,10 +431,10 @@ def with_ties(votes: Array) -> Array:
     return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
 
-def check_labels_known(what: str, found: NDArray[Any], labels: NDArray[Any]) -> None:
+def check_labels_known(what: str, predicted: NDArray[Any], labels: NDArray[Any]) -> None:
     """Raise MemberError for the first label that is not in `labels`."""
     label_set = set(labels.tolist())
-    for label in found.tolist():
+    for label in predicted.tolist():
         if label not in label_set:
             are_indices = np.array_equal(labels, np.arange(len(labels)))
             hint = ", the indices of the classes in classes_, which the member is fitted to" if are_indices else ""
@@ -452,11 +452,11 @@ def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) ->
     return same.argmax(axis=1)
 
 
-def places_of_classes(what: str, known: NDArray[Any], labels: NDArray[Any]) -> list[int]:
+def places_of_classes(what: str, classes: NDArray[Any], labels: NDArray[Any]) -> list[int]:
     """Return the positions in `labels` of the classes that a classifier has columns for."""
-    check_labels_known(what, known, labels)
+    check_labels_known(what, classes, labels)
     position_of = {label: position for position, label in enumerate(labels.tolist())}
-    return [position_of[label] for label in known.tolist()]
+    return [position_of[label] for label in classes.tolist()]
 
 
 def class_response(
@@ -491,12 +491,12 @@ def class_response(
     return in_order(values, columns, len(labels), lowest)
 
 
-def in_order(found: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
+def in_order(values: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
     """Return the columns at their positions among all classes; the others are filled with `lowest`."""
     if columns == list(range(n_labels)):
-        return found
-    out = np.full((len(found), n_labels), lowest)
-    out[:, columns] = found
+        return values
+    out = np.full((len(values), n_labels), lowest)
+    out[:, columns] = values
     return out
 
 
@@ -524,9 +524,9 @@ def number_response(
     return values.reshape(n_rows, -1)
 
 
-def _check_rows(what: str, found: NDArray[Any], n_rows: int, needed: str) -> None:
-    if found.shape not in ((n_rows,), (n_rows, 1)):
-        raise MemberError(f"{what} must return {needed}; got the shape {found.shape} for {n_rows} rows.")
+def _check_rows(what: str, response: NDArray[Any], n_rows: int, needed: str) -> None:
+    if response.shape not in ((n_rows,), (n_rows, 1)):
+        raise MemberError(f"{what} must return {needed}; got the shape {response.shape} for {n_rows} rows.")
 
 
 def numbers_of(what: str, response: Any) -> Array:
@@ -537,19 +537,19 @@ def numbers_of(what: str, response: Any) -> Array:
         raise MemberError(f"{what} must return numbers: {error}.") from error
 
 
-def _check_values(what: str, found: Array, method: str) -> None:
+def _check_values(what: str, values: Array, method: str) -> None:
     """Raise MemberError for numbers that are not finite, and for invalid probabilities."""
-    finite = np.isfinite(found)
+    finite = np.isfinite(values)
     if not finite.all():
-        raise MemberError(f"{what} must return finite numbers; got {found[~finite][0]} from its {method}.")
-    if method != "predict_proba" or not found.size:
+        raise MemberError(f"{what} must return finite numbers; got {values[~finite][0]} from its {method}.")
+    if method != "predict_proba" or not values.size:
         return
-    if found.min() < -_SUM_TOLERANCE:
-        raise MemberError(f"{what} must return non-negative probabilities; got {found.min()}.")
-    sums = found.sum(axis=1)
+    if values.min() < -_SUM_TOLERANCE:
+        raise MemberError(f"{what} must return non-negative probabilities; got {values.min()}.")
+    sums = values.sum(axis=1)
     worst = np.abs(sums - 1).argmax()
     if abs(sums[worst] - 1) > _SUM_TOLERANCE:
-        raise MemberError(f"{what} must return probabilities that sum to 1; got {found[worst].tolist()}.")
+        raise MemberError(f"{what} must return probabilities that sum to 1; got {values[worst].tolist()}.")
 
 
 # Labels of several members --------------------------------------------------

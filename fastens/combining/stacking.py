@@ -23,6 +23,7 @@ from fastens.base import BaseClassifier, BaseFastens, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
 from fastens.combining.folds import (
+    ExplainedRows,
     FittedMember,
     Fold,
     FoldFit,
@@ -31,7 +32,6 @@ from fastens.combining.folds import (
     MemberData,
     MemberSpec,
     Part,
-    Rows,
     advice_on_fit,
     check_weights_accepted,
     fit_level,
@@ -177,7 +177,7 @@ FoldFits = dict[tuple[str, int], FoldFit]
 
 
 @dataclass
-class FitProgress:
+class StackingProgress:
     """The state of a running fit."""
 
     data: MemberData
@@ -324,18 +324,18 @@ class BaseStacking(TransformerMixin, BaseLevels):
             check_weights_accepted([(spec.name, spec.estimator) for level in specs for spec in level], data)
         check_weights_accepted([(_FINAL, self._final_template())], _data_of_final(data))
 
-    def _start_progress(self, data: MemberData, given: GivenRows) -> FitProgress:
+    def _start_progress(self, data: MemberData, rows: GivenRows) -> StackingProgress:
         """Return the initial state; with `warm_start` and unchanged rows, it has the folds of the previous fit."""
         if self._is_prefit:
-            return FitProgress(data, None, [])
+            return StackingProgress(data, None, [])
         options = [self.cv, self.refit]
         folds = self._finished.folds_for(data, options) if self.warm_start and self._finished else None
         if folds is None:
             self._finished = None
-            folds = self._folds(data, given)
-        return FitProgress(data, options, folds)
+            folds = self._folds(data, rows)
+        return StackingProgress(data, options, folds)
 
-    def _fit_levels(self, specs: list[list[MemberSpec]], progress: FitProgress, given: GivenRows) -> None:
+    def _fit_levels(self, specs: list[list[MemberSpec]], progress: StackingProgress, rows: GivenRows) -> None:
         """Fit level after level on the rows that have predictions so far, then the final estimator."""
         first = data = progress.data
         folds = progress.folds
@@ -346,20 +346,20 @@ class BaseStacking(TransformerMixin, BaseLevels):
             members, responses = self._resume_level(level, data, folds, progress)
             levels.append(members)
             for spec, response in zip(level, responses, strict=True):
-                out_of_fold[spec.name] = given.scatter(response)
+                out_of_fold[spec.name] = rows.scatter(response)
             metas.append(self._meta(responses))
             has_response = known_rows(responses)
             if not has_response.all():
                 kept = np.flatnonzero(has_response)
                 folds, first = restrict_folds(folds, has_response), first.take(kept)
-                given, metas = GivenRows(given.rows[kept], given.n_given), [meta[kept] for meta in metas]
+                rows, metas = GivenRows(rows.rows[kept], rows.n_given), [meta[kept] for meta in metas]
             validation = None if first.validation is None else self._level_table(levels, first.validation[0])
             data = first.with_table(self._next_table(levels, metas, first.X), validation)
         self._fit_final(data)
         self._fitted_levels, self.oof_predictions_ = levels, out_of_fold
 
     def _resume_level(
-        self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], progress: FitProgress
+        self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], progress: StackingProgress
     ) -> tuple[list[FittedMember], list[Array]]:
         if self._is_prefit:
             return self._fit_level(specs, data, [])
@@ -587,7 +587,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     _saved: ClassVar[SavedParts] = ("_n_targets",)
     _response_method = "predict"
 
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+    def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
         """Return the members, weighted by the slopes of the final estimator, which must be linear."""
         members, *deeper = self._fitted_levels
         if deeper or self._as_fitted().passthrough:

@@ -20,13 +20,13 @@ from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.combining.folds import (
     CONTENT,
     N_FOLDS,
+    ExplainedRows,
     FittedMember,
     Fold,
     GivenRows,
     MemberData,
     MemberSpec,
     Part,
-    Rows,
     known_rows,
     labels_of,
     make_folds,
@@ -310,7 +310,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         without = np.zeros_like(next(iter(responses.values())))
         return np.stack([responses.get(index, without) for index in range(len(self._members))])
 
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+    def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
         pairs = zip(self._members, self._member_weights().tolist(), strict=True)
         return [part for member, weight in pairs if weight for part in member.parts(weight)], 0.0
 
@@ -475,7 +475,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         """
         return self._by_target(self._averages(X))
 
-    def _explained_parts(self, rows: Rows) -> tuple[list[Part], float]:
+    def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
         if (voting := self._as_fitted().voting) != SOFT:
             raise ValueError(f"voting must be 'soft' for the predictions to be explained; got {voting!r}.")
         (factors,) = self._factors_of_classes
@@ -609,34 +609,35 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         return self._names_out(self._n_targets, input_features)
 
 
-def _factors_by_target(given: Any, classes: Any) -> list[Array]:
+def _factors_by_target(class_weights: Any, classes: Any) -> list[Array]:
     """Return the factors of the classes of each target."""
     if not isinstance(classes, list):
-        return [_class_factors(given, classes)]
-    by_target = [None] * len(classes) if given is None else given
+        return [_class_factors(class_weights, classes)]
+    by_target = [None] * len(classes) if class_weights is None else class_weights
     if not isinstance(by_target, list | tuple) or len(by_target) != len(classes):
         raise ValueError(
             f"class_weights must be None or a list with an array, dict or None for each of the {len(classes)} targets; "
-            f"got {given!r}."
+            f"got {class_weights!r}."
         )
     return [_class_factors(*pair) for pair in zip(by_target, classes, strict=True)]
 
 
-def _class_factors(given: Any, classes: NDArray[Any]) -> Array:
+def _class_factors(class_weights: Any, classes: NDArray[Any]) -> Array:
     """Return the factor of each class."""
-    if given is None:
+    if class_weights is None:
         return np.ones(len(classes))
-    if isinstance(given, Mapping):
-        unknown = [label for label in given if label not in classes.tolist()]
+    if isinstance(class_weights, Mapping):
+        unknown = [label for label in class_weights if label not in classes.tolist()]
         if unknown:
             raise ValueError(
                 f"class_weights must name classes of y; got {unknown[0]!r}, and the classes are {classes.tolist()}."
             )
-        given = [given.get(label, 1.0) for label in classes.tolist()]
-    factors = list(given) if np.iterable(given) and not isinstance(given, str) else []
+        class_weights = [class_weights.get(label, 1.0) for label in classes.tolist()]
+    factors = list(class_weights) if np.iterable(class_weights) and not isinstance(class_weights, str) else []
     if len(factors) != len(classes) or not all(map(_FACTOR.holds, factors)) or not any(factors):
         raise ValueError(
-            f"class_weights must be {len(classes)} finite, non-negative numbers that are not all zero; got {given!r}."
+            f"class_weights must be {len(classes)} finite, non-negative numbers that are not all zero; "
+            f"got {class_weights!r}."
         )
     return np.array(factors, dtype=np.float64)
 

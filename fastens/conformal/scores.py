@@ -50,14 +50,14 @@ class ConformalScores:
         """Total weight of all rows."""
         return float(self.upto[-1])
 
-    def place(self, weight: float) -> float:
+    def score_at_weight(self, weight: float) -> float:
         """Return the smallest score with at least this weight at or below it, or infinity if the total is smaller."""
         position = int(np.searchsorted(self.upto[1:], weight))
         return float(self.values[position]) if position < len(self.values) else math.inf
 
     def quantile(self, coverage: float) -> float:
         """Return the upper bound of a new row's score that holds with probability `coverage`."""
-        return self.place(float(needed_weight([self], coverage)))
+        return self.score_at_weight(float(needed_weight([self], coverage)))
 
     def weight_below(self, scores: Array) -> Array:
         """Return the total weight of the rows below each of the given scores."""
@@ -146,7 +146,7 @@ class HeldOut:
     weight: Array
     group: NDArray[np.intp] | None = None  # group index of each row, if each group has its own quantiles
     label: NDArray[np.intp] | None = None  # class index of each row, if each class has its own quantiles
-    _known: dict[Any, ConformalScores] = field(default_factory=dict, repr=False)
+    _cached: dict[Any, ConformalScores] = field(default_factory=dict, repr=False)
 
     @classmethod
     def errors(cls, predicted: Array, y: Array, scale: Array, weight: Array | None, **by: Any) -> HeldOut:
@@ -168,12 +168,12 @@ class HeldOut:
     ) -> ConformalScores:
         """Return the sorted scores of all rows, or of the rows of a group or class."""
         key = columns, group, label
-        if key not in self._known:
+        if key not in self._cached:
             rows = np.ones(len(self.weight), dtype=bool)
             for codes, wanted in ((self.group, group), (self.label, label)):
                 rows &= True if wanted is None else codes == wanted
-            self._known[key] = ConformalScores.of(self.raw(columns)[rows], self.weight[rows])
-        return self._known[key]
+            self._cached[key] = ConformalScores.of(self.raw(columns)[rows], self.weight[rows])
+        return self._cached[key]
 
     def slid(self, new: HeldOut) -> HeldOut:
         """Return these rows without the first ones, followed by as many new rows."""
@@ -183,10 +183,10 @@ class HeldOut:
         return HeldOut(**joined)
 
     def _fields(self) -> dict[str, NDArray[Any]]:
-        return {name: value for name, value in vars(self).items() if name != "_known" and value is not None}
+        return {name: value for name, value in vars(self).items() if name != "_cached" and value is not None}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_known": {}}
+        return self.__dict__ | {"_cached": {}}
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Return the state as arrays whose names start with `prefix`."""
@@ -405,10 +405,10 @@ class FoldQuantiles:
         requested, adapted = coverages
         columns = self.columns(requested)
 
-        def answer(group: int | None, own: Any, new: Any) -> Array:
-            ends = [part[own][:, list(columns)] for part in self.predicted]
+        def answer(group: int | None, group_rows: Any, new: Any) -> Array:
+            ends = [part[group_rows][:, list(columns)] for part in self.predicted]
             scores = [part.scores(columns, group) for part in parts]
-            return intervals(scores, ends, [scale[own] for scale in self.scales], adapted, n_threads, new)
+            return intervals(scores, ends, [scale[group_rows] for scale in self.scales], adapted, n_threads, new)
 
         return conditions.by_group(parts, rows, requested, answer)
 
@@ -462,8 +462,8 @@ def calibrated_sets(
     """Return prediction sets; `coverages` is the requested coverage, and the adapted one to calibrate by."""
     requested, adapted = coverages
 
-    def answer(group: int | None, own: Any, new: Any) -> Any:
-        mine = [fold_scores[own] for fold_scores in scores]
+    def answer(group: int | None, group_rows: Any, new: Any) -> Any:
+        mine = [fold_scores[group_rows] for fold_scores in scores]
         if parts[0].label is None:
             return sets([part.scores(None, group) for part in parts], mine, adapted, new)
         by_class = (

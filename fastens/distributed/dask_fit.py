@@ -92,7 +92,7 @@ class _Cluster:
         """False once the client was closed or has lost its scheduler."""
         return self.client.status not in ("closing", "closed")
 
-    def known(self) -> set[str]:
+    def registered_workers(self) -> set[str]:
         """Return the addresses of the workers that are registered with the scheduler."""
         return set(self.sync(_addresses, self.client))
 
@@ -117,7 +117,7 @@ class _Cluster:
         """Return the workers that may train, after waiting for at least one."""
         ends = time.monotonic() + self.table.patience
         while True:
-            addresses = sorted(self.known() - self.silent)
+            addresses = sorted(self.registered_workers() - self.silent)
             if self.table.workers is not None:
                 addresses = [address for address in addresses if address in self.table.workers]
             if addresses:
@@ -152,7 +152,7 @@ class _Cluster:
                 future.cancel()
         with suppress(Exception):
             # Connecting to a worker that is gone would use up the whole time limit.
-            there = self.known() - self.silent
+            there = self.registered_workers() - self.silent
             calls = [(address, crew.key) for address in crew.addresses if address in there]
             self.on_each(remote.close_session, calls, 5.0)
 
@@ -197,7 +197,7 @@ class _DaskWorkerGroup(WorkerGroup):
 
     def renew(self) -> None:
         """Renew the fit on all workers; raise RankLostError if one does not respond or has left."""
-        connected = self._cluster.known()
+        connected = self._cluster.registered_workers()
         gone = [address for address in self.addresses if address not in connected]
         if gone:
             raise RankLostError(f"workers have left the cluster: {', '.join(gone)}")

@@ -279,10 +279,10 @@ class CommPool:
             raise self._taken_error()
         return [self._results[index] for index in range(len(arguments))]
 
-    def _run_one(self, function: Callable[[Comm, Any], Any], place: int, argument: Any) -> None:
+    def _run_one(self, function: Callable[[Comm, Any], Any], index: int, argument: Any) -> None:
         with self._may_work:
             try:
-                self._results[place] = function(_Member(self, place), argument)
+                self._results[index] = function(_Member(self, index), argument)
             except BaseException as error:
                 self._fail(error)
             finally:
@@ -302,11 +302,11 @@ class CommPool:
         assert error is not None
         return error
 
-    def reduce(self, place: int, kind: str, arrays: Sequence[NDArray[np.int64]]) -> None:
+    def reduce(self, index: int, kind: str, arrays: Sequence[NDArray[np.int64]]) -> None:
         """Wait until all other running functions wait as well, then reduce the arrays of all of them together."""
         with self._changed:
             n_rounds = self._n_rounds
-            self._waiting[place] = kind, arrays
+            self._waiting[index] = kind, arrays
             self._reduce_if_all_wait()
             self._may_work.release()
             while self._n_rounds == n_rounds and self._error is None:
@@ -341,17 +341,17 @@ class CommPool:
 class _Member(Comm):
     """Communicator of one of the concurrent functions."""
 
-    def __init__(self, pool: CommPool, place: int) -> None:
+    def __init__(self, pool: CommPool, index: int) -> None:
         self.rank, self.size = pool.comm.rank, pool.comm.size
-        self._pool, self._place = pool, place
+        self._pool, self._index = pool, index
 
     def allreduce_sum(self, *arrays: NDArray[np.int64]) -> None:
         """Sum arrays over all ranks in place."""
-        self._pool.reduce(self._place, "sum", arrays)
+        self._pool.reduce(self._index, "sum", arrays)
 
     def allreduce_max(self, *arrays: NDArray[np.int64]) -> None:
         """Replace arrays by their elementwise maxima over all ranks."""
-        self._pool.reduce(self._place, "max", arrays)
+        self._pool.reduce(self._index, "max", arrays)
 
     def allgather(self, value: Any) -> list[Any]:
         """Raise NotImplementedError, because only numbers are reduced together."""

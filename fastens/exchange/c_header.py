@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.trees.trees import set_of
-from fastens.exchange.export import ModelView, Target
+from fastens.exchange.export import LinkedTarget, ModelView
 from fastens.exchange.trees import join_trees
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -141,7 +141,7 @@ def write(view: ModelView, *, name: str = "model") -> str:
     return "\n".join(filter(None, parts)).replace("NAME", name)
 
 
-def _n_predicted(target: Target) -> int:
+def _n_predicted(target: LinkedTarget) -> int:
     return target.n_raw if target.classes is None else len(target.classes)
 
 
@@ -216,7 +216,7 @@ def _tables(view: ModelView) -> Iterable[str]:
     yield _array("int32_t", "root", trees.roots.tolist()) + _array("int32_t", "output", view.tree_output)
 
 
-def _link(target: Target) -> str:
+def _link(target: LinkedTarget) -> str:
     if target.link == "sigmoid" and target.classes is None:
         return "share"
     return "second share" if target.link == "shares" and target.n_raw == 1 else target.link

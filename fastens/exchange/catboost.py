@@ -14,7 +14,7 @@ from fastens.exchange.records import (
     RANKER,
     REGRESSOR,
     SURVIVAL,
-    Columns,
+    ModelColumns,
     Objective,
     array_of,
     at_most,
@@ -177,7 +177,7 @@ class _Features:
         if len(set(self.column.values())) != len(self.column) or n_features > len(self.column) + 2**16:
             raise refuse("flat_feature_index must hold the index of a different column for each feature")
         names = [str(column) for column in range(n_features)]
-        self.columns = Columns(n_features)
+        self.columns = ModelColumns(n_features)
         for feature in (*numbers, *categories):
             names[feature["flat_feature_index"]] = str(feature.get("feature_name") or feature.get("feature_id") or "")
         if any(name != str(index) for index, name in enumerate(names)) and all(names):

@@ -23,7 +23,7 @@ from fastens.engine.losses.ranking_loss import AFT, Cox
 from fastens.engine.names import are_texts
 from fastens.engine.trees.trees import TreeEnsemble, codes_left
 from fastens.exchange.foreign import HASHED, ZERO_IS_MISSING
-from fastens.exchange.records import PLAIN, Column
+from fastens.exchange.records import PLAIN, ModelColumn
 from fastens.exchange.trees import FlatTrees, Line, leaf
 from fastens.modelfile.storage import replacing
 from fastens.params.rules import one_of
@@ -82,7 +82,7 @@ class CannotHoldError(Exception):
     """Error that names what a format cannot represent; `export` completes the sentence and raises ValueError."""
 
 
-class Target(NamedTuple):
+class LinkedTarget(NamedTuple):
     """A target and the link that converts its raw predictions.
 
     Attributes
@@ -110,11 +110,11 @@ class Target(NamedTuple):
         return self.outputs.stop - self.outputs.start
 
 
-def targets_of(model: Any) -> tuple[list[Target], float]:
+def targets_of(model: Any) -> tuple[list[LinkedTarget], float]:
     """Return the targets of a model and the factor of its raw predictions that their links need."""
     if model._combination == "path length":
         parameters = (float(model._mean_path_length()), float(model.offset_))
-        return [Target(slice(0, 1), "anomaly", None, parameters)], 1.0
+        return [LinkedTarget(slice(0, 1), "anomaly", None, parameters)], 1.0
     if model._combination not in ("sum", "mean"):
         raise CannotHoldError(f"the {model._combination} of trees")
     classes = getattr(model, "classes_", None)
@@ -122,13 +122,13 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
     by_target: list[Any] = classes if isinstance(classes, list) else [classes]
     if loss is None:
         if not is_classifier(model):
-            return [Target(slice(0, model._n_outputs()), "identity", None)], 1.0
+            return [LinkedTarget(slice(0, model._n_outputs()), "identity", None)], 1.0
         widths = [len(labels) for labels in by_target]
         if sum(widths) != model._n_outputs():  # binary targets have only the probability of the second class
             widths = [1 if width == 2 else width for width in widths]
         ends = np.cumsum(widths)
         return [
-            Target(slice(end - width, end), "shares", labels)
+            LinkedTarget(slice(end - width, end), "shares", labels)
             for end, width, labels in zip(ends.tolist(), widths, by_target, strict=True)
         ], 1.0
     losses = loss.parts if isinstance(loss, ColumnLosses) else [loss]
@@ -137,9 +137,9 @@ def targets_of(model: Any) -> tuple[list[Target], float]:
     ends = np.cumsum([part.n_outputs for part in losses]).tolist()
     links = [_link(part) for part in losses]
     if loss is not losses[0] and classes is None and len({*links}) == 1 and links[0][0] != "sorted":
-        return [Target(slice(0, loss.n_outputs), links[0][0], None)], 1.0
+        return [LinkedTarget(slice(0, loss.n_outputs), links[0][0], None)], 1.0
     targets = [
-        Target(slice(end - part.n_outputs, end), link, labels)
+        LinkedTarget(slice(end - part.n_outputs, end), link, labels)
         for end, part, (link, _), labels in zip(ends, losses, links, by_target, strict=True)
     ]
     return targets, links[0][1]
@@ -161,9 +161,9 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
     ----------
     model : estimator
         The fitted model.
-    columns : list of Column
+    columns : list of ModelColumn
         The columns of the model.
-    targets : list of Target
+    targets : list of LinkedTarget
         The targets of the model.
     """
     note: dict[str, Any] = {"estimator": type(model).__name__, "links": [target.link for target in targets]}
@@ -223,7 +223,7 @@ class ModelView:
     ----------
     estimator : str
         The name of the estimator's class.
-    columns : list of Column
+    columns : list of ModelColumn
         The columns of X.
     trees : list of FlatTrees
         The single trees, in the order of summation.
@@ -233,19 +233,19 @@ class ModelView:
         The raw predictions before the first tree.
     is_mean : bool
         True if raw predictions are divided by the number of trees.
-    targets : list of Target
+    targets : list of LinkedTarget
         The targets, which convert the raw predictions.
     note : dict
         Properties of the model that the formats cannot represent.
     """
 
     estimator: str
-    columns: list[Column]
+    columns: list[ModelColumn]
     trees: list[FlatTrees]
     tree_output: list[int]
     baseline: NDArray[np.float64]
     is_mean: bool
-    targets: list[Target]
+    targets: list[LinkedTarget]
     note: dict[str, Any]
 
     @property
@@ -297,7 +297,7 @@ class ModelView:
         ]
 
     @property
-    def only_target(self) -> Target:
+    def only_target(self) -> LinkedTarget:
         """The only target.
 
         Raises
@@ -347,7 +347,7 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
     )
 
 
-def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
+def _columns(model: Any, trees: TreeEnsemble) -> list[ModelColumn]:
     """Return the columns of X; columns of models from other libraries may contain category codes."""
     encoder, columns = model._encoder, []
     names, conventions = encoder.part_names(), getattr(encoder, "conventions", {})
@@ -363,9 +363,9 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[Column]:
             )
         codes = trees.binning.category_codes[index] if categories is None else None
         positions = categories if codes is None else list(range(len(codes)))
-        columns.append(Column(name, positions, codes is not None, convention=convention))
+        columns.append(ModelColumn(name, positions, codes is not None, convention=convention))
     derived = names[len(encoder.categories) + len(encoder.repeated) :]
-    return columns + [Column(name) for name in derived]
+    return columns + [ModelColumn(name) for name in derived]
 
 
 def _column_of(model: Any) -> NDArray[np.intp]:
@@ -376,7 +376,7 @@ def _column_of(model: Any) -> NDArray[np.intp]:
     return exported if model._statistics is None else exported[model._statistics.column_of(len(exported))]
 
 
-def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[Column], factor: float) -> list[FlatTrees]:
+def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[ModelColumn], factor: float) -> list[FlatTrees]:
     is_categorical = np.array([each.categories is not None for each in columns])
     column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
@@ -428,7 +428,7 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
     return lines
 
 
-def _codes_of_categories(model: Any, trees: TreeEnsemble, columns: list[Column]) -> NDArray[np.int64]:
+def _codes_of_categories(model: Any, trees: TreeEnsemble, columns: list[ModelColumn]) -> NDArray[np.int64]:
     """Return the bin codes of each column's categories by position, followed by missing and unseen values."""
     encoder = model._encoder
     sizes = [len(column.categories or ()) for column in columns]

@@ -26,7 +26,7 @@ from fastens.exchange.records import (
     RANKER,
     REGRESSOR,
     SURVIVAL,
-    Columns,
+    ModelColumns,
     Objective,
     array_of,
     number,
@@ -407,7 +407,7 @@ def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
         raise refuse(f"{ensemble.n_trees} trees cannot be divided into rounds of {ensemble.trees_per_round}")
 
 
-def _name_categories(columns: Columns, trees: FlatTrees, by_key: Mapping[Any, Sequence[Any]]) -> None:
+def _name_categories(columns: ModelColumns, trees: FlatTrees, by_key: Mapping[Any, Sequence[Any]]) -> None:
     """Replace category codes by the given categories."""
     names = columns.names or []
     codes = [names[c] if names else c for c, column in enumerate(columns) if column.is_coded]

@@ -16,9 +16,18 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import TOWARD_ZERO
 from fastens.engine.trees.trees import set_of
-from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
+from fastens.exchange.export import CannotHoldError, LinkedTarget, ModelView, text_of
 from fastens.exchange.foreign import ARRAY_CODES, TRUNCATED, ZERO_IS_MISSING
-from fastens.exchange.records import CLASSIFIER, RANKER, REGRESSOR, Column, Columns, Objective, note_in, refuse
+from fastens.exchange.records import (
+    CLASSIFIER,
+    RANKER,
+    REGRESSOR,
+    ModelColumn,
+    ModelColumns,
+    Objective,
+    note_in,
+    refuse,
+)
 from fastens.exchange.trees import FlatTrees, ForeignModel, Line, with_vectors
 from fastens.params.options import TweedieLoss
 
@@ -125,7 +134,9 @@ def read_lightgbm(text: str) -> ForeignModel:
     per_round = _whole(header, "num_tree_per_iteration", "num_class")
     if per_round < 1 or len(blocks) % per_round:
         raise refuse(f"{len(blocks)} trees cannot be divided into rounds of {per_round}")
-    columns = Columns(n_features, None if all(map(_DEFAULT_NAME.fullmatch, names)) else names, code_rule=TOWARD_ZERO)
+    columns = ModelColumns(
+        n_features, None if all(map(_DEFAULT_NAME.fullmatch, names)) else names, code_rule=TOWARD_ZERO
+    )
     texts = _Trees(blocks)
     trees = texts.trees(per_round)
     _set_missing(trees, texts.decision, columns)
@@ -370,7 +381,7 @@ def _parsed(texts: list[str], kind: Any, name: str) -> tuple[NDArray[Any], NDArr
     return values, counts
 
 
-def _set_missing(trees: FlatTrees, decision: NDArray[np.int64], columns: Columns) -> None:
+def _set_missing(trees: FlatTrees, decision: NDArray[np.int64], columns: ModelColumns) -> None:
     """Set the direction of missing values and the columns in which zeros are missing."""
     inner, is_set, threshold = ~trees.is_leaf, (decision & _CATEGORICAL) > 0, trees.threshold
     kind, default = (decision >> 2) & 3, (decision & _DEFAULT_LEFT) > 0
@@ -407,7 +418,7 @@ def _pandas_categories(tail: str) -> list[list[Any]]:
     return lists
 
 
-def _set_categories(trees: FlatTrees, columns: Columns, infos: list[str], named: list[list[Any]]) -> None:
+def _set_categories(trees: FlatTrees, columns: ModelColumns, infos: list[str], named: list[list[Any]]) -> None:
     """Set the categories of categorical columns, by value if the model stores the values."""
     largest: dict[int, int] = {}
     for node, positions in trees.sets.items():
@@ -441,7 +452,7 @@ def _set_categories(trees: FlatTrees, columns: Columns, infos: list[str], named:
         columns[column].categories, columns[column].convention = named[i], ARRAY_CODES
 
 
-def _set_large_codes(trees: FlatTrees, column: Column, index: int) -> None:
+def _set_large_codes(trees: FlatTrees, column: ModelColumn, index: int) -> None:
     """Set the categories of a column with large codes to those in sets; LightGBM sends all others to the right."""
     nodes = [node for node in trees.sets if trees.feature[node] == index]
     codes = np.unique(np.concatenate([trees.sets[node] for node in nodes]))
@@ -498,7 +509,7 @@ def _name(name: str, index: int) -> str:
     return re.sub(r'[\s"\\\0\ud800-\udfff]', "_", name) or f"Column_{index}"
 
 
-def _objective(target: Target, n_outputs: int) -> dict[str, str]:
+def _objective(target: LinkedTarget, n_outputs: int) -> dict[str, str]:
     """Return the objective, which determines the link; averaged class probabilities need none."""
     if target.link in ("one vs rest", "sorted", "anomaly"):
         raise CannotHoldError(f"predictions with the link {target.link!r}")
@@ -528,7 +539,7 @@ def _infos(view: ModelView) -> Iterable[str]:
             yield f"[{low!r}:{high!r}]" if low <= high else "none"
 
 
-def _tree(tree: FlatTrees, columns: list[Column]) -> str:
+def _tree(tree: FlatTrees, columns: list[ModelColumn]) -> str:
     is_leaf = tree.is_leaf
     leaves, inner = np.flatnonzero(is_leaf), np.flatnonzero(~is_leaf)
     # Inner nodes are numbered 0, 1, ... and leaves -1, -2, ...
@@ -568,7 +579,9 @@ def _linear(tree: FlatTrees, leaves: list[int]) -> dict[str, list[Any]]:
     }
 
 
-def _splits(tree: FlatTrees, inner: list[int], columns: list[Column]) -> tuple[list[float], list[int], dict[str, Any]]:
+def _splits(
+    tree: FlatTrees, inner: list[int], columns: list[ModelColumn]
+) -> tuple[list[float], list[int], dict[str, Any]]:
     """Return thresholds (set indices for categorical splits), decision types and the sets."""
     thresholds, kinds, words, ends = [], [], [], [0]
     for node in inner:

@@ -14,7 +14,7 @@ from fastens.engine.bins.binning import SINGLE, WHOLE
 from fastens.exchange.records import (
     CLASSIFIER,
     REGRESSOR,
-    Columns,
+    ModelColumns,
     Objective,
     array_of,
     at_most,
@@ -191,7 +191,7 @@ class Node:
         return np.array(labels) if len(labels) else None
 
 
-class Graph:
+class ModelGraph:
     """The graph of a model.
 
     Parameters
@@ -344,7 +344,7 @@ def read_onnx(content: bytes) -> ForeignModel:
     content : bytes
         The file.
     """
-    graph = Graph(content)
+    graph = ModelGraph(content)
     nodes = [node for node in graph.nodes if node.operator in _OPERATORS and node.domain == "ai.onnx.ml"]
     if len(nodes) != 1:
         raise refuse(f"an ONNX model must have one TreeEnsemble; it has {len(nodes)}")
@@ -355,7 +355,7 @@ def read_onnx(content: bytes) -> ForeignModel:
         return _noted(graph, node, tests, note)
     names, is_float = graph.input_of(node)
     rule = WHOLE + (SINGLE if is_float else 0)
-    columns = Columns(_n_features(tests, names, graph.n_features), names, code_rule=rule)
+    columns = ModelColumns(_n_features(tests, names, graph.n_features), names, code_rule=rule)
     trees = tests.trees(columns, is_float=is_float)
     link, added, labels = _after(graph, node)
     base = node.array("base_values", float) if node.operator != "TreeEnsemble" else np.zeros(1)
@@ -376,7 +376,7 @@ def read_onnx(content: bytes) -> ForeignModel:
     return _sum_of_trees(trees, columns, outputs)
 
 
-def _noted(graph: Graph, node: Node, tests: _Tests, note: dict[str, Any]) -> ForeignModel:
+def _noted(graph: ModelGraph, node: Node, tests: _Tests, note: dict[str, Any]) -> ForeignModel:
     """Read a model that `export` wrote, with inputs in double precision and categories as positions."""
     n_features = graph.n_inputs
     if graph.n_inputs == 1:
@@ -397,7 +397,7 @@ def _noted(graph: Graph, node: Node, tests: _Tests, note: dict[str, Any]) -> For
         n = sizes.get(int(feature[index]), 0)
         tests.tracks[index] = n in members
         tests.members[index] = members[(members >= 0) & (members < n)]
-    columns = Columns(n_features, code_rule=WHOLE)
+    columns = ModelColumns(n_features, code_rule=WHOLE)
     model = _sum_of_trees(tests.trees(columns, is_float=False), columns, _noted_outputs(note))
     if set(note["links"]) == {"sorted"}:
         loss = "expectile" if note.get("levels_of") == "expectile" else "quantile"
@@ -430,7 +430,7 @@ def _noted_outputs(note: dict[str, Any]) -> _Outputs:
     )
 
 
-def _sets(graph: Graph, node: Node, note: dict[str, Any], sizes: dict[int, int]) -> list[tuple[int, Ints]]:
+def _sets(graph: ModelGraph, node: Node, note: dict[str, Any], sizes: dict[int, int]) -> list[tuple[int, Ints]]:
     """Return the column and the members of each set, which version 3 encodes as extra columns of 0 and 1."""
     raw = part({"columns_of_sets": []} | note, "columns_of_sets", list)
     columns, tables = [whole_number(column, "a column of category sets") for column in raw], graph.tables_joined(node)
@@ -475,7 +475,7 @@ def _labels(node: Node) -> Any:
     return node.labels("classlabels_strings", "classlabels_int64s")
 
 
-def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
+def _after(graph: ModelGraph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
     """Return the link, the constant that is added to the sums, and the labels, from the operators after the trees."""
     transform = node.get("post_transform", "NONE" if node.operator != "TreeEnsemble" else 0)
     if node.operator == "TreeEnsemble":
@@ -499,7 +499,7 @@ def _after(graph: Graph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
     return link, added, labels
 
 
-def _divisor(graph: Graph, node: Node) -> float:
+def _divisor(graph: ModelGraph, node: Node) -> float:
     """Return the constant that an operator divides by, or 0 if it is not such a division."""
     constants = graph.constants_among(node.inputs[1:])
     if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
@@ -507,13 +507,13 @@ def _divisor(graph: Graph, node: Node) -> float:
     return float(np.asarray(constants[0], dtype=np.float64).ravel()[0])
 
 
-def _is_by_one(graph: Graph, node: Node) -> bool:
+def _is_by_one(graph: ModelGraph, node: Node) -> bool:
     """Return True if an operator multiplies by 1, as LightGBM's converter writes it."""
     constants = graph.constants_among(node.inputs)
     return node.operator == "Mul" and len(constants) == 1 and bool(np.all(np.asarray(constants[0]) == 1))
 
 
-def _labels_among(graph: Graph, node: Node) -> Any:
+def _labels_among(graph: ModelGraph, node: Node) -> Any:
     """Return the labels that an operator maps class indices to, or None."""
     if node.operator == "LabelEncoder":
         return node.labels("values_strings", "values_int64s")
@@ -534,7 +534,7 @@ _REGRESSION_LOSSES = {"identity": "squared_error", "sigmoid": "cross_entropy", "
 _MAX_SAMPLES = 1 << 20
 
 
-def _sum_of_trees(trees: FlatTrees, columns: Columns, outputs: _Outputs) -> ForeignModel:
+def _sum_of_trees(trees: FlatTrees, columns: ModelColumns, outputs: _Outputs) -> ForeignModel:
     """Return the record of a model that sums or averages trees."""
     n_outputs, baseline, link = outputs.n_outputs, outputs.baseline, outputs.link
     trees = trees.by_round(n_outputs)
@@ -625,7 +625,7 @@ class _Tests:
     n_nodes: int
     n_outputs: int
 
-    def trees(self, columns: Columns, *, is_float: bool) -> FlatTrees:
+    def trees(self, columns: ModelColumns, *, is_float: bool) -> FlatTrees:
         """Return the trees, with thresholds for inputs in single or double precision."""
         if not len(self.roots):
             raise refuse("the model has no trees")

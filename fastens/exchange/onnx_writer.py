@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
-from fastens.exchange.records import Column
+from fastens.exchange.export import CannotHoldError, LinkedTarget, ModelView, text_of
+from fastens.exchange.records import ModelColumn
 from fastens.exchange.trees import FlatTrees
 from fastens.params.rules import one_of
 
 _ML = "ai.onnx.ml"
 
 
-class Graph:
+class GraphBuilder:
     """A graph under construction, whose intermediate results have numbered names.
 
     Parameters
@@ -120,7 +120,7 @@ class Graph:
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
-def add_target(graph: Graph, target: Target, raw: str, n_outputs: int, suffix: str) -> None:
+def add_target(graph: GraphBuilder, target: LinkedTarget, raw: str, n_outputs: int, suffix: str) -> None:
     """Add the outputs of a target: "variable"; "label" and "probabilities"; or "label" and "scores"."""
     if target.n_raw < n_outputs:
         chosen = np.arange(target.outputs.start, target.outputs.stop)
@@ -134,7 +134,7 @@ def add_target(graph: Graph, target: Target, raw: str, n_outputs: int, suffix: s
         _add_classes(graph, target, raw, suffix)
 
 
-def _add_anomaly(graph: Graph, target: Target, raw: str) -> None:
+def _add_anomaly(graph: GraphBuilder, target: LinkedTarget, raw: str) -> None:
     mean_length, offset = target.parameters
     exponent = graph.add("Mul", raw, _number(graph, -math.log(2) / mean_length))
     # The score is a negated power of 2, and the decision function is the score minus the offset.
@@ -145,7 +145,7 @@ def _add_anomaly(graph: Graph, target: Target, raw: str) -> None:
     graph.output(decision, "scores", graph.float_type, 1)
 
 
-def _add_classes(graph: Graph, target: Target, raw: str, suffix: str) -> None:
+def _add_classes(graph: GraphBuilder, target: LinkedTarget, raw: str, suffix: str) -> None:
     classes = target.classes
     assert classes is not None
     if target.n_raw == 1 and len(classes) == 2:
@@ -164,33 +164,33 @@ def _add_classes(graph: Graph, target: Target, raw: str, suffix: str) -> None:
     graph.output(shares, f"probabilities{suffix}", graph.float_type, len(classes))
 
 
-def _number(graph: Graph, value: float) -> str:
+def _number(graph: GraphBuilder, value: float) -> str:
     return graph.constant(np.array(value, dtype=graph.float_type))
 
 
-def _sigmoids(graph: Graph, raw: str, n_raw: int) -> str:
+def _sigmoids(graph: GraphBuilder, raw: str, n_raw: int) -> str:
     return graph.add("Concat", graph.add("Sigmoid", graph.add("Neg", raw)), graph.add("Sigmoid", raw), axis=1)
 
 
-def _scaled(graph: Graph, shares: str) -> str:
+def _scaled(graph: GraphBuilder, shares: str) -> str:
     return graph.add("Div", shares, graph.add("ReduceSum", shares, graph.constant(np.array([1]))))
 
 
-def _one_vs_rest(graph: Graph, raw: str, n_raw: int) -> str:
+def _one_vs_rest(graph: GraphBuilder, raw: str, n_raw: int) -> str:
     least = _number(graph, float(np.finfo(graph.float_type).tiny))
     return _scaled(graph, graph.add("Max", graph.add("Sigmoid", raw), least))
 
 
-def _both(graph: Graph, raw: str, n_raw: int) -> str:
+def _both(graph: GraphBuilder, raw: str, n_raw: int) -> str:
     return graph.add("Concat", graph.add("Sub", _number(graph, 1.0), raw), raw, axis=1)
 
 
-def _sorted(graph: Graph, raw: str, n_levels: int) -> str:
+def _sorted(graph: GraphBuilder, raw: str, n_levels: int) -> str:
     n_wanted = graph.constant(np.array([n_levels]))
     return graph.add("TopK", raw, n_wanted, n_results=2, axis=1, largest=0, sorted=1)
 
 
-_Link = Callable[[Graph, str, int], str]
+_Link = Callable[[GraphBuilder, str, int], str]
 _NUMBERS: dict[str, _Link] = {
     "identity": lambda graph, raw, n: raw,
     "exp": lambda graph, raw, n: graph.add("Exp", raw),
@@ -230,7 +230,7 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
         raise ValueError(f"ml_opset must be 5 or 3; got {ml_opset!r}.")
     one_of("auto", "tensor", "columns").check("inputs", inputs)
     view.refuse_characters(r"[\ud800-\udfff]")
-    graph = Graph(ml_opset)
+    graph = GraphBuilder(ml_opset)
     has_strings = any(column.has_strings for column in view.columns)
     if inputs == "tensor" and has_strings:
         raise CannotHoldError("string categories in a single tensor (use inputs='columns')")
@@ -249,12 +249,12 @@ def write(view: ModelView, *, ml_opset: int = 5, inputs: str = "auto") -> bytes:
     return graph.serialised(view.estimator, *_VERSIONS[ml_opset], text_of(note))
 
 
-def add_trees(graph: Graph, view: ModelView, values: str | list[str]) -> str:
+def add_trees(graph: GraphBuilder, view: ModelView, values: str | list[str]) -> str:
     """Add the trees of a model and return the name of their sum or mean.
 
     Parameters
     ----------
-    graph : Graph
+    graph : GraphBuilder
         The graph to add to.
     view : ModelView
         The model.
@@ -270,7 +270,7 @@ def add_trees(graph: Graph, view: ModelView, values: str | list[str]) -> str:
 class _Inputs:
     """The columns in the form that the trees read."""
 
-    def __init__(self, graph: Graph, columns: list[Column], values: str | list[str]) -> None:
+    def __init__(self, graph: GraphBuilder, columns: list[ModelColumn], values: str | list[str]) -> None:
         self._graph, self._columns = graph, columns
         self._tensor, self._inputs = (values, []) if isinstance(values, str) else ("", values)
         self._positions: dict[int, str] = {}
@@ -317,7 +317,7 @@ class _Inputs:
         return self._graph.add("Gather", self._tensor, self._graph.constant(np.array([index])), axis=1)
 
 
-def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
+def _ensemble(graph: GraphBuilder, view: ModelView, inputs: _Inputs) -> str:
     """Return the raw sums, computed by TreeEnsemble."""
     nodes: dict[str, list[Any]] = defaultdict(list)
     roots: list[int] = []
@@ -371,7 +371,7 @@ def _ensemble(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
     )
 
 
-def _with_split(tree: FlatTrees, columns: list[Column]) -> FlatTrees:
+def _with_split(tree: FlatTrees, columns: list[ModelColumn]) -> FlatTrees:
     """Return the tree; a single leaf gets a split into equal leaves, by a set if column 0 is categorical."""
     if not tree.is_leaf[0]:
         return tree
@@ -382,7 +382,7 @@ def _with_split(tree: FlatTrees, columns: list[Column]) -> FlatTrees:
     return FlatTrees(*children, np.array([0, -1, -1]), zero, flags, value, sets=sets)
 
 
-def _regressor(graph: Graph, view: ModelView, inputs: _Inputs) -> str:
+def _regressor(graph: GraphBuilder, view: ModelView, inputs: _Inputs) -> str:
     """Return the raw sums, computed by TreeEnsembleRegressor; it has no sets, so each becomes a column of 0 and 1."""
     columns, sets = _columns_of_sets(view)
     parts = [inputs.numbers()]

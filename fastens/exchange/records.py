@@ -28,7 +28,7 @@ def refuse(message: str) -> ModelFileError:
 
 
 @dataclass(slots=True)
-class Column:
+class ModelColumn:
     """Column of a table that trees read.
 
     Attributes
@@ -57,7 +57,7 @@ class Column:
         return self.categories is not None and any(isinstance(category, str) for category in self.categories)
 
 
-class Columns(list[Column]):
+class ModelColumns(list[ModelColumn]):
     """The columns of an imported model.
 
     Attributes
@@ -84,7 +84,7 @@ class Columns(list[Column]):
     ) -> None:
         if n_features > _MAX_FEATURES:
             raise refuse(f"the model has {n_features} columns; at most {_MAX_FEATURES} can be read")
-        super().__init__(Column() for _ in range(n_features))
+        super().__init__(ModelColumn() for _ in range(n_features))
         self.names, self.code_rule, self.absent_is_missing = names, code_rule, absent_is_missing
         self.repeated: list[int] = []
         self.table: dict[str, Any] | None = None

@@ -24,8 +24,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from fastens.engine.trees.trees import set_of
-from fastens.exchange.export import CannotHoldError, ModelView, Target
-from fastens.exchange.records import CLASSIFIER, REGRESSOR, Column, Columns, Objective, at_most, refuse
+from fastens.exchange.export import CannotHoldError, LinkedTarget, ModelView
+from fastens.exchange.records import CLASSIFIER, REGRESSOR, ModelColumn, ModelColumns, Objective, at_most, refuse
 from fastens.exchange.trees import FlatTrees, ForeignModel, join_trees
 from fastens.params.options import HuberLoss
 from fastens.table.columns.factorize import is_missing
@@ -88,7 +88,7 @@ def _joined(model: Any, parts: list[FlatTrees], objective: Objective, baseline: 
     n_outputs = max(width, objective.n_outputs)
     output = np.arange(len(parts)) % objective.n_outputs if width == 1 else np.zeros(len(parts), dtype=np.int64)
     baseline = np.zeros(n_outputs) if baseline is None else np.asarray(baseline, dtype=np.float64)
-    return ForeignModel(objective, join_trees(parts, output), Columns(int(model.n_features_in_)), baseline)
+    return ForeignModel(objective, join_trees(parts, output), ModelColumns(int(model.n_features_in_)), baseline)
 
 
 def _members(model: Any) -> list[tuple[Any, Any]]:
@@ -191,7 +191,7 @@ def _adaboost_regressor(model: Any) -> ForeignModel:
 
 def _histogram_boosting(model: Any) -> ForeignModel:
     """Read histogram gradient boosting, which puts categorical columns first and encodes them."""
-    columns = Columns(int(model.n_features_in_))
+    columns = ModelColumns(int(model.n_features_in_))
     column_of, is_categorical = np.arange(len(columns)), model.is_categorical_
     if is_categorical is not None:
         column_of = np.argsort(~is_categorical, kind="stable")
@@ -307,7 +307,7 @@ def _written_boosting(view: ModelView) -> Any:
     return model.set_params(max_iter=n_rounds)
 
 
-def _predictor(tree: FlatTrees, columns: list[Column], order: list[tuple[int, NDArray[np.intp]]]) -> TreePredictor:
+def _predictor(tree: FlatTrees, columns: list[ModelColumn], order: list[tuple[int, NDArray[np.intp]]]) -> TreePredictor:
     """Return the predictor of a tree; `order` has the position and the category codes of each column."""
     is_leaf, positions = tree.is_leaf, np.array([position for position, _ in order], dtype=np.intp)
     nodes = np.zeros(len(is_leaf), dtype=PREDICTOR_RECORD_DTYPE)
@@ -357,7 +357,7 @@ def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
     return pd.DataFrame({column.name: values for column, values in zip(columns, examples, strict=True)}), is_categorical
 
 
-def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
+def _example_of(column: ModelColumn, rows: NDArray[np.intp]) -> NDArray[Any]:
     if column.categories is None:
         return rows.astype(np.float64)
     if column.has_strings and not all(isinstance(value, str) for value in column.categories):
@@ -365,7 +365,7 @@ def _example_of(column: Column, rows: NDArray[np.intp]) -> NDArray[Any]:
     return np.array([column.categories[row % len(column.categories)] for row in rows])
 
 
-def _order(model: Any, columns: list[Column]) -> list[tuple[int, NDArray[np.intp]]]:
+def _order(model: Any, columns: list[ModelColumn]) -> list[tuple[int, NDArray[np.intp]]]:
     """Return each column's position in scikit-learn, which puts categorical columns first, and its category codes."""
     is_categorical = [column.categories is not None for column in columns]
     positions = np.empty(len(columns), dtype=np.intp)
@@ -385,7 +385,9 @@ def _forest(view: ModelView) -> Any:
         kind: Any = ExtraTreeClassifier if is_random else DecisionTreeClassifier
     else:
         kind = ExtraTreeRegressor if is_random else DecisionTreeRegressor
-    targets = view.targets if of_classes else [Target(slice(k, k + 1), "identity", None) for k in range(view.n_outputs)]
+    targets = (
+        view.targets if of_classes else [LinkedTarget(slice(k, k + 1), "identity", None) for k in range(view.n_outputs)]
+    )
     members = [_written_tree(kind, view, tree, targets) for tree in view.trees]
     if len(members) == 1 and not view.estimator.endswith(("ForestClassifier", "ForestRegressor")):
         return _named(members[0], view)
@@ -400,7 +402,7 @@ def _forest(view: ModelView) -> Any:
     return _named(model, view)
 
 
-def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[Target]) -> Any:
+def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[LinkedTarget]) -> Any:
     n_classes = np.array([1 if target.classes is None else len(target.classes) for target in targets], dtype=np.intp)
     value = np.zeros((len(tree.left), len(targets), n_classes.max()))
     for k, target in enumerate(targets):
@@ -459,7 +461,7 @@ def _depths(tree: FlatTrees) -> NDArray[np.int64]:
 
 def _isolation_forest(view: ModelView) -> Any:
     mean_length, offset = view.targets[0].parameters
-    number = [Target(slice(0, 1), "identity", None)]
+    number = [LinkedTarget(slice(0, 1), "identity", None)]
     members = [_written_tree(ExtraTreeRegressor, view, tree, number) for tree in view.trees]
     model = IsolationForest(n_estimators=len(members))
     model.estimator_, model.estimators_ = ExtraTreeRegressor(), members

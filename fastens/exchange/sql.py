@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fastens.exchange.export import CannotHoldError, ModelView, Target
-from fastens.exchange.records import Column
+from fastens.exchange.export import CannotHoldError, LinkedTarget, ModelView
+from fastens.exchange.records import ModelColumn
 from fastens.exchange.trees import FlatTrees
 
 # Databases limit the depth of expressions, and the depth of a plain sum is its number of terms.
@@ -78,7 +78,7 @@ def _sum(terms: list[str], divisor: int) -> str:
     return terms[0] if divisor == 1 else f"{terms[0]} / {_number(divisor)}"
 
 
-def _tree(tree: FlatTrees, columns: list[Column]) -> str:
+def _tree(tree: FlatTrees, columns: list[ModelColumn]) -> str:
     """Return the expression of a tree, without recursion because trees may exceed Python's recursion limit."""
     texts: list[str] = []
     waiting: list[str | int] = [0]  # a stack of texts and of nodes still to write
@@ -94,7 +94,7 @@ def _tree(tree: FlatTrees, columns: list[Column]) -> str:
     return "".join(texts)
 
 
-def _condition(tree: FlatTrees, node: int, columns: list[Column]) -> str:
+def _condition(tree: FlatTrees, node: int, columns: list[ModelColumn]) -> str:
     column = columns[tree.feature[node]]
     name, missing_left = _name(column.name), bool(tree.missing_left[node])
     if (members := tree.sets.get(node)) is not None:
@@ -107,7 +107,7 @@ def _condition(tree: FlatTrees, node: int, columns: list[Column]) -> str:
     return " OR ".join([*conditions, *([f"{name} IS NULL"] if missing_left else [])] or ["1 = 0"])
 
 
-def _results(target: Target, suffix: str) -> list[str]:
+def _results(target: LinkedTarget, suffix: str) -> list[str]:
     """Return the names of the result columns of a target."""
     if target.classes is not None:
         labels = np.asarray(target.classes).tolist()
@@ -115,7 +115,7 @@ def _results(target: Target, suffix: str) -> list[str]:
     return [f"prediction{suffix}{f'_{k}' if target.n_raw > 1 else ''}" for k in range(target.n_raw)]
 
 
-def _predictions(target: Target, suffix: str) -> list[str]:
+def _predictions(target: LinkedTarget, suffix: str) -> list[str]:
     """Return the result columns of a target: the prediction and the class probabilities."""
     names = [_raw(k) for k in range(target.outputs.start, target.outputs.stop)]
     if target.classes is not None:
@@ -134,7 +134,7 @@ _SIGMOID = "1e0 / (1e0 + EXP(-{}))"
 _NUMBERS = {"identity": "{}", "exp": "EXP({})", "sigmoid": _SIGMOID}
 
 
-def _classes(target: Target, names: list[str], suffix: str) -> list[str]:
+def _classes(target: LinkedTarget, names: list[str], suffix: str) -> list[str]:
     classes = np.asarray(target.classes).tolist()
     if len(names) == 1:
         limit = "0.5" if target.link == "shares" else "0"

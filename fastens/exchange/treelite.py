@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
+from fastens.exchange.export import CannotHoldError, LinkedTarget, ModelView, text_of
 from fastens.exchange.trees import FlatTrees
 
 _VERSION = (4, 0, 0)
@@ -58,7 +58,7 @@ def write(view: ModelView) -> bytes:
     return b"".join([*parts, *(_tree(tree) for _, tree in rounds)])
 
 
-def _kind(target: Target, n_outputs: int) -> tuple[int, str]:
+def _kind(target: LinkedTarget, n_outputs: int) -> tuple[int, str]:
     """Return the task and the postprocessor that converts sums to predictions."""
     if target.classes is None and target.link == "identity":
         return _REGRESSOR, "identity"

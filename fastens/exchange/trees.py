@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import Binning
-from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeaves
+from fastens.engine.linear.linear_leaves import LinearEnsemble, LinearLeafTerms
 from fastens.engine.trees.packing import MAX_CODES, check_structure
 from fastens.engine.trees.trees import ENSEMBLE_DTYPES, TreeEnsemble, set_of
-from fastens.exchange.records import Columns, Objective, refuse, single
+from fastens.exchange.records import ModelColumns, Objective, refuse, single
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -187,7 +187,7 @@ class ForeignModel:
 
     objective: Objective
     trees: FlatTrees
-    columns: Columns
+    columns: ModelColumns
     baseline: Floats
     note: dict[str, Any] | None = None
 
@@ -233,7 +233,7 @@ def with_vectors(trees: FlatTrees, n_outputs: int) -> FlatTrees | None:
     numbers = np.arange(len(trees.roots)) % n_outputs
     if len(numbers) % n_outputs or (trees.output != numbers).any() or trees.lines:
         return None
-    order = _Order(trees)
+    order = _LevelOrder(trees)
     sizes = np.diff(order.offsets).reshape(-1, n_outputs)
     if (sizes != sizes[:, :1]).any():
         return None
@@ -259,19 +259,19 @@ def _are_same(trees: FlatTrees, first: Ints, nodes: Ints) -> bool:
 
 def tree_of_nodes(trees: FlatTrees) -> Ints:
     """Return the tree of each node; -1 for nodes that are not below a root."""
-    order, tree = _Order(trees), np.full(len(trees.left), -1)
+    order, tree = _LevelOrder(trees), np.full(len(trees.left), -1)
     tree[order.source] = np.repeat(np.arange(len(trees.roots)), np.diff(order.offsets))
     return tree
 
 
-def set_codes(trees: FlatTrees, columns: Columns, *, is_left: bool) -> None:
+def set_codes(trees: FlatTrees, columns: ModelColumns, *, is_left: bool) -> None:
     """Set the positions that go left at each node with codes in `sets`, and the number of codes of each column.
 
     Parameters
     ----------
     trees : FlatTrees
         The trees, with the codes of each categorical split in `sets`.
-    columns : Columns
+    columns : ModelColumns
         The columns. Columns without categories become columns of codes.
     is_left : bool
         True if rows with the codes go left and all other rows go right; False for the other way round.
@@ -299,14 +299,14 @@ def set_codes(trees: FlatTrees, columns: Columns, *, is_left: bool) -> None:
 # Conversion to the engine ---------------------------------------------------
 
 
-def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemble:
+def to_ensemble(trees: FlatTrees, columns: ModelColumns, baseline: Any) -> TreeEnsemble:
     """Convert trees to an ensemble of the engine.
 
     Parameters
     ----------
     trees : FlatTrees
         The trees.
-    columns : Columns
+    columns : ModelColumns
         The columns of the model.
     baseline : sequence of float
         Raw predictions before the first tree.
@@ -316,7 +316,7 @@ def to_ensemble(trees: FlatTrees, columns: Columns, baseline: Any) -> TreeEnsemb
     ModelFileError
         If the nodes do not form trees, or a node splits on a column that does not exist.
     """
-    order = _Order(trees)
+    order = _LevelOrder(trees)
     source, inner = order.source, order.left_child > 0
     feature = np.where(inner, trees.feature[source], -1)
     if ((feature[inner] < 0) | (feature[inner] >= len(columns))).any():
@@ -380,7 +380,7 @@ def in_single_precision(ensemble: TreeEnsemble) -> TreeEnsemble:
     return ensemble.with_values(value) if (value[is_leaf] == ensemble.value[is_leaf]).all() else ensemble
 
 
-class _Order:
+class _LevelOrder:
     """The nodes of trees in level order with siblings next to each other; unreachable nodes are dropped.
 
     Attributes
@@ -453,7 +453,7 @@ class _Order:
         return value
 
 
-def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> Bools:
+def _kinds(columns: ModelColumns, in_sets: Ints, in_thresholds: Ints) -> Bools:
     """Return True for each categorical column, after a check against the splits."""
     is_categorical = np.array([column.categories is not None for column in columns], dtype=bool)
     if not is_categorical[in_sets].all():
@@ -464,7 +464,7 @@ def _kinds(columns: Columns, in_sets: Ints, in_thresholds: Ints) -> Bools:
 
 
 def _thresholds(
-    feature: Ints, threshold: Floats, chosen: Bools, columns: Columns
+    feature: Ints, threshold: Floats, chosen: Bools, columns: ModelColumns
 ) -> tuple[list[Floats], NDArray[np.uint16]]:
     """Return the thresholds of each column and the code of each node; `feature` may change to a copied column."""
     code = np.zeros(len(feature), dtype=np.uint16)
@@ -492,7 +492,7 @@ def _thresholds(
     return thresholds, code
 
 
-def _binning(thresholds: list[Floats], columns: Columns, is_categorical: Bools) -> Binning:
+def _binning(thresholds: list[Floats], columns: ModelColumns, is_categorical: Bools) -> Binning:
     codes: list[NDArray[np.uint16] | None] = [None] * len(thresholds)
     lookup = np.zeros((len(thresholds), 2), dtype=np.int32)
     for index in np.flatnonzero(is_categorical).tolist():
@@ -547,7 +547,7 @@ def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> Linea
     if not np.isfinite(slopes).all() or not np.isfinite(at_means).all():
         raise refuse("a coefficient of a linear leaf is not a finite number")
     everywhere = np.full(len(features), np.inf)
-    linear = LinearLeaves(
+    linear = LinearLeafTerms(
         starts, np.array(features, np.int32), np.array(slopes, float), -everywhere, everywhere, np.array(at_means)
     )
     return LinearEnsemble(ensemble, linear.with_intercepts(value, intercepts))

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.engine.bins.binning import SINGLE
-from fastens.exchange.export import CannotHoldError, ModelView, Target, text_of
+from fastens.exchange.export import CannotHoldError, LinkedTarget, ModelView, text_of
 from fastens.exchange.foreign import ARRAY_CODES
 from fastens.exchange.records import (
     CLASSIFIER,
     RANKER,
     REGRESSOR,
     SURVIVAL,
-    Columns,
+    ModelColumns,
     Objective,
     array_of,
     less_than,
@@ -244,7 +244,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     settings = part(learner, "learner_model_param", dict)
     n_features = whole_number(part(settings, "num_feature", str), "num_feature")
     names = names_of(learner.get("feature_names"), n_features)
-    columns = Columns(n_features, names, code_rule=SINGLE, absent_is_missing=True)
+    columns = ModelColumns(n_features, names, code_rule=SINGLE, absent_is_missing=True)
     function = part(learner, "objective", dict)
     objective = objective_of(function, settings)
     drop = booster.get("weight_drop", trees.get("weight_drop"))
@@ -355,7 +355,7 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDAr
     return {node: sets[node] for node in nodes.tolist()}
 
 
-def _set_categories(trees: FlatTrees, columns: Columns, cats: Any, types: list[Any]) -> None:
+def _set_categories(trees: FlatTrees, columns: ModelColumns, cats: Any, types: list[Any]) -> None:
     """Set the category sets of the trees and the category names of dataframe columns."""
     is_split = {int(trees.feature[node]) for node in trees.sets}
     is_coded = is_split | {column for column, kind in enumerate(types) if kind == "c"}
@@ -468,7 +468,7 @@ def write(view: ModelView) -> str:
     return json.dumps({"learner": learner, "version": [3, 0, 0]}, separators=(",", ":"), ensure_ascii=False)
 
 
-def _learner(target: Target, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
+def _learner(target: LinkedTarget, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the objective and the parameters of the learner."""
     is_share = target.link == "sigmoid" and target.classes is None
     name, parameters, base_score = _OBJECTIVES["share" if is_share else target.link]

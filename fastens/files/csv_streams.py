@@ -73,7 +73,7 @@ class CsvStream:
         Notes for the user about how the files are read.
     n_rows : int
         Total number of rows of all files.
-    given : dict of str to Column
+    requested : dict of str to Column
         Column types that the user passed, which take precedence over the schema.
     as_text : bool
         If True, all values stay texts.
@@ -83,7 +83,7 @@ class CsvStream:
     schema: TableSchema
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
-    given: Mapping[str, Column] = field(default_factory=dict)
+    requested: Mapping[str, Column] = field(default_factory=dict)
     as_text: bool = False
     prefers_comma: bool = field(default=False, init=False)
     _keeps_codes: bool = field(default=False, init=False)
@@ -94,7 +94,7 @@ class CsvStream:
         self._repeats = [False] * len(self.paths)
         self._trims = [False] * len(self.paths)
         # Text columns in which only empty cells are missing.
-        self._words = words_of({**self.schema.columns, **self.given})
+        self._words = words_of({**self.schema.columns, **self.requested})
         self._names: list[str] = []
         self._stored: dict[str, Any] = {}  # types as parsed by Arrow; values with a special notation are parsed as text
         self._types: dict[str, Any] = {}
@@ -245,14 +245,14 @@ class CsvStream:
         notes = [] if self.as_text else self.notes
         declared = columns_in_file(self.schema.columns, head, dialect.prefers_comma, notes)
         self._names, self.prefers_comma = head.column_names, dialect.prefers_comma or has_commas(head)
-        typing = Typing(declared, self.given, self.prefers_comma, False, notes, self.schema.missing)
+        typing = Typing(declared, self.requested, self.prefers_comma, False, notes, self.schema.missing)
         typed = {name: typing.read(name, head[name]) for name in head.column_names}
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in typed.items()})
         for name, (values, column) in typed.items():
             self._take_type(name, head[name].type, values.type, column)
 
     def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
-        declared = {**self.schema.columns, **self.given}
+        declared = {**self.schema.columns, **self.requested}
         as_text = [name for name, column in declared.items() if column.type == TEXT or is_written(column)]
         head = self._first_rows(dialect, number, as_text)
         if repeats_header(head, dialect):

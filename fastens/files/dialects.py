@@ -83,14 +83,14 @@ class Dialect:
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return stripped names, made unique by suffixes, and notes on the renamed columns."""
-    clean = [name.strip() or _place(position) for position, name in enumerate(names)]
+    clean = [name.strip() or _default_name(position) for position, name in enumerate(names)]
     distinct = numbered(clean)
     repeated = [unique for unique, name in zip(distinct, clean, strict=True) if unique != name]
     note = f"Duplicate column names are renamed: {listed(repeated)}."
     return distinct, [note] if repeated else []
 
 
-def _place(position: int) -> str:
+def _default_name(position: int) -> str:
     """Return the name of a column without a name."""
     return f"column {position + 1}"
 
@@ -141,7 +141,7 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     if schema.header_rows == 0 or (
         schema.header_rows is None and not top.notes and _is_row(names, _filled(rows), schema)
     ):
-        names, n_header_lines, header = [_place(i) for i in range(len(names))], 0, ""
+        names, n_header_lines, header = [_default_name(i) for i in range(len(names))], 0, ""
         notes = [f"The first line is read as data, not as a header; the columns are named {listed(names, 3)}."]
         notes = [] if schema.header_rows == 0 else notes
     n_header_lines += (schema.skip_lines or 0) + n_before
@@ -252,7 +252,7 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
     if first != rows[0]:
         return False
     if schema.columns:
-        default_names = [_place(i) for i in range(len(names))]
+        default_names = [_default_name(i) for i in range(len(names))]
         return not set(names) <= set(schema.columns) and list(schema.columns)[: len(names)] == default_names
     missing = {*MISSING_CODES, *schema.missing}
     if any(row == first for row in others):  # this may be a repeated header above numbers

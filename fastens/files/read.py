@@ -109,8 +109,8 @@ def read(
 class Typing:
     """Types and notations of columns: known from an earlier table, passed by the user, or inferred."""
 
-    known: Mapping[str, Column]
-    given: Mapping[str, Column]
+    declared: Mapping[str, Column]
+    requested: Mapping[str, Column]
     prefers_comma: bool
     is_typed: bool
     notes: list[str]
@@ -124,10 +124,10 @@ class Typing:
         return (without_codes(read, self.missing) if self.missing and read is not values else read), column
 
     def _read(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        if name in self.given:
-            return self._as_given(name, values, self.given[name])
-        if name in self.known:
-            return as_known(name, values, self.known[name]), self.known[name]
+        if name in self.requested:
+            return self._as_given(name, values, self.requested[name])
+        if name in self.declared:
+            return as_known(name, values, self.declared[name]), self.declared[name]
         if not _any(_IS_TEXT, values.type):
             return self._maybe_days(name, values)
         return self.guessed(name, values)

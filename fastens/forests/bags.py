@@ -230,12 +230,12 @@ class OwnRows(NamedTuple):
 class Samples(Sequence[TreeSample]):
     """Samples that trees `first` to `last` - 1 are grown on, each of which is drawn when it is accessed.
 
-    `weight` holds the weights of all rows. If rows are drawn, it is None or a function from counts to weights. If `own`
-    is given, samples are restricted to the rows of one rank.
+    `weight` holds the weights of all rows. If rows are drawn, it is None or a function from counts to weights. If
+    `rank_rows` is not None, samples are restricted to the rows of one rank.
     """
 
-    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, own: OwnRows | None = None) -> None:
-        self._bags, self._weight, self._first, self._own = bags, weight, first, own
+    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, rank_rows: OwnRows | None = None) -> None:
+        self._bags, self._weight, self._first, self._rank_rows = bags, weight, first, rank_rows
         self._seeds = stream_seeds(bags.seed, first, last, GROWING).tolist()
         self._draws = stream_seeds(bags.seed, first, last, DRAWING)
 
@@ -252,7 +252,7 @@ class Samples(Sequence[TreeSample]):
             weights = bags.draws.counts(self._draws[index])
             weights = map(weight, weights) if callable(weight) else weights
         return [
-            sample if self._own is None else self._own.sample(sample)
+            sample if self._rank_rows is None else self._rank_rows.sample(sample)
             for sample in (
                 TreeSample(of_rows, bags.features(self._first + position), self._seeds[position])
                 for position, of_rows in zip(positions, weights, strict=True)

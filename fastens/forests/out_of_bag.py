@@ -145,7 +145,7 @@ class TargetQuantiles:
     def predict(self, values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
         """Return quantiles of the targets, (n_rows, n_levels), from the trees' predictions, (n_rows, n_trees)."""
         mean, spread = _mean_and_spread(values)
-        steps = np.array([self.scaled.place(level * self.scaled.total) for level in levels])
+        steps = np.array([self.scaled.score_at_weight(level * self.scaled.total) for level in levels])
         scale = np.full(len(mean), self.floor) if self.has_one_spread else spread + self.floor
         by_errors = mean[:, None] + scale[:, None] * steps
         return 0.5 * by_errors + 0.5 * quantiles_of_trees(values, levels)

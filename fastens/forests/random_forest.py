@@ -148,10 +148,11 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     # Uncertainty --------------------------------------------------
 
     def _conformity(
-        self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+        self, matrix: AnyMatrix, mean: Array, y: Array, has_prediction: NDArray[np.bool_], weight: Array | None
     ) -> ConformalScores:
         """Return the conformity scores of out-of-bag rows."""
-        return ConformalScores.of(SetScore().of_labels(self._targets.probabilities(mean[known]), y[known]), weight)
+        probabilities = self._targets.probabilities(mean[has_prediction])
+        return ConformalScores.of(SetScore().of_labels(probabilities, y[has_prediction]), weight)
 
     @at_each_coverage
     def predict_set(self, X: ArrayLike, coverage: Coverage = 0.9) -> NDArray[np.bool_]:
@@ -245,16 +246,18 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     # Uncertainty --------------------------------------------------
 
     def _conformity(
-        self, matrix: AnyMatrix, mean: Array, y: Array, known: NDArray[np.bool_], weight: Array | None
+        self, matrix: AnyMatrix, mean: Array, y: Array, has_prediction: NDArray[np.bool_], weight: Array | None
     ) -> TreeErrors | None:
         """Return the errors on out-of-bag rows, or on a sample of them that depends only on their contents."""
-        order = content_hashes(mean[known], y[known])
+        order = content_hashes(mean[has_prediction], y[has_prediction])
         chosen = (
             order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
         )
-        values = self._left_out_values(matrix, np.flatnonzero(known)[chosen])
+        values = self._left_out_values(matrix, np.flatnonzero(has_prediction)[chosen])
         weight = None if weight is None else weight[chosen]
-        return TreeErrors.learn(values, y[known][chosen], weight, has_one_spread=monotone_columns(self) is not None)
+        return TreeErrors.learn(
+            values, y[has_prediction][chosen], weight, has_one_spread=monotone_columns(self) is not None
+        )
 
     def _left_out_values(self, matrix: AnyMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
         """Return each tree's predictions for its out-of-bag rows, NaN for rows in its bag, (n_rows, n_trees)."""

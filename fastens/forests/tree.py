@@ -16,7 +16,7 @@ from fastens.base import BaseClassifier, BaseRegressor, Capabilities, TrainingDa
 from fastens.engine.bins.binning import AnyMatrix, Binning, learned_and_binned
 from fastens.engine.comm import LOCAL, Comm, gathered, max_floats
 from fastens.engine.elementary import log2, xlogy
-from fastens.engine.forest.forests import ForestGrower, Target, TreeSample, class_target, number_target
+from fastens.engine.forest.forests import ForestGrower, TreeSample, TreeTarget, class_target, number_target
 from fastens.engine.grow.growth import count_of, prune, pruning_path
 from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.threads import cached_property, resolve_n_jobs
@@ -89,7 +89,7 @@ class ClassTargets(NamedTuple):
         pairs = zip(parts, self.counts, strict=True)
         return np.hstack([part if count > 2 else _shares(part)[:, :count] for part, count in pairs])
 
-    def to_grow(self, y: Array, comm: Comm = LOCAL) -> Target:
+    def to_grow(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
         """Return the targets in the form that the engine grows trees on."""
         return class_target(y, [max(count, 2) for count in self.counts])
 
@@ -148,7 +148,7 @@ class NumberTargets(NamedTuple):
         """Return leaf values unchanged; see `ClassTargets.of_leaves`."""
         return grown
 
-    def to_grow(self, y: Array, comm: Comm = LOCAL) -> Target:
+    def to_grow(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
         """Return the targets in the form that the engine grows trees on."""
         return number_target(y, self.dtype, comm)
 

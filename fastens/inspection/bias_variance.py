@@ -228,7 +228,7 @@ def plot_bias_variance(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _TrainTestRows:
     """Training rows, test rows, and the optimal predictions for the test rows."""
 
     X: Any
@@ -276,15 +276,15 @@ def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     return target
 
 
-def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _Rows:
+def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _TrainTestRows:
     if X_test is None or y_test is None:
         raise ValueError("X_test and y_test must be passed together.")
     y_test = _checked_target("y_test", y_test, X_test, kind)
     check_same_kind("y", y, "y_test", y_test)
-    return _Rows(X, y, X_test, y_test, _checked_optimal(optimal, y_test, kind))
+    return _TrainTestRows(X, y, X_test, y_test, _checked_optimal(optimal, y_test, kind))
 
 
-def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, kind: str) -> _Rows:
+def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, kind: str) -> _TrainTestRows:
     from sklearn.model_selection import train_test_split
 
     best = _checked_optimal(optimal, y, kind)
@@ -292,7 +292,7 @@ def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, see
         raise ValueError(f"y must have at least 2 rows, because some of them are held out; got {len(y)}.")
     (real(0, 1, open_low=True, open_high=True) | whole(1, len(y) - 1)).check("test_size", test_size)
     train, test = train_test_split(np.arange(len(y)), test_size=test_size, random_state=seed)
-    return _Rows(_safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test])
+    return _TrainTestRows(_safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test])
 
 
 def _checked_optimal(optimal: Any, y: NDArray[Any], kind: str) -> NDArray[Any]:

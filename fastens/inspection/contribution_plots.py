@@ -36,7 +36,7 @@ STRIP = 0.35  # half the width of a strip of dots, as a fraction of the space fo
 
 
 @dataclass(frozen=True)
-class Column:
+class PlotColumn:
     """A column of the rows: numbers, or indices of categories; NaN if missing."""
 
     name: str
@@ -44,7 +44,7 @@ class Column:
     categories: list[str] | None
 
     @classmethod
-    def of(cls, name: str, data: Array, shown: NDArray[Any]) -> Column:
+    def of(cls, name: str, data: Array, shown: NDArray[Any]) -> PlotColumn:
         """Build a column from numbers and displayed values; displayed values that are not floats are categories."""
         present = np.flatnonzero(~np.isnan(data))
         if all(isinstance(value, float) for value in shown[present]):
@@ -54,7 +54,7 @@ class Column:
         codes[present] = np.searchsorted(sorted(texts), data[present])
         return cls(name, codes, [texts[code] for code in sorted(texts)])
 
-    def every(self, step: int) -> Column:
+    def every(self, step: int) -> PlotColumn:
         """Return the column for every `step`-th row."""
         return replace(self, values=self.values[::step])
 
@@ -66,7 +66,7 @@ class Column:
         return number_text(value) if self.categories is None else self.categories[int(value)]
 
 
-def draw_scatter(ax: Any, column: Column, parts: Array, by: Column | None) -> None:
+def draw_scatter(ax: Any, column: PlotColumn, parts: Array, by: PlotColumn | None) -> None:
     """Plot contributions `parts` against the values of a column; missing values are placed at the end."""
     ax.axhline(0, color="0.75", linewidth=0.8, zorder=0)
     positions = _places(ax, column, 1.0 if by is None else 0.75)
@@ -86,7 +86,7 @@ def draw_scatter(ax: Any, column: Column, parts: Array, by: Column | None) -> No
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: dict[str, Any]) -> None:
+def _draw_categories(ax: Any, places: Array, parts: Array, by: PlotColumn, options: dict[str, Any]) -> None:
     names = by.categories or []
     counts = np.bincount(by.values[~np.isnan(by.values)].astype(np.intp), minlength=len(names))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MAX_COLOURS])
@@ -106,7 +106,7 @@ def _draw_categories(ax: Any, places: Array, parts: Array, by: Column, options: 
     )  # fmt: skip
 
 
-def _places(ax: Any, column: Column, room: float) -> Array:
+def _places(ax: Any, column: PlotColumn, room: float) -> Array:
     """Set the ticks and return the positions of dots along the axis; `room` is as in `name_ticks`."""
     is_finite = np.isfinite(column.values)
     missing = np.isnan(column.values)
@@ -139,7 +139,7 @@ class Explained:
 
     values: Array
     base: Array
-    columns: list[Column]
+    columns: list[PlotColumn]
     outputs: list[str]
     what: str | None  # name of the quantity that the values of a single output sum to
 
@@ -186,12 +186,12 @@ class Explained:
         return int(wanted)
 
 
-def _columns(explanation: Any, data: Array) -> list[Column]:
+def _columns(explanation: Any, data: Array) -> list[PlotColumn]:
     shown = getattr(explanation, "display_data", None)
     names = explanation.feature_names
     names = [f"x{k}" for k in range(data.shape[1])] if names is None else [*map(str, names)]
     shown = data if shown is None else np.asarray(shown, dtype=object)
-    return [Column.of(*parts) for parts in zip(names, data.T, shown.T, strict=True)]
+    return [PlotColumn.of(*parts) for parts in zip(names, data.T, shown.T, strict=True)]
 
 
 def plot_explanation(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 
-from fastens.engine.grow.growth import Columns
+from fastens.engine.grow.growth import ColumnLookup
 from fastens.engine.names import are_texts, texts_of
 from fastens.inspection.plotting import COUNT, axes, date_ticks, name_ticks, plain, shortened, whole_ticks
 from fastens.params.rules import one_of, whole
@@ -306,7 +306,7 @@ def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, l
     for column in dates:
         plain.isetitem(column, converted.days(column))
     if not are_texts(names):
-        columns = Columns(len(names), names)
+        columns = ColumnLookup(len(names), names)
         pairs = [
             list(part) if isinstance(part, tuple | list) and not columns.is_name(part) else part for part in features
         ]

@@ -188,7 +188,7 @@ def draw_layers(
     if tables is not None:
         below = measured(ax, list(tables), SMALL, PAD, **MONOSPACE) * [ROUNDED, 1]
     widths = np.maximum(titles[:, 0], below[:, 0])
-    layout = _Layout(parents, widths, titles[:, 1] + below[:, 1], levels)
+    layout = _NetworkLayout(parents, widths, titles[:, 1] + below[:, 1], levels)
     set_inches(ax, layout.width, layout.height, is_new)
     for node, name in enumerate(names):
         x, top = layout.x[node], layout.top[node]
@@ -203,7 +203,7 @@ def draw_layers(
     return ax
 
 
-class _Layout:
+class _NetworkLayout:
     """Positions of boxes in inches, and edge paths that are vertical within layers and slanted only between them."""
 
     def __init__(self, parents: Parents, widths: np.ndarray, heights: np.ndarray, levels: Any) -> None:

@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.grow.growth import Columns
+from fastens.engine.grow.growth import ColumnLookup
 from fastens.engine.names import have_numbers, plain_names
 from fastens.params.rules import NONE, Rule, whole
 from fastens.table.arrays import dense, with_rows_to_take
@@ -349,7 +349,7 @@ class Plane:
             [f"x{column}" for column in range(n_columns)] if self._is_array else [*map(str, self._table.columns)]
         )
         self.names = names if self._is_array and names is not None and len(names) == n_columns else column_names
-        self._columns = Columns(n_columns, None if self._is_array else plain_names(self._table.columns))
+        self._columns = ColumnLookup(n_columns, None if self._is_array else plain_names(self._table.columns))
         # pandas allows names that are not strings, which narwhals does not support.
         self._other_names = None
         if not self._is_array and not all(isinstance(name, str) for name in self._table.columns):
@@ -450,7 +450,7 @@ class Plane:
         values = self.values(column)
         present = [value for value in values if not is_missing(value)]
         if column in fixed:
-            return self._given(column, values, present, fixed[column])
+            return self._fixed_source(column, values, present, fixed[column])
         if not present:
             return MISSING, 0
         if self._holds_numbers(column, present):
@@ -460,7 +460,7 @@ class Plane:
             typical = min(counts, key=lambda value: (-counts[value], _order(value)))
         return typical, values.index(typical)
 
-    def _given(self, column: int, values: list[Any], present: list[Any], value: Any) -> tuple[Any, int | float]:
+    def _fixed_source(self, column: int, values: list[Any], present: list[Any], value: Any) -> tuple[Any, int | float]:
         if value in present:
             return value, values.index(value)
         if is_missing(value):

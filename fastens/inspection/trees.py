@@ -44,7 +44,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Split:
+class NodeSplit:
     """Split of a node: a threshold, or the categories of each side."""
 
     column: str
@@ -68,7 +68,7 @@ def _listed(categories: Sequence[Any]) -> str:
     return "{" + ", ".join(shown) + "}"
 
 
-def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
+def split_at(trees: TreeEnsemble, node: int, names: Names) -> NodeSplit:
     """Return the split of an inner node; node indices count over all trees."""
     feature = int(trees.feature[node])
     first = int(trees.category_set[node])
@@ -76,10 +76,10 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
         threshold = float(trees.threshold[node])
         left: list[Any] | None = None
         right: list[Any] | None = None
-        if trees.binning.category_codes[feature] is None and names.categories and (own := names.categories[feature]):
-            at = int(np.clip(np.floor(threshold) + 1, 0, len(own)))  # ordered categories
-            left, right = list(own[:at]), list(own[at:])
-        return Split(names.column(feature), threshold, left, right, bool(trees.missing_left[node]))
+        if trees.binning.category_codes[feature] is None and names.categories and (labels := names.categories[feature]):
+            at = int(np.clip(np.floor(threshold) + 1, 0, len(labels)))  # ordered categories
+            left, right = list(labels[:at]), list(labels[at:])
+        return NodeSplit(names.column(feature), threshold, left, right, bool(trees.missing_left[node]))
     codes = trees.binning.category_codes[feature]
     assert codes is not None  # the split has a set
     goes_left = codes_left(trees, node, np.arange(trees.binning.n_codes[feature]))
@@ -91,7 +91,7 @@ def split_at(trees: TreeEnsemble, node: int, names: Names) -> Split:
             missing_left = is_left
         else:
             sides[is_left].append(names.category(feature, position))
-    return Split(names.column(feature), np.nan, sides[True], sides[False], missing_left)
+    return NodeSplit(names.column(feature), np.nan, sides[True], sides[False], missing_left)
 
 
 def value_text(value: np.ndarray, names: Names, decimals: int = 2) -> str:
@@ -255,7 +255,7 @@ def plot_tree(
     is_new = ax is None
     ax = axes(ax, figsize=(3, 3))
     sizes = dict(zip(children, measured(ax, texts, FONT, PAD), strict=True))
-    layout = _Layout(children, sizes)
+    layout = _TreeLayout(children, sizes)
     set_inches(ax, layout.width, layout.height, is_new)
     colours = _colours(trees, nodes)
     for node, text in zip(children, texts, strict=True):
@@ -265,7 +265,7 @@ def plot_tree(
     return ax
 
 
-def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, label: str) -> None:
+def _draw_branch(ax: Any, layout: _TreeLayout, node: int, child: int, label: str) -> None:
     """Draw an edge that is slanted only between levels, because boxes occupy the levels."""
     (x, top), (end, low) = layout.middle(node), layout.middle(child)
     bottom = -layout.tops[layout.depth[child]]
@@ -274,7 +274,7 @@ def _draw_branch(ax: Any, layout: _Layout, node: int, child: int, label: str) ->
     draw_box(ax, middle, LABEL, label, FONT - 1, color="0.3", zorder=1.5, edgecolor="none")
 
 
-class _Layout:
+class _TreeLayout:
     """Layout in inches that centres parents above their children and packs the boxes of a level closely.
 
     Subtrees are moved apart until, on every level, the right edge of the left one is left of the left edge of the right

@@ -336,9 +336,9 @@ def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: in
     return groups
 
 
-def restored_model(own: dict[str, np.ndarray], what: str) -> Any:
+def restored_model(arrays: dict[str, np.ndarray], what: str) -> Any:
     """Return the model from arrays whose names no longer have the prefix."""
-    if "pickle" in own:
-        return from_pickle(own["pickle"], what)
-    state = parsed(own.pop("state").tobytes())
-    return _kind(state["kind"])._from_state(own, state["meta"])
+    if "pickle" in arrays:
+        return from_pickle(arrays["pickle"], what)
+    state = parsed(arrays.pop("state").tobytes())
+    return _kind(state["kind"])._from_state(arrays, state["meta"])

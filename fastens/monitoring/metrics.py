@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass
-class Rows:
+class ScoredRows:
     """Targets, weights and raw predictions (n_outputs, n_rows) of some rows."""
 
     y: Array
@@ -37,10 +37,10 @@ class Rows:
         """Return the mean loss."""
         return loss.loss(self.y, self.raw, self.weight, n_threads)
 
-    def take(self, rows: Any) -> Rows:
+    def take(self, rows: Any) -> ScoredRows:
         """Return a subset of the rows."""
         weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
-        return Rows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
+        return ScoredRows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
 
 
 class Evaluations(dict[str, dict[str, Array]]):
@@ -164,7 +164,7 @@ LOSS = "loss"
 
 
 # A metric that an estimator provides by name, such as "ndcg", reduced over all processes; larger is better.
-OwnMetric = Callable[[Rows], float]
+OwnMetric = Callable[[ScoredRows], float]
 
 
 def metrics_rule(
@@ -279,12 +279,12 @@ def score_by_name(name: str, model: Any, X: Any, y: NDArray[Any], weight: Mappin
 class Metrics:
     """Metrics on the same rows, of which the first decides when to stop.
 
-    `given` is the parameter `eval_metric`, `model` turns raw predictions into predictions, and `labels` are the targets
-    as the user passed them. In distributed training, scorers and functions receive the rows of all processes.
+    `eval_metric` is the parameter of the fit, `model` turns raw predictions into predictions, and `labels` are the
+    targets as the user passed them. In distributed training, scorers and functions receive the rows of all processes.
     """
 
-    def __init__(self, given: Any, model: Any, rows: Rows, loss: Loss, labels: NDArray[Any]) -> None:
-        self._metrics = list(given) if isinstance(given, list | tuple) else [given]
+    def __init__(self, eval_metric: Any, model: Any, rows: ScoredRows, loss: Loss, labels: NDArray[Any]) -> None:
+        self._metrics = list(eval_metric) if isinstance(eval_metric, list | tuple) else [eval_metric]
         self._model, self._rows, self._loss = model, rows, loss
         # The loss is reduced over all processes; only other metrics require gathering the rows.
         self._comm = LOCAL if self._metrics == [LOSS] else loss.comm

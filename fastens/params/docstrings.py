@@ -229,8 +229,8 @@ def full_docstring(method: Any) -> str:
 def _missing_sections(method: Any, text: str) -> Iterator[str]:
     """Yield the sections that the docstring of a method lacks."""
     arguments = _arguments(method)
-    if arguments and "Parameters\n" not in text and all(name in _known() for name in arguments):
-        yield "\n\nParameters\n----------\n" + "\n".join(_known()[name] for name in arguments)
+    if arguments and "Parameters\n" not in text and all(name in _default_entries() for name in arguments):
+        yield "\n\nParameters\n----------\n" + "\n".join(_default_entries()[name] for name in arguments)
     name = "plot" if method.__name__.startswith("plot_") else method.__name__
     if name in _returned() and not re.search(r"(Returns|Yields)\n", text):
         yield f"\n\nReturns\n-------\n{_returned()[name]}"
@@ -245,7 +245,7 @@ def _arguments(method: Any) -> list[str]:
 
 
 @cache
-def _known() -> dict[str, str]:
+def _default_entries() -> dict[str, str]:
     """Return the docstring entry of each argument with a default description."""
     named = {name: entry for names, entry in entries(_ARGUMENTS).items() for name in names.split(", ")}
     entry_texts = {name: f"{name} : {type_}{text}" for name, (type_, text) in (_ROWS | named).items()}
@@ -274,9 +274,9 @@ def _properties(kind: Any) -> dict[str, property]:
     }
 
 
-def _property(name: str, found: property) -> str:
-    returned = inspect.get_annotations(found.fget).get("return", "object")  # type: ignore[arg-type]
+def _property(name: str, attribute: property) -> str:
+    returned = inspect.get_annotations(attribute.fget).get("return", "object")  # type: ignore[arg-type]
     type_ = returned if isinstance(returned, str) else returned.__name__
     for pattern, plain in _PLAIN_TYPES:
         type_ = pattern.sub(plain, type_)
-    return f"{name} : {type_}\n" + textwrap.indent(inspect.cleandoc(found.__doc__ or ""), "    ")
+    return f"{name} : {type_}\n" + textwrap.indent(inspect.cleandoc(attribute.__doc__ or ""), "    ")

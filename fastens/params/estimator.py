@@ -152,10 +152,10 @@ class ChecksParameters(BaseEstimator):
         """Return a copy with the parameters of the fit, which is unaffected if this model is fitted again."""
         return copy(self._as_fitted())
 
-    def _check_names(self, method: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    def _check_names(self, method: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         """Raise TypeError, with a hint, for the first argument that a method does not have."""
         parameters = signature(method).parameters
-        unknown = [name for name in given if name not in parameters]
+        unknown = [name for name in arguments if name not in parameters]
         if unknown and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
             name = unknown[0]
             owner: Any = _with_constructor(type(self), method) if method.__name__ == "__init__" else type(self)

@@ -333,14 +333,14 @@ _CLASSES = {
 CLASSES = {theirs: ours for names, ours in _CLASSES.items() for theirs in names.split()}
 
 
-def name_hint(name: str, known: Collection[str]) -> str:
+def name_hint(name: str, public_names: Collection[str]) -> str:
     """Return a hint for an unknown name of the package: a sentence after a space, or an empty string.
 
     Parameters
     ----------
     name : str
         Name in another library, or misspelt.
-    known : collection of str
+    public_names : collection of str
         Public names of the package.
 
     Examples
@@ -349,9 +349,9 @@ def name_hint(name: str, known: Collection[str]) -> str:
     >>> name_hint("XGBRegressor", ["GradientBoostingRegressor"])
     ' Use GradientBoostingRegressor.'
     """
-    if CLASSES.get(name) in known:
+    if CLASSES.get(name) in public_names:
         return f" Use {CLASSES[name]}."
-    close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    close = get_close_matches(name, sorted(public_names), n=1, cutoff=0.8)
     return f" Did you mean {close[0]}?" if close else ""
 
 

@@ -37,13 +37,13 @@ class Splitter(Protocol):
 Folds: TypeAlias = int | str | Splitter | Iterable[tuple[Any, Any]] | None
 
 
-class CustomLoss(Protocol):
+class LossObject(Protocol):
     """An object that computes the derivatives of a loss."""
 
     def derivatives(self, y: Any, raw: Any) -> tuple[Any, Any]:
         """Return gradients and hessians."""
 
 
-LossChoice: TypeAlias = str | Callable[..., Any] | CustomLoss
+LossChoice: TypeAlias = str | Callable[..., Any] | LossObject
 # One column, a pair of columns, or a list of either.
 ColumnPair: TypeAlias = int | str | Sequence[Any] | None

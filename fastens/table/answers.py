@@ -93,17 +93,17 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
     return method(self, X, *args, **kwargs)
 
 
-def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **given: Any) -> Any:
+def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **arguments: Any) -> Any:
     """Return the result for a table that is read in batches: a stream for a stream, otherwise one joined result."""
     self._check_fitted()
     if is_stream(X):
-        return _stream(self, method.__name__, _answers(method, self, _parts(open_stream(X)), given), given)
+        return _stream(self, method.__name__, _answers(method, self, _parts(open_stream(X)), arguments), arguments)
     source = in_parts(X)
     if not isinstance(source, RowSource):  # a sparse matrix
-        return method(self, source, **given)
-    is_named = isinstance(given.get("y"), str)  # a target column, which was not a feature in `fit`
+        return method(self, source, **arguments)
+    is_named = isinstance(arguments.get("y"), str)  # a target column, which was not a feature in `fit`
     source = _needed(source, self) if isinstance(source, Batches) and not is_named else source
-    return _joined(list(_answers(method, self, _parts(source), given)))
+    return _joined(list(_answers(method, self, _parts(source), arguments)))
 
 
 def _needed(source: Batches, model: Any) -> Batches:
@@ -121,13 +121,13 @@ def _parts(source: RowSource) -> Iterator[Any]:
     return chain([first], nonempty_parts)
 
 
-def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], given: dict[str, Any]) -> Iterator[Any]:
-    listed = {name: given[name] for name in BY_ROW if not isinstance(given.get(name), str | None)}
+def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], arguments: dict[str, Any]) -> Iterator[Any]:
+    listed = {name: arguments[name] for name in BY_ROW if not isinstance(arguments.get(name), str | None)}
     by_row = {name: np.asarray(values) for name, values in listed.items()}
     start = 0
     for part in parts:
         part_arguments = {name: values[start : start + part.shape[0]] for name, values in by_row.items()}
-        yield method(model, part, **(given | part_arguments))
+        yield method(model, part, **(arguments | part_arguments))
         start += part.shape[0]
     for name, values in by_row.items():
         if len(values) != start:
@@ -140,10 +140,10 @@ def _joined(answers: list[Any]) -> Any:
     return concatenated(answers)
 
 
-def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, Any]) -> Any:
+def _stream(model: Any, method: str, answers: Iterator[Any], arguments: dict[str, Any]) -> Any:
     import pyarrow
 
-    tables = (pyarrow.table(_columns(model, method, answer, given)) for answer in answers)
+    tables = (pyarrow.table(_columns(model, method, answer, arguments)) for answer in answers)
     first = next(tables)
     batches = (batch for table in chain([first], tables) for batch in table.to_batches())
     return pyarrow.RecordBatchReader.from_batches(first.schema, batches)
@@ -152,21 +152,21 @@ def _stream(model: Any, method: str, answers: Iterator[Any], given: dict[str, An
 # Names of columns --------------------------------------------------
 
 
-def _columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _columns(model: Any, method: str, answer: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of the result of one batch by name; repeated names get a number."""
-    columns = _named_columns(model, method, answer, given)
+    columns = _named_columns(model, method, answer, arguments)
     from fastens.files.dialects import numbered  # needs pyarrow, which arrays do without
 
     return dict(zip(numbered([name for name, _ in columns]), (values for _, values in columns), strict=True))
 
 
-def _named_columns(model: Any, method: str, answer: Any, given: dict[str, Any]) -> list[tuple[str, Any]]:
+def _named_columns(model: Any, method: str, answer: Any, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     if isinstance(answer, list):
         named_columns: list[tuple[str, Any]] = []
         of_targets = getattr(model, "classes_", [None] * len(answer))
         for target, (target_answer, classes) in enumerate(zip(answer, of_targets, strict=True)):
             columns = _named(
-                target_answer, ANSWERS[method], _of_axes(model, method, target_answer.shape[1:], given, classes)
+                target_answer, ANSWERS[method], _of_axes(model, method, target_answer.shape[1:], arguments, classes)
             )
             named_columns += [(f"{name} of target {target}", values) for name, values in columns]
         return named_columns
@@ -175,7 +175,7 @@ def _named_columns(model: Any, method: str, answer: Any, given: dict[str, Any]) 
         return [(f"{ANSWERS[method]} {index}", column) for index, column in enumerate(columns)]
     answer = np.asarray(dense(answer))
     classes = getattr(model, "classes_", None)
-    return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], given, classes))
+    return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], arguments, classes))
 
 
 def _named(answer: Any, name: str, axes: list[list[str]]) -> list[tuple[str, Any]]:
@@ -189,22 +189,24 @@ def level_names(levels: Any) -> list[str]:
     return texts if len(set(texts)) == len(texts) else [f"{level!r}" for level in np.ravel(levels).tolist()]
 
 
-def _of_axes(model: Any, method: str, sizes: tuple[int, ...], given: dict[str, Any], classes: Any) -> list[list[str]]:
+def _of_axes(
+    model: Any, method: str, sizes: tuple[int, ...], arguments: dict[str, Any], classes: Any
+) -> list[list[str]]:
     """Return the labels along each axis: features, interval ends, quantiles and times are last, classes are first.
 
     The order matters because axes of different meaning may have the same size.
     """
-    n_inner = 2 if given.get("interactions") else 1
+    n_inner = 2 if arguments.get("interactions") else 1
     outer = [_of_outputs(model, method, size, classes) for size in sizes[:-n_inner]]
-    return outer + [_of_inner(model, method, size, given, classes) for size in sizes[-n_inner:]]
+    return outer + [_of_inner(model, method, size, arguments, classes) for size in sizes[-n_inner:]]
 
 
-def _of_inner(model: Any, method: str, size: int, given: dict[str, Any], classes: Any) -> list[str]:
+def _of_inner(model: Any, method: str, size: int, arguments: dict[str, Any], classes: Any) -> list[str]:
     names = getattr(model, "feature_names_in_", None)
-    listed = given.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
+    listed = arguments.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
     if "interval" in method or method == "predict_member_range":
         return ["lower", "upper"]
-    if method == "predict_contributions" and given.get("parts") and size == len(model.feature_parts_) + 1:
+    if method == "predict_contributions" and arguments.get("parts") and size == len(model.feature_parts_) + 1:
         return [*model.feature_parts_, "expected"]
     if method == "predict_contributions" and size == model.n_features_in_ + 1:
         return [*map(str, range(size - 1) if names is None else names), "expected"]

@@ -625,9 +625,9 @@ class BinnedTable(RowSource):
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
 
 
-def _name_of(y: Any, found: NDArray[Any]) -> str | list[str] | None:
+def _name_of(y: Any, targets: NDArray[Any]) -> str | list[str] | None:
     """Return the column names that were passed as targets, or None if the targets are labels or arrays."""
-    is_named = isinstance(y, str) or (are_texts(y) and found.shape != (len(y),))
+    is_named = isinstance(y, str) or (are_texts(y) and targets.shape != (len(y),))
     return (y if isinstance(y, str) else list(y)) if is_named else None
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm, shared
-from fastens.engine.grow.growth import Columns, constrained_columns
+from fastens.engine.grow.growth import ColumnLookup, constrained_columns
 from fastens.engine.names import are_positions, from_state, texts_of, to_state
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, MappedRows, is_coded
 from fastens.engine.rows.sampling import canonical
@@ -26,13 +26,13 @@ from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
 from fastens.table.columns.expanded import Expanded, Words, cells_of, expanded_from, learn_expanded
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
-    Categories,
+    FactorizedColumn,
     distinct_lists,
     is_missing,
     require_state,
     without_same,
 )
-from fastens.table.columns.numbers import Column, Floats, numbers_of
+from fastens.table.columns.numbers import AnyColumn, Floats, numbers_of
 from fastens.table.few_rows import MAX_ROWS, FewRows
 from fastens.table.opening import open_table
 from fastens.table.tables import BLOCK_GRAIN, Table, column_positions, joined_dates, table_over
@@ -45,8 +45,8 @@ _MAX_STORED = 0.5  # a CSR matrix needs 12 bytes for each stored value, and an a
 _LISTS = ("repeated", "dates", "ordered")
 
 
-def _is_float32(column: Column) -> bool:
-    return not isinstance(column, Categories) and column.dtype == (
+def _is_float32(column: AnyColumn) -> bool:
+    return not isinstance(column, FactorizedColumn) and column.dtype == (
         nw.Float32 if isinstance(column, nw.Series) else np.float32
     )
 
@@ -188,7 +188,7 @@ class InputEncoder:
             return
         bound = np.zeros(len(table), dtype=bool)
         if reading.monotonic_cst is not None:
-            bound = constrained_columns(reading.monotonic_cst, Columns(len(table), self.names))
+            bound = constrained_columns(reading.monotonic_cst, ColumnLookup(len(table), self.names))
         self.date_parts = [(column, part) for column in self.dates if not bound[column] for part in parts[column][1:]]
 
     def _learn_orders(self, table: Table, monotonic_cst: Any, comm: Comm) -> None:
@@ -196,7 +196,7 @@ class InputEncoder:
         kinds = self.is_categorical
         if monotonic_cst is None or not kinds.any():
             return
-        bound = constrained_columns(monotonic_cst, Columns(len(table), self.names))
+        bound = constrained_columns(monotonic_cst, ColumnLookup(len(table), self.names))
         for column in np.flatnonzero(kinds & bound).tolist():
             orders = distinct_lists(
                 order for of_rank in comm.allgather(table.category_orders(column)) for order in of_rank
@@ -280,9 +280,9 @@ class InputEncoder:
         categorical = [index for index, categories in enumerate(self.categories) if categories is not None]
         return self.joined(table.learn_categories(categorical))
 
-    def joined(self, found: list[list[Any] | None]) -> InputEncoder:
+    def joined(self, new_categories: list[list[Any] | None]) -> InputEncoder:
         """Return an encoder with new categories appended, except those that differ from its own only in type."""
-        pairs = zip(found, self.categories, strict=True)
+        pairs = zip(new_categories, self.categories, strict=True)
         return self.with_more_categories([None if new is None else without_same(new, old or []) for new, old in pairs])
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:

@@ -106,23 +106,23 @@ class FewRows:
             out[:, positions] = values.T
         return out
 
-    def _of_extension(self, column: Any, place: int) -> list[float]:
+    def _of_extension(self, column: Any, index: int) -> list[float]:
         """Return a column that pandas stores as an extension array."""
-        if type(column).__name__ != "Categorical" or place not in self._positions:
+        if type(column).__name__ != "Categorical" or index not in self._positions:
             values = [value.item() if isinstance(value, np.generic) else value for value in column]
-            return self._column(values, place)
+            return self._column(values, index)
         # The public `codes` is a new read-only view at each access, which takes more time than the rest of this method.
         stored = getattr(column, "_ndarray", None)
         codes = (column.codes if stored is None else stored).tolist()
         categories = column.dtype.categories
-        cached_categories, positions = self._by_code.get(place, (None, []))
+        cached_categories, positions = self._by_code.get(index, (None, []))
         if cached_categories is not categories:
             if len(categories) > _MAX_LISTED:
-                return self._column([None if code < 0 else categories[code] for code in codes], place)
-            of_value = self._positions[place]
+                return self._column([None if code < 0 else categories[code] for code in codes], index)
+            of_value = self._positions[index]
             positions = [of_value.get(value) if type(value) in _VALUES else None for value in categories.tolist()]
-            self._by_code[place] = categories, positions
-        numbers: Any = [self._missing[place] if code < 0 else positions[code] for code in codes]
+            self._by_code[index] = categories, positions
+        numbers: Any = [self._missing[index] if code < 0 else positions[code] for code in codes]
         if None in numbers:
             raise _OtherValueError
         return numbers
@@ -140,9 +140,9 @@ class FewRows:
             return None
         return np.array(rows, dtype=np.float64)
 
-    def _column(self, values: Iterable[Any], place: int) -> list[float]:
+    def _column(self, values: Iterable[Any], index: int) -> list[float]:
         """Return the numbers or the category positions of a column."""
-        positions = self._positions.get(place)
+        positions = self._positions.get(index)
         numbers = []
         for value in values:
             if positions is None:
@@ -152,7 +152,7 @@ class FewRows:
             if number is None:
                 if not is_missing(value):
                     raise _OtherValueError
-                number = self._missing.get(place, np.nan)
+                number = self._missing.get(index, np.nan)
             numbers.append(float(number))
         return numbers
 

@@ -103,12 +103,12 @@ def table_in_memory(source: TableSource) -> Any:
     return frame[:, [names.index(plain_name(name)) for name in source.columns]].to_native()
 
 
-def _check_names(columns: list[Any], known: list[Any]) -> None:
+def _check_names(columns: list[Any], names: list[Any]) -> None:
     """Raise ValueError if a column to read does not exist or is named twice."""
     columns = list(map(plain_name, columns))
     for index, name in enumerate(columns):
-        if name not in known:
-            raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {known}.")
+        if name not in names:
+            raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {names}.")
         if name in columns[:index]:
             raise ValueError(f"columns must list each column once; got {name!r} twice.")
 
@@ -135,7 +135,7 @@ def as_given(X: Any, owner: str, fewest: int = 1) -> Any:
     return X if is_frame(X) or sparse.issparse(X) else open_table(X, owner, fewest).native
 
 
-def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any]:
+def split_columns(X: Any, *, keep_names: bool = False, **arguments: Any) -> list[Any]:
     """Return a table without the columns that arguments name, followed by the arguments with names resolved.
 
     Parameters
@@ -156,8 +156,8 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
     (['a'], array([0, 1]), None)
     """
     if is_coded(X):
-        return X.with_columns(given)
-    may_name = any(_may_name(what, value) for what, value in given.items())
+        return X.with_columns(arguments)
+    may_name = any(_may_name(what, value) for what, value in arguments.items())
     X = in_parts(X) if may_name or isinstance(X, TableSource) else X
     is_parted = isinstance(X, _WITH_COLUMNS)
     native = table_from_frame(X).native if not is_parted and is_frame(X) else None
@@ -165,11 +165,11 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
     header = [] if frame is None else plain_names(frame.columns)
     names = {
         what: value
-        for what, value in given.items()
+        for what, value in arguments.items()
         if _may_name(what, value) and _does_name(what, value, frame, header)
     }
     if not names:
-        return [open_batches(X) if is_stream(X) else X, *given.values()]
+        return [open_batches(X) if is_stream(X) else X, *arguments.values()]
     listed = {what: _listed_names(value, header) for what, value in names.items()}
     chosen = list(dict.fromkeys(name for each in listed.values() for name in each))
     for what, each in listed.items():
@@ -191,7 +191,7 @@ def split_columns(X: Any, *, keep_names: bool = False, **given: Any) -> list[Any
     extracted = {
         what: joined_targets({name: values[name] for name in each}, keep_names) for what, each in listed.items()
     }
-    return [rest if is_parted else rest.to_native(), *(extracted.get(what, value) for what, value in given.items())]
+    return [rest if is_parted else rest.to_native(), *(extracted.get(what, value) for what, value in arguments.items())]
 
 
 def are_texts(value: Any) -> bool:
@@ -206,7 +206,7 @@ def _may_name(what: str, value: Any) -> bool:
     return is_label(value) or (what in ("y", "y_val") and isinstance(value, list) and bool(value))
 
 
-def _does_name(what: str, value: Any, frame: Any, known: list[Any]) -> bool:
+def _does_name(what: str, value: Any, frame: Any, header: list[Any]) -> bool:
     """Return True if a value that may name columns does name them.
 
     A list with one item per row of a table in memory holds the targets themselves. Numbers in a list are names only if
@@ -216,20 +216,20 @@ def _does_name(what: str, value: Any, frame: Any, known: list[Any]) -> bool:
         return True
     if frame is None:
         return False
-    if not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in known):
+    if not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in header):
         return True
     is_parted = isinstance(frame, _WITH_COLUMNS)
     if what not in ("y", "y_val") or not value or (not is_parted and len(value) == len(frame)):
         return False
-    if not all(map(is_label, value)) or (are_positions(known) and not are_texts(value)):
+    if not all(map(is_label, value)) or (are_positions(header) and not are_texts(value)):
         return False
     names = set(map(plain_name, value))
-    return len(names) == len(value) and not names.isdisjoint(known)
+    return len(names) == len(value) and not names.isdisjoint(header)
 
 
-def _listed_names(value: Any, known: list[Any]) -> list[Any]:
+def _listed_names(value: Any, header: list[Any]) -> list[Any]:
     """Return one name, or a list of names, as a list of normalised names."""
-    is_one = not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in known)
+    is_one = not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in header)
     return [plain_name(value)] if is_one else list(map(plain_name, value))
 
 
@@ -318,26 +318,26 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     return enter
 
 
-def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[bool, MemoryLimits | None]:
+def _open_to_fit(model: Any, arguments: dict[str, Any], supplied: list[str]) -> tuple[bool, MemoryLimits | None]:
     """Open the table among the arguments of `fit`, and take over the targets and weights that it holds.
 
-    `own` names the arguments that a table may supply itself. Returns True if the arguments changed, and the memory
+    `supplied` names the arguments that a table may supply itself. Returns True if the arguments changed, and the memory
     limit of a table in memory that the model itself cannot check.
     """
-    X: Any = given.get("X")
+    X: Any = arguments.get("X")
     if is_coded(X):
         if not model._capabilities.supports_binned:
             raise ValueError(
                 f"X must be the table itself, not a BinnedTable, for {type(model).__name__}, because it bins "
                 "tables differently."
             )
-        y: Any = given.get("y")
+        y: Any = arguments.get("y")
         names: Any = getattr(X, "y_name", None)
-        given["X"], *values = X.with_columns({name: given.get(name) for name in own})
-        given.update({name: value for name, value in zip(own, values, strict=True) if value is not None})
+        arguments["X"], *values = X.with_columns({name: arguments.get(name) for name in supplied})
+        arguments.update({name: value for name, value in zip(supplied, values, strict=True) if value is not None})
         if getattr(model, "_learns_names_of_targets", False) and are_texts(names) and (y is None or are_texts(y)):
-            y = given["y"]  # several targets keep their names
-            given["y"] = joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
+            y = arguments["y"]  # several targets keep their names
+            arguments["y"] = joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
         return True, None
     if not model._is_source(X):
         if not (model._capabilities.supports_out_of_core or model._capabilities.predicts_row_sources):
@@ -345,14 +345,14 @@ def _open_to_fit(model: Any, given: dict[str, Any], own: list[str]) -> tuple[boo
         return False, None
     if not model._capabilities.supports_out_of_core:
         if isinstance(X, TableSource) and not is_source(X.table):
-            given["X"] = table_in_memory(X)
+            arguments["X"] = table_in_memory(X)
             return True, X.limits
         raise ValueError(
             f"X must be a table in memory for {type(model).__name__}, because it needs random access to the rows; "
             "got a table in files or a stream. Read it first, with fastens.read_table for files or read_all() of an "
             "Arrow stream."
         )
-    given["X"] = in_passes(X)
+    arguments["X"] = in_passes(X)
     return True, None
 
 
@@ -365,30 +365,30 @@ def check_in_memory(model: Any, X: Any) -> None:
         )
 
 
-def _check_ceiling(model: Any, given: dict[str, Any], limits: MemoryLimits | None) -> None:
+def _check_ceiling(model: Any, arguments: dict[str, Any], limits: MemoryLimits | None) -> None:
     """Raise ValueError if a fit on a table in memory would exceed its memory limit, if there is one."""
     if limits is None:
         return
-    X, y = open_table(given["X"], type(model).__name__).source, np.asarray(given.get("y"))
+    X, y = open_table(arguments["X"], type(model).__name__).source, np.asarray(arguments.get("y"))
     n_classes = len(set(y.ravel().tolist())) if is_classifier(model) else 1
-    shape = shape_of_fit(model, X, y, n_classes, weighted=given.get("sample_weight") is not None)
+    shape = shape_of_fit(model, X, y, n_classes, weighted=arguments.get("sample_weight") is not None)
     limits.allocator(needs_of(model, shape), type(model).__name__)
 
 
-def _split_tables(model: Any, given: dict[str, Any]) -> bool:
+def _split_tables(model: Any, arguments: dict[str, Any]) -> bool:
     """Replace column names among the arguments of a method by columns; return True if there were any."""
     is_split = False
     for table, names in _NAMED.items():
-        X = given.get(table)
+        X = arguments.get(table)
         may_have_names = is_coded(X) or is_frame(X) or model._is_source(X)
         columns = {
-            name: given[name]
+            name: arguments[name]
             for name in names
-            if isinstance(given.get(name), str) or (may_have_names and _may_name(name, given.get(name)))
+            if isinstance(arguments.get(name), str) or (may_have_names and _may_name(name, arguments.get(name)))
         }
-        if columns or is_stream(given.get(table)):
+        if columns or is_stream(arguments.get(table)):
             keep_names = getattr(model, "_learns_names_of_targets", False)
-            given[table], *values = split_columns(given.get(table), keep_names=keep_names, **columns)
-            given.update(zip(columns, values, strict=True))
+            arguments[table], *values = split_columns(arguments.get(table), keep_names=keep_names, **columns)
+            arguments.update(zip(columns, values, strict=True))
             is_split = True
     return is_split

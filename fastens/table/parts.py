@@ -14,9 +14,9 @@ from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.parts import FLOATS, MappedRows, RowSource, SelectedRows, parts_of
 from fastens.table.arrays import narrow_dtype, with_rows_to_take
 from fastens.table.columns.dates import parts_to_learn
-from fastens.table.columns.factorize import FOUND, PLAIN, Categories, listed_values, ordered_values
+from fastens.table.columns.factorize import FOUND, PLAIN, FactorizedColumn, listed_values, ordered_values
 from fastens.table.columns.numbers import (
-    Column,
+    AnyColumn,
     Floats,
     has_large_integers,
     numbers_of,
@@ -28,13 +28,13 @@ from fastens.table.tables import Table, table_from_frame, table_over
 from fastens.table.training_data import TrainingData, check_weights
 
 
-class ReadTable(Table):
+class ExtractedTable(Table):
     """Frame whose columns have already been read, so that selecting rows is cheap.
 
     Estimators learn the same model from it as from the original frame.
     """
 
-    def __init__(self, columns: list[Column], names: list[str] | None, array: Floats | None) -> None:
+    def __init__(self, columns: list[AnyColumn], names: list[str] | None, array: Floats | None) -> None:
         super().__init__(None, names)
         self.arrays, self.array = columns, array
 
@@ -42,48 +42,48 @@ class ReadTable(Table):
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
         first = self.arrays[0]
-        return len(first.codes if isinstance(first, Categories) else first), len(self.arrays)
+        return len(first.codes if isinstance(first, FactorizedColumn) else first), len(self.arrays)
 
     def is_categorical(self, index: int) -> bool:
         """Return True if the column is categorical."""
-        return isinstance(self.arrays[index], Categories)
+        return isinstance(self.arrays[index], FactorizedColumn)
 
-    def take(self, rows: NDArray[np.intp], *, narrows: bool = True) -> ReadTable:
+    def take(self, rows: NDArray[np.intp], *, narrows: bool = True) -> ExtractedTable:
         """Return a selection of rows, always as `narrow_dtype`, because only fastens reads these tables."""
         if self.array is None:
-            return ReadTable([_taken_column(column, rows) for column in self.arrays], self.names, None)
+            return ExtractedTable([_taken_column(column, rows) for column in self.arrays], self.names, None)
         part = np.empty((self.array.shape[1], len(rows)), dtype=narrow_dtype(self.array))
         for column, taken in zip(self.array.T, part, strict=True):  # one by one, so that Ctrl-C is handled promptly
             taken[:] = column[rows]
-        return ReadTable(list(part), self.names, part.T)
+        return ExtractedTable(list(part), self.names, part.T)
 
-    def select(self, columns: list[int]) -> ReadTable:
+    def select(self, columns: list[int]) -> ExtractedTable:
         """Return a selection of columns."""
         array = None if self.array is None else self.array[:, columns]
         names = None if self.names is None else [self.names[index] for index in columns]
-        return ReadTable([self.arrays[index] for index in columns], names, array)
+        return ExtractedTable([self.arrays[index] for index in columns], names, array)
 
 
-def _taken_column(column: Column, rows: NDArray[np.intp]) -> Column:
+def _taken_column(column: AnyColumn, rows: NDArray[np.intp]) -> AnyColumn:
     taken = column.take(rows)
     return taken.astype(narrow_dtype(column), copy=False) if isinstance(column, np.ndarray) else taken
 
 
-def read_table(frame: Any) -> ReadTable | None:
+def read_table(frame: Any) -> ExtractedTable | None:
     """Read a frame; return None for other tables, and if some rows might be read differently from the whole frame."""
     table = table_over(frame)
     if table.names is None:
         return None
     if isinstance(table.array, np.ndarray):
-        return ReadTable(list(table.array.T), table.names, table.array)
+        return ExtractedTable(list(table.array.T), table.names, table.array)
     try:
         columns = [_read_column(table, index) for index in range(len(table))]
     except ValueError:  # fitting on the frame raises the same error
         return None
-    return None if any(column is None for column in columns) else ReadTable(columns, table.names, None)
+    return None if any(column is None for column in columns) else ExtractedTable(columns, table.names, None)
 
 
-def _read_column(table: Table, index: int) -> Column | None:
+def _read_column(table: Table, index: int) -> AnyColumn | None:
     """Return a column as numbers or categories.
 
     Returns None for dates, integers that floats cannot represent, and objects, whose type may depend on the rows.
@@ -101,8 +101,8 @@ def _read_column(table: Table, index: int) -> Column | None:
     native = table.arrays[index]
     declared = listed_values(getattr(native, "dtype", None))
     if (order := ordered_values(native)) is not None:
-        return Categories(codes, values, declared=order, is_ordered=True)
-    return Categories(codes, values, declared=declared)
+        return FactorizedColumn(codes, values, declared=order, is_ordered=True)
+    return FactorizedColumn(codes, values, declared=declared)
 
 
 def _converted_column(table: Table, index: int) -> NDArray[Any]:

@@ -271,7 +271,7 @@ class TableParts(RowSource):
         self._tables: list[Any] = list(map(self._opened, tables))
         first = self._tables[0]
         self.columns: list[Any] = plain_names(first.columns) if self._is_frame else []
-        self._known = self.columns
+        self._all_columns = self.columns
         self._chosen: list[int] | None = None
         for table in self._tables:
             columns = plain_names(table.columns) if self._is_frame else table.shape[1]
@@ -310,13 +310,13 @@ class TableParts(RowSource):
             raise ValueError("columns must be None for an array, because it has no column names.")
         selected = copy(self)
         selected.columns = list(columns)
-        selected._chosen = list(map(self._known.index, selected.columns))
+        selected._chosen = list(map(self._all_columns.index, selected.columns))
         selected.shape = len(self), len(selected.columns)
         return selected
 
     def values_of(self, columns: list[Any]) -> list[NDArray[Any]]:
         """Return columns as NumPy arrays."""
-        indices = list(map(self._known.index, columns))
+        indices = list(map(self._all_columns.index, columns))
         return [np.concatenate([array_of(table[:, index]) for table in self._tables]) for index in indices]
 
 

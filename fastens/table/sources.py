@@ -500,13 +500,13 @@ def _of_lazy_frame(frame: Any) -> Reader:
     return Reader(frame.limit(0).collect().to_arrow().schema, read)
 
 
-def _of_one_pass(stream: Any, place: str | None) -> Reader:
+def _of_one_pass(stream: Any, directory: str | None) -> Reader:
     """Return a reader for a stream that can be read only once, which is copied to a temporary file."""
     arrow = _arrow()
-    folder = tempfile.mkdtemp(prefix="fastens-", dir=place)
+    folder = tempfile.mkdtemp(prefix="fastens-", dir=directory)
     path = os.path.join(folder, "table.arrow")
     try:
-        n_rows = _copied(stream, path, tempfile.gettempdir() if place is None else place)
+        n_rows = _copied(stream, path, tempfile.gettempdir() if directory is None else directory)
     except BaseException:
         rmtree(folder, ignore_errors=True)
         raise
@@ -666,11 +666,11 @@ def cluster_of(X: Any) -> str | None:
     return getattr(kind, "_fastens_cluster", None)
 
 
-def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, given: dict[str, Any]) -> Any:
+def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, arguments: dict[str, Any]) -> Any:
     """Return the result of a method for a table that is distributed over a cluster."""
     if not _HANDLERS:
         import_module(_WING)
-    return _HANDLERS[cluster_of(X) or ""](method, model, X, given)
+    return _HANDLERS[cluster_of(X) or ""](method, model, X, arguments)
 
 
 def refuse(name: str, X: Any, owner: str) -> TypeError:

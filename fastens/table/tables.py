@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
-from fastens.engine.grow.growth import Columns
+from fastens.engine.grow.growth import ColumnLookup
 from fastens.engine.names import index_values, plain_names, same_names
 from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks, with_limits
 from fastens.engine.rows.sampling import canonical
@@ -23,8 +23,8 @@ from fastens.table.columns.copy_blocks import map_codes
 from fastens.table.columns.dates import days_of_series, elapsed_days, factorize_dates, parts_to_learn, times_of
 from fastens.table.columns.expanded import cells_of, holds_lists
 from fastens.table.columns.factorize import (
-    Categories,
     Factorized,
+    FactorizedColumn,
     factorize,
     factorize_array,
     is_missing,
@@ -36,7 +36,7 @@ from fastens.table.columns.factorize import (
 )
 from fastens.table.columns.numbers import (
     WIDE,
-    Column,
+    AnyColumn,
     Floats,
     has_large_integers,
     has_large_numbers,
@@ -99,7 +99,7 @@ class Table:
         """The columns as arrays of their library, or as numbers and categories if they have been read."""
         raise NotImplementedError
 
-    def column(self, index: int) -> Column:
+    def column(self, index: int) -> AnyColumn:
         """Return a column as a NumPy vector, a narwhals Series, or categories that have been read."""
         return self.arrays[index]
 
@@ -155,7 +155,7 @@ class Table:
         if self.names is None or self.is_read_in_parts:
             return []
         return [
-            column.declared if isinstance(column, Categories) else listed_values(getattr(column, "dtype", None))
+            column.declared if isinstance(column, FactorizedColumn) else listed_values(getattr(column, "dtype", None))
             for column in self.arrays
         ]
 
@@ -256,7 +256,9 @@ class Table:
     def has_codes(self, index: int) -> bool:
         """Return True if a column is stored as codes of categories, or has already been read."""
         column = self.arrays[index]
-        is_coded = isinstance(column, Categories) or getattr(getattr(column, "dtype", None), "name", "") == "category"
+        is_coded = (
+            isinstance(column, FactorizedColumn) or getattr(getattr(column, "dtype", None), "name", "") == "category"
+        )
         return is_coded or index in self._factorized
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
@@ -333,18 +335,18 @@ def is_converted(column: Any) -> bool:
     return isinstance(dtype, np.dtype) and (dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize < 4))
 
 
-def column_positions(parameter: str, given: Any, names: list[Any] | None, n_features: int) -> list[int]:
+def column_positions(parameter: str, selection: Any, names: list[Any] | None, n_features: int) -> list[int]:
     """Return the positions of the columns that a parameter selects by names, positions or a mask."""
-    columns = Columns(n_features, names)
-    if columns.is_name(given) or isinstance(given, str) or not hasattr(given, "__iter__"):
-        return [columns.position(parameter, given)]
-    items = list(given)
+    columns = ColumnLookup(n_features, names)
+    if columns.is_name(selection) or isinstance(selection, str) or not hasattr(selection, "__iter__"):
+        return [columns.position(parameter, selection)]
+    items = list(selection)
     if items and all(isinstance(item, bool | np.bool_) for item in items):
         if len(items) != n_features:
             raise ValueError(f"{parameter} must have {n_features} entries if it is a mask; got shape {(len(items),)}.")
         return [index for index, flag in enumerate(items) if flag]
     if any(isinstance(item, tuple) or not isinstance(item, Hashable) for item in items if not columns.is_name(item)):
-        raise ValueError(f"{parameter} must be column names, column indices or a mask; got {given!r}.")
+        raise ValueError(f"{parameter} must be column names, column indices or a mask; got {selection!r}.")
     return [columns.position(parameter, item) for item in items]
 
 
@@ -620,7 +622,7 @@ class FrameTable(Table):
     def _series(self) -> list[nw.Series]:
         return list(self.source.iter_columns())
 
-    def column(self, index: int) -> Column:
+    def column(self, index: int) -> AnyColumn:
         """Return a column as a narwhals Series."""
         return self._series[index]
 
@@ -675,7 +677,7 @@ class PandasTable(FrameTable):
         # Creating a Series takes 10 microseconds, more than reading the values of a small table. The private method of
         # pandas avoids it; if a release of pandas lacks the method, Series are created.
         self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
-        self._numbers: dict[int, Column] = {}
+        self._numbers: dict[int, AnyColumn] = {}
 
     @cached_property
     def array(self) -> NDArray[Any] | None:
@@ -724,7 +726,7 @@ class PandasTable(FrameTable):
         """The columns as pandas Series, created together because one by one is much slower in a wide frame."""
         return [column for _, column in self.source.items()]
 
-    def column(self, index: int) -> Column:
+    def column(self, index: int) -> AnyColumn:
         """Return a column as a NumPy vector, or as a narwhals Series if it is not numeric."""
         if self.block is not None:
             return self.arrays[index]

@@ -294,21 +294,21 @@ class AllRows:
         Weights of these rows.
     """
 
-    def __init__(self, own: TrainingData) -> None:
-        self._own = own
-        first, self.n_given = first_row(own.comm, own.n_given)
-        self.n_rows, self.rows = len(own.y), own.rows
-        if own.comm.size > 1:
-            kept = is_any(own.comm, own.rows is not None)
-            rows = np.arange(own.n_given) if own.rows is None else own.rows
-            [self.rows] = gathered(own.comm, [rows + first if kept else None])
-            _, self.n_rows = first_row(own.comm, len(own.y))
-        [self.sample_weight] = gathered(own.comm, [own.sample_weight])
+    def __init__(self, data: TrainingData) -> None:
+        self._data = data
+        first, self.n_given = first_row(data.comm, data.n_given)
+        self.n_rows, self.rows = len(data.y), data.rows
+        if data.comm.size > 1:
+            kept = is_any(data.comm, data.rows is not None)
+            rows = np.arange(data.n_given) if data.rows is None else data.rows
+            [self.rows] = gathered(data.comm, [rows + first if kept else None])
+            _, self.n_rows = first_row(data.comm, len(data.y))
+        [self.sample_weight] = gathered(data.comm, [data.sample_weight])
 
     @property
     def y(self) -> NDArray[Any]:
         """Targets of all rows, gathered from all ranks."""
-        return gathered(self._own.comm, [self._own.y])[0]
+        return gathered(self._data.comm, [self._data.y])[0]
 
     def with_targets(self) -> TrainingData:
         """Return the data of all ranks, including targets but without the table."""
@@ -598,11 +598,13 @@ def read_classes(classes: Any, min_classes: int = 1) -> NDArray[Any]:
     return labels
 
 
-def check_classes(classes: Any, known: NDArray[Any]) -> None:
+def check_classes(classes: Any, first_classes: NDArray[Any]) -> None:
     """Raise ValueError if the labels passed for further rows differ from the labels of the first rows."""
     labels = read_classes(classes)
-    if not np.array_equal(labels, known):
-        raise ValueError(f"classes must be the same as in the first call, {known.tolist()}; got {labels.tolist()}.")
+    if not np.array_equal(labels, first_classes):
+        raise ValueError(
+            f"classes must be the same as in the first call, {first_classes.tolist()}; got {labels.tolist()}."
+        )
 
 
 # Gradients are float32, and sums of squares must not overflow.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch, check_random_state, get_tags
 
 from fastens.base import TrainingData
-from fastens.engine.grow.growth import Columns
+from fastens.engine.grow.growth import ColumnLookup
 from fastens.engine.limits import check_count
 from fastens.engine.parts import as_array, column_of, is_coded, map_parts, parts_of, with_column
 from fastens.engine.threads import resolve_n_jobs, threads_for
@@ -160,7 +160,7 @@ class ColumnGroups:
         """Return the groups that a dict of lists of columns and parts describes; raise ValueError if it is invalid."""
         if not isinstance(groups, Mapping) or not groups:
             raise ValueError(f"groups must be a dict of lists of columns by the name of the group; got {groups!r}.")
-        columns, of_part = Columns(model.n_features_in_, model._encoder.names), model._column_of
+        columns, of_part = ColumnLookup(model.n_features_in_, model._encoder.names), model._column_of
         part_names, players = np.array(model.feature_parts_, dtype=object), np.full(len(of_part), -1)
         for number, (name, members) in enumerate(groups.items()):
             if not isinstance(members, list | tuple | np.ndarray) or not len(members):
@@ -284,7 +284,7 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
 def _explanation(
     model: Any, X: Any, values: Array, base: Array, output: str, groups: ColumnGroups | None = None
 ) -> Any:
-    data = _known(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
+    data = _unknown_to_nan(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
     shown = _displayed(model, X, data)
     if groups is not None:
         return _as_explanation(model, values, base, output, groups.data(data, shown), groups.names)
@@ -312,13 +312,13 @@ def _as_explanation(
     )
 
 
-def for_shap(found: Explanation) -> Any:
+def for_shap(explanation: Explanation) -> Any:
     """Convert an explanation to a ``shap.Explanation`` if shap is installed."""
     try:
         from shap import Explanation as ShapExplanation
     except ImportError:
-        return found
-    return ShapExplanation(**vars(found))
+        return explanation
+    return ShapExplanation(**vars(explanation))
 
 
 def _output_name(model: Any, output: str) -> str:
@@ -332,7 +332,7 @@ def _output_name(model: Any, output: str) -> str:
     return "loss" if output == "loss" else name
 
 
-def _known(model: Any, data: Array) -> Array:
+def _unknown_to_nan(model: Any, data: Array) -> Array:
     """Replace the codes of missing values and unseen categories by NaN, in place, and return the rows."""
     for column, kind in enumerate(model._encoder.categories):
         if kind is not None:
@@ -350,11 +350,11 @@ def _displayed(model: Any, X: Any, data: Array) -> NDArray[Any] | None:
     shown = data.astype(object)
     for column, kind in enumerate(kinds):
         if kind is not None:
-            known = ~np.isnan(data[:, column])
-            shown[known, column] = [kind[int(code)] for code in data[known, column]]
+            is_known = ~np.isnan(data[:, column])
+            shown[is_known, column] = [kind[int(code)] for code in data[is_known, column]]
     for column in dates:
-        known = ~np.isnat(instants := instants_of(data[:, column]))
-        shown[known, column] = instants[known].tolist()
+        is_known = ~np.isnat(instants := instants_of(data[:, column]))
+        shown[is_known, column] = instants[is_known].tolist()
     is_read = bool(encoder.expanded) and not is_coded(X)
     for start, part in encoder.matched(X, type(model).__name__).parts() if is_read else ():
         matched = part.matched(encoder.names)
@@ -443,10 +443,10 @@ def importance_bunch(importances: Array) -> Bunch:
 
     The standard error is NaN if there is only one value.
     """
-    known = ~np.isnan(importances)
-    n_known = known.sum(axis=1)
-    mean = np.sum(importances, axis=1, where=known) / np.maximum(n_known, 1)
-    squares = np.sum((importances - mean[:, None]) ** 2, axis=1, where=known)
+    is_known = ~np.isnan(importances)
+    n_known = is_known.sum(axis=1)
+    mean = np.sum(importances, axis=1, where=is_known) / np.maximum(n_known, 1)
+    squares = np.sum((importances - mean[:, None]) ** 2, axis=1, where=is_known)
     std = np.sqrt(squares / np.maximum(n_known - 1, 1))
     return Bunch(
         importances_mean=mean,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from fastens.engine.bins.binning import Binning
-from fastens.engine.grow.growth import Columns
+from fastens.engine.grow.growth import ColumnLookup
 from fastens.engine.linear.linear_leaves import LinearEnsemble, read_trees
 from fastens.engine.parts import map_parts
 from fastens.engine.threads import resolve_n_jobs
@@ -61,7 +61,7 @@ def column_bins(model: Any, owner: Any) -> Any:
     if isinstance(max_bins, Integral):
         return max_bins
     default = float(signature(type(owner)).parameters["max_bins"].default)
-    columns = Columns(model.n_features_in_, model._encoder.names)
+    columns = ColumnLookup(model.n_features_in_, model._encoder.names)
     of_columns = columns.values("max_bins", max_bins, default)
     for number in of_columns.tolist():
         if not number.is_integer() or not 2 <= number <= _MOST_BINS:
@@ -360,7 +360,7 @@ def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64
 _BEYOND = float(2**31)
 
 
-class _Column(NamedTuple):
+class _MergedColumn(NamedTuple):
     """Categorical column of merged models: new codes by category position, and each model's old code for them."""
 
     codes: NDArray[np.uint16]
@@ -456,7 +456,7 @@ def _thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
     return [np.unique(np.concatenate(of_column)) for of_column in zip(*used, strict=True)]
 
 
-def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Column:
+def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _MergedColumn:
     """Return the coarsest codes that distinguish everything that any model distinguishes; missing values are 0."""
     column = int(models[0]._column_of[feature])
     categories = encoder.categories[column]
@@ -474,7 +474,7 @@ def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Colu
     order = np.argsort(first)
     code = np.argsort(order)[kind]
     old = list(every[:, order].astype(np.intp))
-    return _Column(code[1:-1].astype(np.uint16), int(code[-1]), old)
+    return _MergedColumn(code[1:-1].astype(np.uint16), int(code[-1]), old)
 
 
 def _places(encoder: InputEncoder, column: int, categories: list[Any] | None, n_positions: int) -> list[float]:

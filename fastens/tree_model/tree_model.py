@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
 from fastens.base import BaseFastens
-from fastens.engine.grow.growth import Columns, count_of, feature_chances, interaction_groups, monotone_signs
+from fastens.engine.grow.growth import ColumnLookup, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.losses.losses import IDENTITY
 from fastens.inspection.contribution_plots import output_place, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
@@ -531,9 +531,9 @@ def check_same_rules(model: Any) -> None:
             )
 
 
-def _columns(model: Any) -> Columns:
+def _columns(model: Any) -> ColumnLookup:
     encoder = model._encoder
-    return Columns(model.n_features_in_, encoder.names)
+    return ColumnLookup(model.n_features_in_, encoder.names)
 
 
 DOCS = WEIGHT_TYPE_DOCS | entries("""\

@@ -616,8 +616,8 @@ def test_columns_that_no_tree_splits_on_are_not_read(run, tmp_path, monkeypatch,
     done = run("train", form, *given)
     assert done.code == 0, done.err
     model, seen = fastens.load("m.fastens"), []
-    read = parts.TableParts.read
-    monkeypatch.setattr(parts.TableParts, "read", lambda self, names: seen.append(list(names)) or read(self, names))
+    read = parts.FileParts.read
+    monkeypatch.setattr(parts.FileParts, "read", lambda self, names: seen.append(list(names)) or read(self, names))
     assert run("predict", "m.fastens", form, "-o", "out.parquet", "--keep", "other").code == 0
     found = fastens.read_table("out.parquet")
     assert found.column_names[:2] == ["other", "prediction"]

@@ -371,7 +371,7 @@ def test_words_in_text_columns_in_batches(tmp_path):
     path.write_text("a,b,n\nNone,None,1\nred,NA,NA\n,blue,3\n")
     expected = {"a": ["None", "red", None], "b": [None, None, "blue"], "n": [1, None, 3]}
     assert fastens.read_table(path, column_types={"a": "text"}).to_pydict() == expected
-    stream = CsvStream([str(path)], TableSchema(), given={"a": Column.given("text")})
+    stream = CsvStream([str(path)], TableSchema(), requested={"a": Column.given("text")})
     assert pa.Table.from_batches(stream.batches(["a", "b", "n"])).to_pydict() == expected
 
 

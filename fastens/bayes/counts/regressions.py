@@ -21,14 +21,14 @@ def family_moments(rows: CodedRows, child: int, parents: Sequence[int], known_to
     """Sum the second moments (1, continuous parents, child) of the rows of a family by values of discrete parents."""
     discrete = [parent for parent in parents if parent not in rows.continuous]
     is_known = (rows.codes[[*parents, child, *known_too]] > 0).all(axis=0)
-    known: Any = slice(None) if is_known.all() else is_known  # a slice avoids copies of the columns
+    selected: Any = slice(None) if is_known.all() else is_known  # a slice avoids copies of the columns
     sizes = rows.sizes.tolist()
     cells = np.zeros(int(is_known.sum()), dtype=np.int64)
     for parent in discrete:
-        cells = cells * sizes[parent] + rows.codes[parent][known] - 1
+        cells = cells * sizes[parent] + rows.codes[parent][selected] - 1
     numbers = [parent for parent in parents if parent in rows.continuous]
-    z = [rows.of_values(variable)[known] for variable in (*numbers, child)]
-    weights = None if rows.weights is None else rows.weights[known]
+    z = [rows.of_values(variable)[selected] for variable in (*numbers, child)]
+    weights = None if rows.weights is None else rows.weights[selected]
     out = np.empty((n_cells(discrete, sizes), 1 + len(z), 1 + len(z)))
     out[:, 0, 0] = np.bincount(cells, weights, minlength=len(out))
     for i, one in enumerate(z, 1):

@@ -308,7 +308,7 @@ class Average(NamedTuple):
     """Models to average, in the form that `fastens.bayes.naive.moments.average_parents` expects."""
 
     models: NDArray[np.int64]
-    place: NDArray[np.int64]
+    row_of_codes: NDArray[np.int64]
     table: Array
     n_rows: int  # rows that are scored at a time
 
@@ -321,7 +321,7 @@ class Average(NamedTuple):
         n_parents = np.zeros(len(out), dtype=np.int32)
         scores = np.empty((n_threads, self.n_rows * out.shape[1]))
         table_rows = np.empty((n_threads, self.n_rows), dtype=np.int64)
-        tables = self.models, self.place, self.table
+        tables = self.models, self.row_of_codes, self.table
         average_parents(codes, offsets, *tables, averaged, totals, n_parents, scores, table_rows)
         applies = n_parents > 0
         out[applies] = averaged[applies] - log(n_parents[applies])[:, None]

@@ -309,16 +309,16 @@ class Tokenizer:
 
     def _prepare(self) -> None:
         self._stemmers = None if self.language is None else _Stemmers(self.language)
-        self._known: dict[str, str] = {}
+        self._stems: dict[str, str] = {}
 
     def __call__(self, text: str) -> list[str]:
         """Return the words of a text."""
         words = [word for word in WORD.findall(text) if word not in self.stop_words]
         if self._stemmers is None:
             return words
-        if len(self._known) > MAX_STEMS:
-            self._known = {}
-        stems, stem = self._known, self._stemmers.stem
+        if len(self._stems) > MAX_STEMS:
+            self._stems = {}
+        stems, stem = self._stems, self._stemmers.stem
         for word in words:
             if word not in stems:
                 stems[word] = stem(word)

@@ -76,8 +76,8 @@ def condition(
     terms = []
     for node in group:
         family = network.families[node]
-        view, own_scope, known = split_axes(network.regressions[node], family, unknown)
-        view = view[tuple(codes[other].astype(np.intp) - 1 for other in known)] if known else view[None]
+        view, own_scope, observed = split_axes(network.regressions[node], family, unknown)
+        view = view[tuple(codes[other].astype(np.intp) - 1 for other in observed)] if observed else view[None]
         sizes = dict(zip(own_scope, view.shape[1:-1], strict=True))
         view = view.reshape(len(view), *[sizes.get(variable, 1) for variable in scope], view.shape[-1])
         parents = [parent for parent in family[:-1] if parent in network.continuous]
@@ -141,20 +141,21 @@ def mixture_moments(weights: Array, mean: Array, covariance: Array) -> tuple[Arr
     return total, (weights[..., None, None] * spread).sum(axis=1)
 
 
-def second_moments(network: NetworkData, node: int, found: Conditional, values: Array) -> Array:
+def second_moments(network: NetworkData, node: int, conditional: Conditional, values: Array) -> Array:
     """Return E[z z'] of each row and cell of the scope, with z = (1, continuous parents, variable)."""
     variables = [other for other in network.families[node] if other in network.continuous]
-    positions = [found.missing.index(v) if v in found.missing else -1 for v in variables]
-    flat = (-1, *(1,) * len(found.scope))
+    positions = [conditional.missing.index(v) if v in conditional.missing else -1 for v in variables]
+    flat = (-1, *(1,) * len(conditional.scope))
     means = [
-        found.mean[..., at] if at >= 0 else values[v].reshape(flat) for v, at in zip(variables, positions, strict=True)
+        conditional.mean[..., at] if at >= 0 else values[v].reshape(flat)
+        for v, at in zip(variables, positions, strict=True)
     ]
     z = np.stack(np.broadcast_arrays(np.ones((1, *flat[1:])), *means), axis=-1)
     out = z[..., :, None] * z[..., None, :]
     held = [(i + 1, at) for i, at in enumerate(positions) if at >= 0]
     if held:
         z_index, at = np.array(held).T
-        out[..., z_index[:, None], z_index] += found.covariance[..., at[:, None], at]
+        out[..., z_index[:, None], z_index] += conditional.covariance[..., at[:, None], at]
     return out
 
 
@@ -183,10 +184,10 @@ def standardised(rows: CodedRows) -> tuple[CodedRows, Scale, float]:
     values, log_density = np.zeros((len(rows.codes), rows.codes.shape[1])), 0.0
     weights = np.ones(rows.codes.shape[1]) if rows.weights is None else rows.weights
     for variable in sorted(rows.continuous):
-        known, column = rows.codes[variable] > 0, rows.of_values(variable)
-        mean = np.average(column[known], weights=weights[known])
-        deviation = math.sqrt(np.average((column[known] - mean) ** 2, weights=weights[known])) or 1.0
+        is_known, column = rows.codes[variable] > 0, rows.of_values(variable)
+        mean = np.average(column[is_known], weights=weights[is_known])
+        deviation = math.sqrt(np.average((column[is_known] - mean) ** 2, weights=weights[is_known])) or 1.0
         scale.mean[variable], scale.deviation[variable] = mean, deviation
-        values[variable, known] = (column[known] - mean) / deviation
-        log_density -= float(weights[known].sum()) * math.log(deviation)
+        values[variable, is_known] = (column[is_known] - mean) / deviation
+        log_density -= float(weights[is_known].sum()) * math.log(deviation)
     return replace(rows, values=values), scale, log_density

@@ -209,11 +209,11 @@ def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
     return {variable: int(values[0]) for variable, values in positions.items()}
 
 
-def _at(joined: Factor, variable: int, known: dict[int, NDArray], n: int) -> Array:
+def _at(joined: Factor, variable: int, positions: dict[int, NDArray], n: int) -> Array:
     """Return the entries for each value of a variable given all others, shape (n, size)."""
     others = tuple(other for other in joined.scope if other != variable)
     values = np.moveaxis(joined.values[0], joined.scope.index(variable), -1)
-    entries = values[tuple(known[other] for other in others)]
+    entries = values[tuple(positions[other] for other in others)]
     return np.broadcast_to(entries, (n, entries.shape[-1]))
 
 
@@ -311,21 +311,23 @@ def conditionals(
     return [(group, condition(network, group, unknown, codes, values, by_max=by_max)) for group in groups]
 
 
-def density_factor(found: Conditional) -> Factor:
+def density_factor(conditional: Conditional) -> Factor:
     """Return the density of known continuous variables as a factor over the missing discrete variables."""
-    _check_size(found.log_density.shape, (1,) * found.log_density.ndim)
-    peak = found.log_density.reshape(len(found.log_density), -1).max(axis=1)
+    _check_size(conditional.log_density.shape, (1,) * conditional.log_density.ndim)
+    peak = conditional.log_density.reshape(len(conditional.log_density), -1).max(axis=1)
     peak = np.where(peak > -np.inf, peak, 0.0)
-    return Factor(found.scope, exp(found.log_density - peak.reshape(-1, *(1,) * len(found.scope))), peak)
+    return Factor(
+        conditional.scope, exp(conditional.log_density - peak.reshape(-1, *(1,) * len(conditional.scope))), peak
+    )
 
 
 def evidence_factor(network: NetworkData, variable: int, unknown: set[int], codes: NDArray[Any]) -> Factor:
     """Return the table of a variable at the known values of rows, a factor over the unknown variables of its family."""
     family = network.families[variable]
-    table, scope, known = split_axes(network.tables[variable], family, unknown)
-    if not known:
+    table, scope, observed = split_axes(network.tables[variable], family, unknown)
+    if not observed:
         return Factor(scope, table[None])
-    return Factor(scope, table[tuple(codes[other].astype(np.intp) - 1 for other in known)])
+    return Factor(scope, table[tuple(codes[other].astype(np.intp) - 1 for other in observed)])
 
 
 def blocks_of(network: NetworkData, component: Component) -> Iterator[NDArray[np.intp]]:
@@ -375,7 +377,7 @@ def expected_counts(
             for variable in component.touched:
                 family = network.families[variable]
                 group = next((conditional for members, conditional in groups if variable in members), None)
-                view, scope, known = split_axes(counts[variable], family, set(component.variables))
+                view, scope, observed = split_axes(counts[variable], family, set(component.variables))
                 within, scope = scope, scope if group is None else group.scope
                 if keep:
                     others = [1 + axis for axis, other in enumerate(keep) if other not in scope]
@@ -386,15 +388,15 @@ def expected_counts(
                     moments = second_moments(network, variable, group, at_rows(values, rows))
                     others = [1 + axis for axis, other in enumerate(scope) if other not in within]
                     share = (share[..., None, None] * moments).sum(axis=tuple(others))
-                _add_shares(view, [codes[other][rows] for other in known], share, weight)
+                _add_shares(view, [codes[other][rows] for other in observed], share, weight)
     return counts, total
 
 
-def _add_shares(view: Array, known: list[NDArray[Any]], share: Array, weight: Array) -> None:
+def _add_shares(view: Array, codes: list[NDArray[Any]], share: Array, weight: Array) -> None:
     """Add the weighted share of each row to the cells of its known values."""
-    n_known = view.shape[: len(known)]
+    n_known = view.shape[: len(codes)]
     cells = np.zeros(len(weight), dtype=np.intp)
-    for size, code in zip(n_known, known, strict=True):
+    for size, code in zip(n_known, codes, strict=True):
         cells = cells * size + (code.astype(np.intp) - 1)
     n_cells = int(np.prod(n_known))
     flat = share.reshape(len(weight), -1)

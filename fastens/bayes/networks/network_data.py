@@ -171,14 +171,14 @@ def check_directions(parents: Parents, continuous: frozenset[int], names: Sequen
 
 
 def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tuple[Array, tuple[int, ...], list[int]]:
-    """Return a view with known axes first and then unknown axes in ascending order, and both lists of variables.
+    """Return a view with observed axes first and then unknown axes in ascending order, and both lists of variables.
 
     Axes after the family stay last.
     """
-    known = [variable for variable in family if variable not in unknown]
+    observed = [variable for variable in family if variable not in unknown]
     scope = tuple(sorted(variable for variable in family if variable in unknown))
-    axes = [family.index(variable) for variable in (*known, *scope)]
-    return table.transpose([*axes, *range(len(family), table.ndim)]), scope, known
+    axes = [family.index(variable) for variable in (*observed, *scope)]
+    return table.transpose([*axes, *range(len(family), table.ndim)]), scope, observed
 
 
 def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -191,10 +191,10 @@ def joined(tables: Sequence[Array]) -> Array:
     return np.concatenate([table.ravel() for table in tables])
 
 
-def as_table(name: str, given: Any) -> Array:
+def as_table(name: str, table: Any) -> Array:
     """Convert a table passed by the user to an array; raise ValueError if it is not numeric."""
     try:
-        return np.array(given, dtype=np.float64)
+        return np.array(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers: {error}") from error
 

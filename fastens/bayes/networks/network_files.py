@@ -40,14 +40,14 @@ class _Tokens:
 
     def __init__(self, text: str) -> None:
         self.words = [word for word in TOKEN.findall(text) if not word.startswith(("//", "/*"))]
-        self.place = 0
+        self.position = 0
 
     def next(self) -> str:
         """Return the next token."""
-        if self.place >= len(self.words):
+        if self.position >= len(self.words):
             raise BIFError("the text ends within a block.")
-        self.place += 1
-        return self.words[self.place - 1]
+        self.position += 1
+        return self.words[self.position - 1]
 
     def expect(self, *wanted: str) -> None:
         """Consume the tokens that must come next."""
@@ -57,16 +57,16 @@ class _Tokens:
                 raise BIFError(f"expected {word!r} after {' '.join(self.words[self._before()])!r}; got {token!r}.")
 
     def _before(self) -> slice:
-        return slice(max(self.place - 8, 0), max(self.place - 1, 0))
+        return slice(max(self.position - 8, 0), max(self.position - 1, 0))
 
     def until(self, mark: str) -> list[str]:
         """Return the tokens up to a mark, excluding the mark."""
         try:
-            end = self.words.index(mark, self.place)
+            end = self.words.index(mark, self.position)
         except ValueError:
             raise BIFError(f"{mark!r} is missing at the end of the text.") from None
-        tokens = self.words[self.place : end]
-        self.place = end + 1
+        tokens = self.words[self.position : end]
+        self.position = end + 1
         return tokens
 
     def statements(self) -> Iterator[str]:
@@ -100,11 +100,11 @@ def parse_bif(text: str) -> NetworkData:
     tokens = _Tokens(text)
     states: dict[str, tuple[str, ...]] = {}
     probabilities: dict[str, tuple[list[str], Array]] = {}
-    while tokens.place < len(tokens.words):
+    while tokens.position < len(tokens.words):
         keyword = tokens.next()
         if keyword == "network":
             tokens.until("{")
-            tokens.place -= 1
+            tokens.position -= 1
             for word in tokens.statements():
                 raise BIFError(f"the network block must hold only properties; got {word!r}.")
         elif keyword == "variable":
@@ -183,18 +183,18 @@ def _cell(name: str, words: list[str], places: list[dict[str, int]]) -> tuple[in
         raise BIFError(f"a row of {name!r} must name values of its parents; got {error.args[0]!r}.") from None
 
 
-def _assemble(states: dict[str, tuple[str, ...]], found: dict[str, tuple[list[str], Array]]) -> NetworkData:
+def _assemble(states: dict[str, tuple[str, ...]], probabilities: dict[str, tuple[list[str], Array]]) -> NetworkData:
     if not states:
         raise BIFError("the network must have at least one variable.")
-    without = [name for name in states if name not in found]
+    without = [name for name in states if name not in probabilities]
     if without:
         raise BIFError(f"every variable must have a probability; {without[0]!r} has none.")
     indices = {name: index for index, name in enumerate(states)}
     network = NetworkData(
         tuple(states),
         tuple(states.values()),
-        tuple(tuple(indices[parent] for parent in found[name][0]) for name in states),
-        tuple(found[name][1] for name in states),
+        tuple(tuple(indices[parent] for parent in probabilities[name][0]) for name in states),
+        tuple(probabilities[name][1] for name in states),
     )
     network.check()
     return network
@@ -215,14 +215,14 @@ def format_bif(network: NetworkData, title: str = "unknown") -> str:
         blocks.append(f"variable {name} {{\n  type discrete [ {len(values)} ] {{ {', '.join(values)} }};\n}}\n")
     for node, table in enumerate(network.tables):
         parents = network.parents[node]
-        given = f" | {', '.join(names[parent] for parent in parents)}" if parents else ""
+        condition = f" | {', '.join(names[parent] for parent in parents)}" if parents else ""
         rows = [", ".join(map(repr, row)) for row in table.reshape(-1, table.shape[-1]).tolist()]
         if parents:
             combinations = product(*(words[parent] for parent in parents))
             lines = [f"  ({', '.join(values)}) {row};\n" for values, row in zip(combinations, rows, strict=True)]
         else:
             lines = [f"  table {rows[0]};\n"]
-        blocks.append(f"probability ( {names[node]}{given} ) {{\n{''.join(lines)}}}\n")
+        blocks.append(f"probability ( {names[node]}{condition} ) {{\n{''.join(lines)}}}\n")
     return "".join(blocks)
 
 
@@ -435,11 +435,11 @@ class NetworkFiles:
     _saved: ClassVar[SavedParts] = ("history_", "n_iter_", Saved(_network_arrays, _restore_network))
 
 
-def as_regressions(name: str, given: Any) -> Array:
+def as_regressions(name: str, values: Any) -> Array:
     """Convert regressions passed by the user to an array; raise ValueError if they are not numeric."""
-    regressions = as_table(f"tables[{name!r}]", given)
+    regressions = as_table(f"tables[{name!r}]", values)
     if regressions.ndim == 0:
-        raise ValueError(f"tables[{name!r}] must hold an intercept, slopes and a variance; got {given!r}.")
+        raise ValueError(f"tables[{name!r}] must hold an intercept, slopes and a variance; got {values!r}.")
     return regressions
 
 

@@ -189,12 +189,12 @@ def _terms(counts: Array, expected: Array, kind: str) -> Array:
 def _sparse_statistic(rows: CodedRows, family: tuple[int, ...], kind: str) -> tuple[float, float]:
     """Return the statistic and its degrees of freedom from the observed combinations of values only."""
     rows = rows.of_all_ranks()  # combinations are numbered globally
-    known = (rows.codes[list(family)] > 0).all(axis=0)
-    weights = None if rows.weights is None else rows.weights[known]
+    is_known = (rows.codes[list(family)] > 0).all(axis=0)
+    weights = None if rows.weights is None else rows.weights[is_known]
     *condition, one, other = family
     numbers, counts = [], []
     for subset in (condition, (*condition, one), (*condition, other), family):
-        numbers.append(combination_numbers(rows.codes[list(subset)][:, known], rows.sizes[list(subset)]))
+        numbers.append(combination_numbers(rows.codes[list(subset)][:, is_known], rows.sizes[list(subset)]))
         counts.append(np.bincount(numbers[-1], weights).astype(np.float64))
     first = np.unique(numbers[3], return_index=True)[1]  # a row of each cell
     total, of_one, of_other = (count[number[first]] for count, number in zip(counts[:3], numbers[:3], strict=True))

@@ -195,18 +195,18 @@ class NetworkQueries:
         network = self._network.with_observations({number: std for number, (_, std) in noisy.items()})
         return network, observations | dict(enumerate((mean for mean, _ in noisy.values()), len(self._network.names)))
 
-    def _likelihoods(self, number: int, variable: Any, given: Mapping[Any, Any]) -> Array:
+    def _likelihoods(self, number: int, variable: Any, evidence: Mapping[Any, Any]) -> Array:
         """Return virtual evidence as a likelihood for each value of a variable."""
         values = list(self._network.states[number])
-        positions = [self._position(number, value) for value in given]
+        positions = [self._position(number, value) for value in evidence]
         if sorted(-1 if position is None else position for position in positions) != list(range(len(values))):
-            raise ValueError(f"evidence of {variable!r} must have a likelihood for each of {values}; got {given!r}.")
+            raise ValueError(f"evidence of {variable!r} must have a likelihood for each of {values}; got {evidence!r}.")
         likelihoods = np.zeros(len(values))
-        for position, likelihood in zip(positions, given.values(), strict=True):
+        for position, likelihood in zip(positions, evidence.values(), strict=True):
             real(0).check(f"evidence of {variable!r}", likelihood)
             likelihoods[cast(int, position)] = likelihood
         if not likelihoods.any():
-            raise ValueError(f"evidence of {variable!r} must have a positive likelihood; got {given!r}.")
+            raise ValueError(f"evidence of {variable!r} must have a positive likelihood; got {evidence!r}.")
         return likelihoods
 
     def do(self, interventions: Mapping[str, Any]) -> Self:

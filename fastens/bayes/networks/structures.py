@@ -50,7 +50,7 @@ class FamilyScores:
         self.rows, self.sizes, self.n_rows = rows, rows.sizes, rows.n_copies()
         self._per_parameter = {"bic": 0.5 * log(max(self.n_rows, 1.0)), "aic": 1.0}.get(score)
         self._ess = ess if score == "bdeu" else None
-        self._found: dict[Candidate, float] = {}
+        self._scores: dict[Candidate, float] = {}
         self._added: dict[Addition, float] = {}
         self._is_complete = all(rows.comm.allgather(bool(rows.codes.all())))
 
@@ -66,13 +66,13 @@ class FamilyScores:
     def of(self, candidates: Iterable[Candidate]) -> list[float]:
         """Return the scores of families; families that are not cached are counted together."""
         candidates = list(candidates)
-        new = [candidate for candidate in dict.fromkeys(candidates) if candidate not in self._found]
-        self._found |= {candidate: self._of_moments(candidate) for candidate in new if self._is_continuous(candidate)}
+        new = [candidate for candidate in dict.fromkeys(candidates) if candidate not in self._scores]
+        self._scores |= {candidate: self._of_moments(candidate) for candidate in new if self._is_continuous(candidate)}
         new = [candidate for candidate in new if not self._is_continuous(candidate)]
         for batch, counts in self._counted(new):
             scores, _ = self._of_counts(batch, counts)
-            self._found.update(zip(batch, scores.tolist(), strict=True))
-        return [self._found[candidate] for candidate in candidates]
+            self._scores.update(zip(batch, scores.tolist(), strict=True))
+        return [self._scores[candidate] for candidate in candidates]
 
     def added(self, additions: Iterable[Addition]) -> list[float]:
         """Return the gain of one parent of a family in its score, for several pairs of family and parent."""
@@ -144,13 +144,13 @@ class FamilyScores:
         child, parents = candidate
         self.rows = self.rows.of_all_ranks()  # combinations are numbered globally
         codes, weights = self.rows.codes, self.rows.weights
-        known = (codes[[*parents, child, *known_too]] > 0).all(axis=0)
-        if not known.any():
+        is_known = (codes[[*parents, child, *known_too]] > 0).all(axis=0)
+        if not is_known.any():
             return np.zeros((1, int(self.sizes[child])))
-        combination = combination_numbers(codes[list(parents)][:, known], self.sizes[list(parents)])
+        combination = combination_numbers(codes[list(parents)][:, is_known], self.sizes[list(parents)])
         n_combinations, size = int(combination.max()) + 1, int(self.sizes[child])
-        weights = None if weights is None else weights[known]
-        cells = combination * size + codes[child][known] - 1
+        weights = None if weights is None else weights[is_known]
+        cells = combination * size + codes[child][is_known] - 1
         return np.bincount(cells, weights, minlength=n_combinations * size).reshape(-1, size).astype(np.float64)
 
     def _of_counts(self, batch: list[Candidate], counts: Sequence[NDArray[Any]]) -> tuple[Array, Array]:

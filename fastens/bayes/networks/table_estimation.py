@@ -63,13 +63,13 @@ class _Objective:
     def __init__(self, network: NetworkData, rows: CodedRows, pseudo: Sequence[float]) -> None:
         self._rows, self._pseudo = rows, pseudo
         known_counts = family_counts(rows, network.families)
-        self._known = [counts.astype(np.float64) for counts in known_counts]
-        self._known_cells = joined(self._known)
+        self._observed = [counts.astype(np.float64) for counts in known_counts]
+        self._observed_cells = joined(self._observed)
         self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known_counts])
         self._priors = {}
         for node in network.regressions:
             moments = moments_of(network, node, rows)
-            self._known[node], self._priors[node] = moments, (pseudo[node], pooled_variance(moments))
+            self._observed[node], self._priors[node] = moments, (pseudo[node], pooled_variance(moments))
             self._pseudo = [0.0 if v == node else count for v, count in enumerate(self._pseudo)]
         self._components = find_components(network, missing_in(network, rows.codes), prune=False)
         self.weight = rows.n_copies()
@@ -78,16 +78,16 @@ class _Objective:
         """Return the objective and the expected counts without pseudo-counts."""
         rows = self._rows
         hidden, value = expected_counts(network, self._components, rows.codes, rows.weights, rows.values)
-        counts = [known + expected for known, expected in zip(self._known, hidden, strict=True)]
+        counts = [observed + expected for observed, expected in zip(self._observed, hidden, strict=True)]
         for node, prior in self._priors.items():
-            value += gaussian_objective(network.regressions[node], self._known[node], *prior)
-        return value + objective(joined(network.tables), self._known_cells, self._pseudo_cells), counts
+            value += gaussian_objective(network.regressions[node], self._observed[node], *prior)
+        return value + objective(joined(network.tables), self._observed_cells, self._pseudo_cells), counts
 
     def check_rise(self, before: float, after: float) -> None:
         """Raise ArithmeticError if a step decreases the objective by more than rounding errors can explain."""
-        most = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._known) * self.weight
+        most = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._observed) * self.weight
         if self._priors:  # squared residuals are differences of moments of size 1
-            most += np.finfo(np.float64).eps * len(self._known) * self.weight / MIN_VARIANCE
+            most += np.finfo(np.float64).eps * len(self._observed) * self.weight / MIN_VARIANCE
         if after < before - most:
             raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")
 
@@ -269,12 +269,12 @@ def initial_tables(
         if name not in discrete:
             raise ValueError(f"start must name variables of the network, {discrete}; got {name!r}.")
         number = network.names.index(name)
-        tables[number] = _given_table(name, table, tables[number].shape)
+        tables[number] = _start_table(name, table, tables[number].shape)
     return tables
 
 
-def _given_table(name: str, given: Any, shape: tuple[int, ...]) -> Array:
-    table = as_table(f"start[{name!r}]", given)
+def _start_table(name: str, start: Any, shape: tuple[int, ...]) -> Array:
+    table = as_table(f"start[{name!r}]", start)
     try:
         check_table(name, table, shape)
     except ValueError as error:

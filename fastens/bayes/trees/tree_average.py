@@ -178,7 +178,7 @@ CLASSES_AT_ONCE = 64  # number of classes whose cell probabilities are in memory
 
 
 @dataclass(frozen=True)
-class Tree:
+class BinaryFeatureTree:
     """Decision tree over binary features as plain arrays; node 0 is the root.
 
     `question` is the feature that a node tests, or -1 for leaves. `children` are the nodes for "no" and "yes". `proba`
@@ -303,7 +303,7 @@ class TreeCube:
 
     # One tree --------------------------------------------------
 
-    def map_tree(self, names: list[str]) -> tuple[Tree, float]:
+    def map_tree(self, names: list[str]) -> tuple[BinaryFeatureTree, float]:
         """Return the most probable tree and its log joint probability with the labels; ties prefer smaller trees."""
         log_f, log_m = self._evidence(greatest=True)
 
@@ -313,7 +313,7 @@ class TreeCube:
 
         return self._build(choose, names), float(log_m[-1])
 
-    def random_tree(self, names: list[str], random: np.random.Generator) -> Tree:
+    def random_tree(self, names: list[str], random: np.random.Generator) -> BinaryFeatureTree:
         """Draw a tree from the posterior."""
 
         def choose(cell: int) -> int:
@@ -350,7 +350,7 @@ class TreeCube:
             cells[moving] -= (2 - answers[moving, chosen]) * self.cube.strides[chosen]
         return cells
 
-    def _build(self, choose: Callable[[int], int], names: list[str]) -> Tree:
+    def _build(self, choose: Callable[[int], int], names: list[str]) -> BinaryFeatureTree:
         cells, question, children = [len(self.cube) - 1], list[int](), list[list[int]]()
         while len(question) < len(cells):
             cell = cells[len(question)]
@@ -361,7 +361,7 @@ class TreeCube:
                 stride = int(self.cube.strides[tested])
                 children[-1] = [len(cells), len(cells) + 1]
                 cells += [cell - 2 * stride, cell - stride]
-        return Tree(np.array(question), np.array(children), self.leaf_proba(np.array(cells)), names)
+        return BinaryFeatureTree(np.array(question), np.array(children), self.leaf_proba(np.array(cells)), names)
 
 
 def n_trees(n_questions: int) -> int:
@@ -540,7 +540,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return answers @ (1 << np.arange(answers.shape[1])[::-1])
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the binary features, shape (n_samples, n_questions), which are the input of a `Tree`."""
+        """Return the binary features, shape (n_samples, n_questions), which are the input of a `BinaryFeatureTree`."""
         rows = dense(self._check_table(X))
         return map_parts(self._questions.answers, rows)
 
@@ -565,7 +565,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return f"{name} = {categories[int(value)] if categories else value}"
 
     @property
-    def map_estimator_(self) -> Tree:
+    def map_estimator_(self) -> BinaryFeatureTree:
         """Most probable tree, as an exact search over all trees would find; it predicts from `answers(X)`."""
         return self._cube.map_tree(self.questions_)[0]
 
@@ -574,7 +574,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         """Log joint probability of the MAP tree and the labels; subtract `log_evidence_` for its log posterior."""
         return self._cube.map_tree(self.questions_)[1]
 
-    def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Tree]:
+    def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[BinaryFeatureTree]:
         """Draw `n` independent trees from the exact posterior; they predict from `answers(X)`."""
         whole(0).check("n", n)
         random = generator(self.random_state if random_state is None else random_state)

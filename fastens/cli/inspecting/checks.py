@@ -363,7 +363,7 @@ MIN_REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetColumn:
     """The target column, restricted to rows that have a value."""
 
     name: str
@@ -380,7 +380,7 @@ class Finding:
     is_warning: bool = False
 
 
-def score_name(target: Target | None) -> str:
+def score_name(target: TargetColumn | None) -> str:
     """Return the name of the score of individual columns."""
     return "AUC" if target is not None and target.task == CLASSIFICATION else "rank R²"
 
@@ -400,7 +400,7 @@ def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
     """Return the findings of fast checks of the columns to learn from."""
     card, table = task.card, task.columns
     name = str(card.target)
-    target = Target(name, card.task, task.rows.y[: len(table)])
+    target = TargetColumn(name, card.task, task.rows.y[: len(table)])
     others = table.drop_columns([name])
     kinds = {column: kind for column, kind in card.kinds.items() if kind != WORDS}
     rows = sampled(len(table), TRAINING_ROWS)
@@ -415,7 +415,7 @@ def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
 
 
 def leak_findings(
-    table: pa.Table, kinds: Mapping[str, str], target: Target, most_rows: int
+    table: pa.Table, kinds: Mapping[str, str], target: TargetColumn, most_rows: int
 ) -> tuple[dict[str, float], list[Finding]]:
     """Return the individual score of each column, and findings on columns and formulas that leak the target."""
     rows = sampled(len(table), most_rows)
@@ -441,7 +441,7 @@ def _rounded(value: float) -> str:
     return f"{value:.4f}" if value < 0.99995 else "1"
 
 
-def code_findings(column: pa.ChunkedArray, target: Target) -> list[Finding]:
+def code_findings(column: pa.ChunkedArray, target: TargetColumn) -> list[Finding]:
     """Return findings on values of the target that look like missing-value codes."""
     n_rows = len(column)
     if kind_of(column.type) == NUMBER:

@@ -18,7 +18,7 @@ from fastens.cli.inspecting.checks import (
     TEXTS,
     WRITING,
     Finding,
-    Target,
+    TargetColumn,
     code_findings,
     group_findings,
     leak_findings,
@@ -55,12 +55,12 @@ class Inspection:
 
     n_rows: int
     columns: list[ColumnFacts]
-    target: Target | None
+    target: TargetColumn | None
     alone: dict[str, float]
     findings: list[Finding]
 
 
-def inspected(table: pa.Table, target: Target | None, schema: TableSchema, notes: list[str]) -> Inspection:
+def inspected(table: pa.Table, target: TargetColumn | None, schema: TableSchema, notes: list[str]) -> Inspection:
     """Inspect all columns, individually and together; `schema` and `notes` are from reading the table."""
     columns = [column_facts(table, name) for name in table.column_names]
     others = table if target is None else table.drop_columns([target.name])
@@ -93,7 +93,7 @@ def _identifiers(table: pa.Table, kinds: dict[str, str]) -> list[Finding]:
     return [Finding(IDENTIFIER, f"{name!r}: {reason}.") for name, reason in reasons.items() if reason]
 
 
-def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> list[Finding]:
+def _duplicates(table: pa.Table, others: pa.Table, target: TargetColumn | None) -> list[Finding]:
     """Return findings on duplicate rows, contradictory rows and equivalent columns."""
     codes = [column_codes(column) for column in others.columns]
     if not codes:
@@ -117,7 +117,7 @@ def _duplicates(table: pa.Table, others: pa.Table, target: Target | None) -> lis
     return [Finding(DUPLICATES, text) for text in texts]
 
 
-def _balance(target: Target | None) -> list[Finding]:
+def _balance(target: TargetColumn | None) -> list[Finding]:
     """Return a finding on rare classes or on a target with a long tail."""
     if target is None:
         return []

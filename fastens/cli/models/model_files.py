@@ -24,7 +24,7 @@ from fastens.cli.table.columns import (
     kind_of,
     listed,
 )
-from fastens.cli.table.split import KEY, ModelCard, Split
+from fastens.cli.table.split import KEY, HoldoutSplit, ModelCard
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
 from fastens.files import TableSchema
 
@@ -43,7 +43,7 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
     saved = (getattr(model, "metadata_", None) or {}).get(KEY)
     if isinstance(saved, dict) and saved.keys() >= {"target", "target_kind", "task", "kinds", "constant"}:
         split = saved.get("split")
-        return model, ModelCard(**{**saved, "split": None if split is None else Split(**split)})
+        return model, ModelCard(**{**saved, "split": None if split is None else HoldoutSplit(**split)})
     task = CLASSIFICATION if is_classifier(model) else REGRESSION
     return model, ModelCard(None, None, task, {}, None)
 

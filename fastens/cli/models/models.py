@@ -395,9 +395,9 @@ def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()
         raise CommandError(first_line(error)) from error
 
 
-def _texts_of(texts: Sequence[str], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
+def _texts_of(texts: Sequence[str], name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameter for columns of texts, if there are any."""
-    if texts and "text_features" not in known:
+    if texts and "text_features" not in parameters:
         raise CommandError(f"--text does not apply to {name}. Use --model boosting or forest")
     return {"text_features": list(texts)} if texts else {}
 

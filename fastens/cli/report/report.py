@@ -24,7 +24,7 @@ from sklearn.base import clone
 
 from fastens.cli.models.model_files import probabilities
 from fastens.cli.table.columns import CommandError, first_line, listed, visible
-from fastens.cli.table.task import Rows, Task
+from fastens.cli.table.task import LabelledRows, Task
 from fastens.inspection.plotting import axes
 from fastens.table.training_data import shuffled_folds
 
@@ -372,15 +372,15 @@ class Entry:
 
     def mean(self, name: str) -> float:
         """Return the mean of a score over the folds that have it."""
-        return float(np.mean(values)) if len(values := self._known(name)) else math.nan
+        return float(np.mean(values)) if len(values := self._finite_scores(name)) else math.nan
 
-    def _known(self, name: str) -> NDArray[np.float64]:
+    def _finite_scores(self, name: str) -> NDArray[np.float64]:
         values = np.array([scores[name] for scores in self.scores])
         return values[np.isfinite(values)] if np.isfinite(values).any() else values
 
     def error(self, name: str) -> float:
         """Return the standard error of the mean score."""
-        values = self._known(name)
+        values = self._finite_scores(name)
         return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
     @property
@@ -443,7 +443,7 @@ def ranked(entries: list[Entry]) -> list[Entry]:
     return sorted(done, key=lambda entry: sign * entry.mean(name)) + [entry for entry in entries if not entry.scores]
 
 
-def _one_fold(entry: Entry, model: Any, rows: Rows, held_out: Rows, task: Task) -> None:
+def _one_fold(entry: Entry, model: Any, rows: LabelledRows, held_out: LabelledRows, task: Task) -> None:
     weight = {} if rows.weight is None else {"sample_weight": rows.weight}
     start = time.perf_counter()
     model.fit(rows.X, rows.y, **weight)
@@ -466,9 +466,9 @@ def _all_classes(probabilities: NDArray, fold_classes: NDArray, classes: NDArray
     return out
 
 
-def _take(rows: Rows, index: NDArray) -> Rows:
+def _take(rows: LabelledRows, index: NDArray) -> LabelledRows:
     weight = None if rows.weight is None else rows.weight[index]
-    return Rows(rows.X.take(index), rows.y[index], weight)
+    return LabelledRows(rows.X.take(index), rows.y[index], weight)
 
 
 FORMATS = (".png", ".svg", ".pdf")

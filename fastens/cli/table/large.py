@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.table.columns import WITH_TEXT_ONLY, CommandError, features, listed
-from fastens.cli.table.parts import FileRows, TableParts, open_parts
+from fastens.cli.table.parts import FileParts, FileRows, open_parts
 from fastens.cli.table.reading import check_given_columns, check_target_column, given_schema
 from fastens.cli.table.target import required
 from fastens.cli.table.task import Features, Task, check_task_options, targets_of, task_of, usable_kinds
@@ -34,7 +34,7 @@ _ROW = "\0row"
 class FeatureReader:
     """A reader of the features of a table, batch by batch."""
 
-    def __init__(self, parts: TableParts, kinds: dict[str, str]) -> None:
+    def __init__(self, parts: FileParts, kinds: dict[str, str]) -> None:
         self._parts, self._kinds = parts, kinds
         self.schema = features(parts.empty, kinds).schema
         self._made = {name: features(parts.empty, {name: kind}).column_names for name, kind in kinds.items()}
@@ -91,7 +91,7 @@ def _bytes_in_batches(paths: Sequence[str]) -> int:
     return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
-def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
+def _row_targets(parts: FileParts, options: argparse.Namespace) -> pa.Table:
     """Return the columns of targets, weights, times and groups, with the row numbers."""
     by_option = {name: getattr(options, name) for name in ("target", "weight", "time_column", "group")}
     needed = {name: column for name, column in by_option.items() if column is not None}
@@ -101,7 +101,7 @@ def _row_targets(parts: TableParts, options: argparse.Namespace) -> pa.Table:
     return table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
 
 
-def _head(parts: TableParts, rows: NDArray[np.int64]) -> pa.Table:
+def _head(parts: FileParts, rows: NDArray[np.int64]) -> pa.Table:
     """Return the rows of the first part that have a target, with all columns."""
     head = next(parts.read(parts.empty.column_names))
     return head.take(pa.array(rows[: np.searchsorted(rows, head.num_rows)]))

@@ -53,7 +53,7 @@ RULES = {NUMBER: "a number", DATE: "a date", BOOLEAN: "true or false"}
 
 
 @dataclass(frozen=True)
-class TableParts:
+class FileParts:
     """A table that is read part by part.
 
     Attributes
@@ -102,21 +102,21 @@ class TableParts:
 def open_parts(
     paths: Sequence[str],
     schema: TableSchema,
-    given: Mapping[str, Column] | None = None,
+    requested: Mapping[str, Column] | None = None,
     sheet: str | None = None,
     *,
     is_lenient: bool = False,
-) -> TableParts:
+) -> FileParts:
     """Open files of one format by names or patterns; formats other than CSV and Parquet are loaded completely.
 
-    `given` maps columns of a training table to types. If it is not None, strings in Parquet files that look like
+    `requested` maps columns of a training table to types. If it is not None, strings in Parquet files that look like
     numbers or dates are converted. If it is None, columns that are not in the schema are read unchanged.
     """
     with _faults():
         files = [file for path in paths for file in files_of(path)]
         formats = set(map(format_of, files))
         if formats == {CSV}:
-            return _csv_parts(files, schema, given or {}, is_lenient)
+            return _csv_parts(files, schema, requested or {}, is_lenient)
         if formats == {PARQUET}:
             try:
                 batches = open_batches(files)
@@ -124,7 +124,7 @@ def open_parts(
                 raise TableFileError(f"cannot read {', '.join(files)} as Parquet: {error}") from error
             if not batches.shape[0]:
                 raise TableFileError(f"{files[0]} has no rows")
-            return replace(_parquet_parts(batches, schema, given), is_lenient=is_lenient)
+            return replace(_parquet_parts(batches, schema, requested), is_lenient=is_lenient)
     path = paths[0] if len(paths) == 1 else list(paths)
 
     def read_written(names: Sequence[str]) -> Iterator[pa.Table]:
@@ -140,13 +140,13 @@ def open_parts(
         loaded = read_table(path, schema, sheet=sheet)
     table = loaded.table
     empty = _typed_empty(table.slice(0, 0), loaded.schema) if is_lenient else table.slice(0, 0)
-    return TableParts(
+    return FileParts(
         empty, table.num_rows, loaded.schema, loaded.notes, lambda names: _slices(table.select(list(names))),
         read_written, is_lenient,
     )  # fmt: skip
 
 
-def open_fitting(paths: Sequence[str], schema: TableSchema, sheet: str | None = None) -> TableParts:
+def open_fitting(paths: Sequence[str], schema: TableSchema, sheet: str | None = None) -> FileParts:
     """Open files and, if they do not fit the schema, mark the rows that do not."""
     try:
         return open_parts(paths, schema, sheet=sheet)
@@ -201,10 +201,10 @@ def unfit_text(unfit: Mapping[int, str], most: int = 5) -> str:
     return f"{shown}; and {len(unfit) - most:,} more" if len(unfit) > most else shown
 
 
-def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column], is_lenient: bool) -> TableParts:
+def _csv_parts(files: list[str], schema: TableSchema, requested: Mapping[str, Column], is_lenient: bool) -> FileParts:
     """Return the parts of CSV files; if `is_lenient` is True, all cells are read as text first."""
     reading_schema = replace(schema, columns={}) if is_lenient else schema
-    stream = CsvStream(files, reading_schema, given=given, as_text=is_lenient)
+    stream = CsvStream(files, reading_schema, requested=requested, as_text=is_lenient)
     empty, stored_schema = stream.arrow_schema.empty_table(), stream.schema
     if is_lenient:
         head = next(_tables(stream, empty.column_names))
@@ -213,7 +213,7 @@ def _csv_parts(files: list[str], schema: TableSchema, given: Mapping[str, Column
         )
         empty = _typed_empty(empty, stored_schema)
     written = stream.as_written()
-    return TableParts(
+    return FileParts(
         empty, stream.n_rows, stored_schema, stream.notes, lambda names: _tables(stream, names),
         lambda names: map(_without_blanks, _tables(written, names)), is_lenient,
     )  # fmt: skip
@@ -281,14 +281,14 @@ def _example(column: Column) -> str:
     return f" written as {column.format}" if column.format else ""
 
 
-def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column] | None) -> TableParts:
+def _parquet_parts(batches: Any, schema: TableSchema, requested: Mapping[str, Column] | None) -> FileParts:
     """Return the parts of Parquet files, with unique column names and the types of the schema."""
     names, notes = unique_names(batches.columns)
     stored_names = dict(zip(names, batches.columns, strict=True))
     empty = _plain(batches.typed(), names)
-    if given is not None:
+    if requested is not None:
         head = _plain(next(batches.parts()), names)
-        typing = Typing(schema.columns, given, False, True, notes, schema.missing)
+        typing = Typing(schema.columns, requested, False, True, notes, schema.missing)
         schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
     declared = {name: schema.columns.get(name) for name in empty.column_names}
     typed = {
@@ -304,7 +304,7 @@ def _parquet_parts(batches: Any, schema: TableSchema, given: Mapping[str, Column
                 plain = pa.Table.from_arrays(made, names=list(columns))
             yield plain
 
-    return TableParts(pa.table(typed), batches.shape[0], schema, notes, read, lambda names: read(names, ()))
+    return FileParts(pa.table(typed), batches.shape[0], schema, notes, read, lambda names: read(names, ()))
 
 
 def _plain(part: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -155,7 +155,7 @@ def _shown(column: pa.ChunkedArray) -> str:
 
 
 @dataclass(frozen=True)
-class Split:
+class HoldoutSplit:
     """The settings of a holdout split and a fingerprint of the target, to reproduce the split on the same table.
 
     `time` or `group` is the column by which rows were held out. If both are None, rows were held out at random.
@@ -168,7 +168,7 @@ class Split:
     group: str | None = None
 
     @classmethod
-    def of(cls, y: NDArray, fraction: float, random_state: int, order: Order | None = None) -> Split:
+    def of(cls, y: NDArray, fraction: float, random_state: int, order: Order | None = None) -> HoldoutSplit:
         """Return the split of a table with this target."""
         time, group = (None, None) if order is None else (order.name, None) if order.is_time else (None, order.name)
         return cls(fraction, random_state, _fingerprint(y), time, group)
@@ -225,7 +225,7 @@ class ModelCard:
     task: str
     kinds: dict[str, str]
     constant: list[float] | None
-    split: Split | None = None
+    split: HoldoutSplit | None = None
     schema: dict[str, Any] = field(default_factory=dict)
 
     @property

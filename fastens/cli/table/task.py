@@ -45,7 +45,7 @@ from fastens.cli.table.notes import (
 )
 from fastens.cli.table.parts import FileRows, open_parts
 from fastens.cli.table.reading import add_reading_options, given_schema, given_types, read_with_options
-from fastens.cli.table.split import ModelCard, Order, Split, add_holdout
+from fastens.cli.table.split import HoldoutSplit, ModelCard, Order, add_holdout
 from fastens.cli.table.target import (
     CLASSIFICATION,
     REGRESSION,
@@ -70,7 +70,7 @@ DOUBTFUL_MAXIMUM = 100
 
 
 @dataclass(frozen=True)
-class Rows:
+class LabelledRows:
     """Features, target and weights of the same rows."""
 
     X: Any  # a table, or batches of one
@@ -82,15 +82,15 @@ class Rows:
         """The names of the features."""
         return self.X.columns if isinstance(self.X, Batches) else self.X.column_names
 
-    def take(self, mask: NDArray[np.bool_]) -> Rows:
+    def take(self, mask: NDArray[np.bool_]) -> LabelledRows:
         """Return the marked rows."""
         weight = None if self.weight is None else self.weight[mask]
         X = self.X[mask] if isinstance(self.X, Batches) else self.X.filter(pa.array(mask))
-        return Rows(X, self.y[mask], weight)
+        return LabelledRows(X, self.y[mask], weight)
 
 
 @dataclass(frozen=True)
-class Targets:
+class LabelledTable:
     """The rows that have a target and a positive weight, as a table, with the values to learn."""
 
     table: pa.Table
@@ -126,7 +126,7 @@ class Task:
     """
 
     title: str
-    rows: Rows
+    rows: LabelledRows
     held_out: NDArray[np.bool_]
     card: ModelCard
     notes: list[str]
@@ -244,7 +244,7 @@ def check_task_options(options: argparse.Namespace) -> None:
         raise CommandError(f"--random-state must be at least 0 and less than 2**32; got {options.random_state}")
 
 
-def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Targets:
+def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> LabelledTable:
     """Return the rows that have a target and a positive weight, with both."""
     column = required(table, target, "--target")
     table, notes = without_missing_targets(table, target, options.missing_target)
@@ -256,7 +256,7 @@ def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> Tar
     if target in (options.time_column, options.group):
         raise CommandError(f"--time-column and --group must not name the target, {target!r}")
     y = target_values(column, target, kind_of(column.type), task)
-    return Targets(table, target, task, y, weight, notes, Order.of(table, options))
+    return LabelledTable(table, target, task, y, weight, notes, Order.of(table, options))
 
 
 def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray | None]:
@@ -266,7 +266,7 @@ def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray
 
 
 def usable_kinds(
-    table: pa.Table, targets: Targets, schema: TableSchema, options: argparse.Namespace
+    table: pa.Table, targets: LabelledTable, schema: TableSchema, options: argparse.Namespace
 ) -> tuple[dict[str, str], list[str]]:
     """Return the kinds of the columns that can be learned from, and notes on these and other columns."""
     candidates, all_kinds = _columns(table, targets.name, schema, options)
@@ -277,14 +277,14 @@ def usable_kinds(
     return kinds, [*of_target, *column_notes(all_kinds, schema), *notes]
 
 
-def task_of(targets: Targets, made: Features, options: argparse.Namespace) -> Task:
+def task_of(targets: LabelledTable, made: Features, options: argparse.Namespace) -> Task:
     """Return the task for features, with the held-out rows and the model card."""
-    split = Split.of(targets.y, options.test_fraction, options.random_state, targets.order)
+    split = HoldoutSplit.of(targets.y, options.test_fraction, options.random_state, targets.order)
     kind = kind_of(targets.table[targets.name].type)
     schema = _schema_of(made.schema, [*made.kinds, targets.name])
     card = ModelCard(targets.name, kind, targets.task, made.kinds, None, split, schema)
     held_out = _held_out(targets, split)
-    rows = Rows(made.X, targets.y, targets.weight)
+    rows = LabelledRows(made.X, targets.y, targets.weight)
     return Task(made.title, rows, held_out, card, targets.notes, made.columns, targets.order)
 
 
@@ -390,7 +390,7 @@ def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
     return names
 
 
-def _held_out(targets: Targets, split: Split) -> NDArray[np.bool_]:
+def _held_out(targets: LabelledTable, split: HoldoutSplit) -> NDArray[np.bool_]:
     """Mark the rows to hold out."""
     y = targets.y
     held_out = split.held_out(y, targets.task, targets.order)

@@ -85,7 +85,7 @@ def _note_stored(
     low[of_zeros], high[of_zeros] = np.minimum(low[of_zeros], 0.0), np.maximum(high[of_zeros], 0.0)
 
 
-class CodedRows(RowSource):
+class BinnedSource(RowSource):
     """Column-major bin codes of rows with their binning.
 
     Parameters
@@ -107,9 +107,9 @@ class CodedRows(RowSource):
         """Raise ValueError, because there are only bin codes and no values."""
         raise ValueError("the table has only bin codes of these rows, not their values.")
 
-    def __getitem__(self, rows: Any) -> CodedRows:
+    def __getitem__(self, rows: Any) -> BinnedSource:
         """Return a subset of the rows in any order."""
-        return CodedRows(self._binning, np.ascontiguousarray(self._columns[:, rows]))
+        return BinnedSource(self._binning, np.ascontiguousarray(self._columns[:, rows]))
 
     def learned(self, max_bins: int | NDArray[Any]) -> Binning:
         """Return the binning."""

@@ -13,7 +13,7 @@ from fastens.engine.bins.sketch import count_categories, cut_columns, cut_sparse
 from fastens.engine.comm import Comm
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, own_parts, parts_of, stored_values
 from fastens.engine.rows.draws import gather_columns
-from fastens.engine.rows.sampling import Columns, canonical, columns_of, hash_table
+from fastens.engine.rows.sampling import SparseColumns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
 
 # Number of hash table slots processed at a time.
@@ -131,7 +131,7 @@ def default_sample(n_features: int, max_bins: int) -> int:
 
 
 @dataclass
-class _Rows:
+class _SketchRows:
     """Rows held by a sketch: values, integer weights (None if all are equal), and hashes once it is sampling."""
 
     values: Any  # an array, a CSR matrix in canonical format, or rows of another type that are converted on demand
@@ -203,7 +203,7 @@ class RowSketch:
         self.weight_unit = weight_unit
         self.n_threads = n_threads
         self._wanted: np.ndarray | None = None  # mask of the features to cut; None for all
-        self._rows: list[_Rows] = []
+        self._rows: list[_SketchRows] = []
         # Once there are too many rows: the largest hash that is kept, and the distinct values over all rows.
         self._is_sampled = False
         self._bound = np.uint64(_NO_BOUND)
@@ -329,7 +329,7 @@ class RowSketch:
         weights = None
         if sample_weight is not None:
             weights = np.maximum(np.rint(np.asarray(sample_weight, np.float64) / self.weight_unit), 1).astype(np.int64)
-        rows = _Rows(X, weights, np.zeros(0, np.uint64))
+        rows = _SketchRows(X, weights, np.zeros(0, np.uint64))
         if rows.is_sparse and not self._category_weights:
             self._keep(replace(rows, values=canonical(X)))
             return
@@ -341,14 +341,14 @@ class RowSketch:
             for f, totals in zip(categorical, count_categories(values, categorical, of_rows, one), strict=True):
                 self._add_category_weights(f, totals)
             if not is_whole and not self.is_categorical.all():
-                self._keep(_Rows(values, of_rows, np.zeros(0, np.uint64)), stays)
+                self._keep(_SketchRows(values, of_rows, np.zeros(0, np.uint64)), stays)
         if is_whole and not self.is_categorical.all():
             self._keep(rows)
         if stays and self._is_sampled:
             self._lower_bound(_SLACK)
             self._copy_kept()
 
-    def _keep(self, rows: _Rows, stays: bool = False) -> None:
+    def _keep(self, rows: _SketchRows, stays: bool = False) -> None:
         """Add rows; rows that stay in memory anyway are not copied whenever the bound is lowered."""
         if not self._is_sampled:
             if sum(held.n for held in self._rows) + rows.n <= self.n_sample:
@@ -363,13 +363,13 @@ class RowSketch:
             for rows in held:
                 self._sample(rows, stays)
 
-    def _sample(self, rows: _Rows, stays: bool) -> None:
+    def _sample(self, rows: _SketchRows, stays: bool) -> None:
         """Track the distinct values of new rows, and keep the rows with small hashes."""
         hashes = np.empty(rows.n, dtype=np.uint64)
         for start, values in own_parts(rows.values):
             self._distinct.note(values, self._threads(values.size, _BIN_GRAIN))
             hash_table(values, hashes[start : start + values.shape[0]], self._threads(values.size, _BIN_GRAIN))
-        self._rows.append(_Rows(rows.values, rows.weights, hashes))
+        self._rows.append(_SketchRows(rows.values, rows.weights, hashes))
         if stays:
             return
         self._drop_surplus(_SLACK)
@@ -401,9 +401,9 @@ class RowSketch:
         if sum(rows.n for rows in self._rows) > _SLACK * self.n_sample:
             values = _joined([rows.values for rows in self._rows])
             hashes = np.concatenate([rows.hashes for rows in self._rows])
-            self._rows = [self._select(_Rows(values, self._held_weights(), hashes))]
+            self._rows = [self._select(_SketchRows(values, self._held_weights(), hashes))]
 
-    def _select(self, rows: _Rows) -> _Rows:
+    def _select(self, rows: _SketchRows) -> _SketchRows:
         """Copy the rows with hashes up to the bound; if there are many copies, merge them and add up their weights."""
         kept = np.flatnonzero(rows.hashes <= self._bound)
         weights = None if rows.weights is None else rows.weights[kept]
@@ -415,10 +415,10 @@ class RowSketch:
             weights = np.add.reduceat(weights[order], first)
             kept = kept[order[first]]
         if rows.is_sparse or isinstance(rows.values, ConvertedRows):
-            return _Rows(rows.values[kept], weights, rows.hashes[kept])
+            return _SketchRows(rows.values[kept], weights, rows.hashes[kept])
         columns = np.empty((self.n_features, len(kept)), dtype=rows.values.dtype)
         gather_columns(rows.values, kept, columns, self._threads(columns.size, _BIN_GRAIN))
-        return _Rows(columns.T, weights, rows.hashes[kept])
+        return _SketchRows(columns.T, weights, rows.hashes[kept])
 
     def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
         old_weights = self._category_weights[f]
@@ -456,7 +456,7 @@ class RowSketch:
     def _cut_distinct(self, few: np.ndarray) -> list[np.ndarray]:
         """Return thresholds between all distinct values of the features that have few of them."""
         values, starts = self._distinct.values, self._distinct.starts
-        return self._cut_sparse(Columns(values, np.zeros(0, np.int32), starts), None, 0, few)
+        return self._cut_sparse(SparseColumns(values, np.zeros(0, np.int32), starts), None, 0, few)
 
     def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
         """Return the thresholds of some features from the rows held, and write the codes if requested."""
@@ -494,7 +494,7 @@ class RowSketch:
         return [limits[:n].copy() for limits, n in zip(thresholds, n_thresholds.tolist(), strict=True)]
 
     def _cut_sparse(
-        self, columns: Columns, weights: np.ndarray | None, total: int, wanted: np.ndarray
+        self, columns: SparseColumns, weights: np.ndarray | None, total: int, wanted: np.ndarray
     ) -> list[np.ndarray]:
         """Return the thresholds of the wanted columns; the weight that stored values leave over belongs to zeros."""
         n_threads = self._threads(len(columns.values), _SORT_GRAIN)

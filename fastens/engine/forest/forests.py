@@ -86,7 +86,7 @@ class Trunk(NamedTuple):
         return cls(arrays, nodes, sizes, rows, list(zip(roots, masks, strict=True)))
 
 
-class Rows(NamedTuple):
+class SentRows(NamedTuple):
     """Rows that are sent between ranks."""
 
     codes: NDArray[Any]  # (n_features, n_rows)
@@ -94,7 +94,7 @@ class Rows(NamedTuple):
     weight: NDArray[np.float64] | None
 
     @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
+    def joined(cls, parts: Sequence[SentRows]) -> SentRows:
         """Concatenate the rows of all parts."""
         weights = [part.weight for part in parts if part.weight is not None]
         weight = np.concatenate(weights) if weights else None
@@ -117,7 +117,7 @@ def owners_of(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
     return owner
 
 
-def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -> tuple[Rows | None, list[int]]:
+def bring_together(comm: Comm, parts: Sequence[SentRows], owner: NDArray[np.intp]) -> tuple[SentRows | None, list[int]]:
     """Send this rank's rows of each branch to the owner of the branch.
 
     Returns
@@ -129,7 +129,7 @@ def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -
     """
     branches_of_rank = [np.flatnonzero(owner == rank).tolist() for rank in range(comm.size)]
     outgoing = [[len(parts[i].y) for i in branches] for branches in branches_of_rank]
-    packed = [Rows.joined([parts[i] for i in branches]) if branches else None for branches in branches_of_rank]
+    packed = [SentRows.joined([parts[i] for i in branches]) if branches else None for branches in branches_of_rank]
     received = comm.alltoall(list(zip(outgoing, packed, strict=True)))
     n_own = len(branches_of_rank[comm.rank])
     if n_own == 0:
@@ -141,8 +141,8 @@ def bring_together(comm: Comm, parts: Sequence[Rows], owner: NDArray[np.intp]) -
         for branch in range(n_own)
         for rank in range(comm.size)
     ]
-    rows = Rows.joined([
-        Rows(of.codes[:, part], of.y[part], None if of.weight is None else of.weight[part])
+    rows = SentRows.joined([
+        SentRows(of.codes[:, part], of.y[part], None if of.weight is None else of.weight[part])
         for of, part in ((received[rank][1], part) for rank, part in order)
     ])  # fmt: skip
     return rows, np.sum([counts for counts, _ in received], axis=0).tolist()
@@ -221,7 +221,7 @@ class ForestParameters(Limits):
     random_thresholds: bool = False
 
 
-class Target(NamedTuple):
+class TreeTarget(NamedTuple):
     """Target of the trees, one column per output: class indices with the numbers of classes, or real numbers."""
 
     y: NDArray[Any]
@@ -230,7 +230,7 @@ class Target(NamedTuple):
     span: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # for regression: the minima and the maxima
 
 
-def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
+def class_target(y: ArrayLike, n_classes: Sequence[int]) -> TreeTarget:
     """Return a target of class indices 0 .. n_classes[t] - 1, shape (n_rows,) or (n_rows, n_targets).
 
     Examples
@@ -240,10 +240,10 @@ def class_target(y: ArrayLike, n_classes: Sequence[int]) -> Target:
     (3, 1)
     """
     y = np.asarray(y, dtype=np.int32)
-    return Target(y[:, None] if y.ndim == 1 else y, tuple(n_classes))
+    return TreeTarget(y[:, None] if y.ndim == 1 else y, tuple(n_classes))
 
 
-def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32, comm: Comm = LOCAL) -> Target:
+def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32, comm: Comm = LOCAL) -> TreeTarget:
     """Return a regression target, shape (n_rows,) or (n_rows, n_targets), with node values of `value_dtype`.
 
     Nevertheless, values are float64 if the 24-bit precision of float32 would round them by more than 1/100000 of the
@@ -257,7 +257,7 @@ def number_target(y: ArrayLike, value_dtype: type[np.floating[Any]] = np.float32
     largest = np.maximum(np.abs(lowest), np.abs(highest))
     is_coarse = largest * np.finfo(np.float32).epsneg > 1e-5 * (highest - lowest)
     is_far = (largest > _NARROW) | ((largest < 1 / _NARROW) & (largest > 0))
-    return Target(y, None, np.float64 if (is_coarse | is_far).any() else value_dtype, (lowest, highest))
+    return TreeTarget(y, None, np.float64 if (is_coarse | is_far).any() else value_dtype, (lowest, highest))
 
 
 class TreeSample(NamedTuple):
@@ -297,7 +297,7 @@ class ForestGrower:
     ----------
     matrix : BinnedMatrix or SparseMatrix
         The rows.
-    target : Target
+    target : TreeTarget
         Target to predict.
     rules : ForestParameters
         Limits of every tree.
@@ -323,7 +323,7 @@ class ForestGrower:
     def __init__(
         self,
         matrix: AnyMatrix,
-        target: Target,
+        target: TreeTarget,
         rules: ForestParameters,
         n_threads: int = 1,
         *,
@@ -338,7 +338,7 @@ class ForestGrower:
         rules.check_nodes(sum_ints(matrix.comm, matrix.n_rows)[0])
         self._n_threads = n_threads
 
-    def _data_of(self, matrix: AnyMatrix, target: Target) -> ForestData:
+    def _data_of(self, matrix: AnyMatrix, target: TreeTarget) -> ForestData:
         kind = self._kind
         return ForestData(matrix, self._values, target, self._rules, kind is MeasuredTree, kind is SearchedTree)
 
@@ -470,11 +470,11 @@ class ForestGrower:
             for tree, trunk in enumerate(trunks)
         ]
 
-    def _rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> Rows:
+    def _rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> SentRows:
         assert isinstance(self._matrix, BinnedMatrix)  # sparse matrices are not used with several ranks
-        return Rows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
+        return SentRows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
 
-    def _grow_branches(self, rows: Rows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
+    def _grow_branches(self, rows: SentRows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
         """Return the arrays of branches whose rows are all on this rank, in order."""
         assert isinstance(self._matrix, BinnedMatrix)
         data = self._data_of(matrix_of(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))

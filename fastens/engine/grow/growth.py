@@ -180,18 +180,21 @@ class RowWeights:
         weights: NDArray[np.float64] | None,
         n_rows: int,
         comm: Comm = LOCAL,
-        own: NDArray[np.float64] | None = None,
+        weight_before_classes: NDArray[np.float64] | None = None,
     ) -> RowWeights:
-        """Return the decomposition of weights; if class weights are included, `own` holds the weights without them."""
+        """Return the decomposition of weights.
+
+        If class weights are included, `weight_before_classes` holds the weights without them.
+        """
         (n_rows,) = sum_ints(comm, n_rows)
         if weights is None:
             return cls(None, None, None, comm, n_rows, n_rows, 1.0)
         total, choices = exact_sum(weights, comm), list[tuple[NDArray[np.float64], NDArray[np.float64] | None]]()
-        of_classes = np.ones(0) if own is None else weights / own
+        of_classes = np.ones(0) if weight_before_classes is None else weights / weight_before_classes
         if not is_any(comm, not are_whole(of_classes)):  # if there is room, integer class weights also count as copies
             choices.append((weights, None))
-        if own is not None:
-            choices.append((own, of_classes))
+        if weight_before_classes is not None:
+            choices.append((weight_before_classes, of_classes))
         for copies, factors in choices:
             n_copies, (most,) = exact_sum(copies, comm), max_floats(comm, float(copies.max(initial=0.0)))
             if n_copies < MAX_SUM_OF_COPIES and not is_any(comm, not are_whole(copies)):
@@ -331,7 +334,7 @@ MAX_SUM_OF_COPIES = 2.0**31
 PATH_WORDS = {"no_interactions": 1, "pairwise": 2}
 
 
-class Columns:
+class ColumnLookup:
     """Resolves the columns that constraints refer to.
 
     Parameters
@@ -345,17 +348,17 @@ class Columns:
     def __init__(self, n_features: int, names: Sequence[Any] | None = None) -> None:
         self.n_features = n_features
         self.names = None if names is None else list(names)
-        self._place = {name: position for position, name in enumerate(self.names or ())}
+        self._positions = {name: position for position, name in enumerate(self.names or ())}
         self._takes_positions = not have_numbers(self.names) or are_positions(self.names)
 
     def is_name(self, item: Any) -> bool:
         """Return True if a value is a column name."""
-        return isinstance(item, Hashable) and plain_name(item) in self._place
+        return isinstance(item, Hashable) and plain_name(item) in self._positions
 
     def position(self, parameter: str, item: Any) -> int:
         """Return the position of a column given by name or by position."""
         if self.is_name(item):
-            return self._place[plain_name(item)]
+            return self._positions[plain_name(item)]
         is_whole = isinstance(item, numbers.Integral) and not isinstance(item, bool | np.bool_)
         if isinstance(item, str) or not self._takes_positions:
             hint = f"the columns are {self.names}" if self.names else "X has no column names"
@@ -364,18 +367,22 @@ class Columns:
             raise ValueError(f"{parameter} must hold column indices from 0 to {self.n_features - 1}; got {item!r}.")
         return int(item)
 
-    def values(self, parameter: str, given: Any, default: float) -> NDArray[np.float64]:
+    def values(self, parameter: str, column_values: Any, default: float) -> NDArray[np.float64]:
         """Return one number per column, from an array of all columns or a dict of some columns."""
         out = np.full(self.n_features, default)
-        if isinstance(given, Mapping):
-            for item, value in given.items():
+        if isinstance(column_values, Mapping):
+            for item, value in column_values.items():
                 out[self.position(parameter, item)] = _number(parameter, value)
             return out
-        listed = [given] if isinstance(given, str) else np.asarray(given, dtype=object).ravel().tolist()
+        listed = (
+            [column_values]
+            if isinstance(column_values, str)
+            else np.asarray(column_values, dtype=object).ravel().tolist()
+        )
         if len(listed) != self.n_features:
             raise ValueError(
                 f"{parameter} must have one value for each of the {self.n_features} columns, or be a dict with "
-                f"values for some of them; got {given!r}."
+                f"values for some of them; got {column_values!r}."
             )
         return np.array([_number(parameter, value) for value in listed])
 
@@ -397,18 +404,18 @@ def count_of(wanted: float | str | None, n_features: int, *, up: bool = False) -
     return math.ceil(wanted * n_features) if up else max(1, int(wanted * n_features))
 
 
-def is_by_class(given: Any) -> bool:
+def is_by_class(monotonic_cst: Any) -> bool:
     """Return True if `monotonic_cst` has constraints for each class: a dict of such, or an array of two axes."""
-    if isinstance(given, Mapping):
-        return any(isinstance(value, Mapping) or np.ndim(value) > 0 for value in given.values())
-    return given is not None and not isinstance(given, str) and np.ndim(given) == 2
+    if isinstance(monotonic_cst, Mapping):
+        return any(isinstance(value, Mapping) or np.ndim(value) > 0 for value in monotonic_cst.values())
+    return monotonic_cst is not None and not isinstance(monotonic_cst, str) and np.ndim(monotonic_cst) == 2
 
 
-def constrained_columns(given: Any, columns: Columns) -> NDArray[np.bool_]:
+def constrained_columns(monotonic_cst: Any, columns: ColumnLookup) -> NDArray[np.bool_]:
     """Return a mask of the columns that `monotonic_cst` constrains, for any class."""
-    if not is_by_class(given):
-        return columns.values("monotonic_cst", given, 0) != 0
-    parts = given.values() if isinstance(given, Mapping) else given
+    if not is_by_class(monotonic_cst):
+        return columns.values("monotonic_cst", monotonic_cst, 0) != 0
+    parts = monotonic_cst.values() if isinstance(monotonic_cst, Mapping) else monotonic_cst
     is_constrained: NDArray[np.bool_] = np.any(
         [columns.values("monotonic_cst", part, 0) != 0 for part in parts], axis=0
     )
@@ -416,17 +423,17 @@ def constrained_columns(given: Any, columns: Columns) -> NDArray[np.bool_]:
 
 
 def monotone_signs(
-    given: Any, columns: Columns, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None = None
+    monotonic_cst: Any, columns: ColumnLookup, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None = None
 ) -> NDArray[np.int8] | None:
     """Return `monotonic_cst` as 1, -1 or 0 for each column, or None if there are no constraints.
 
     Constraints by class have a row for each of the `classes`.
     """
-    if given is None:
+    if monotonic_cst is None:
         return None
-    if is_by_class(given):
-        return _signs_of_classes(given, columns, is_categorical, classes)
-    signs = columns.values("monotonic_cst", given, 0)
+    if is_by_class(monotonic_cst):
+        return _signs_of_classes(monotonic_cst, columns, is_categorical, classes)
+    signs = columns.values("monotonic_cst", monotonic_cst, 0)
     for sign in signs:
         if sign not in (-1, 0, 1):
             raise ValueError(f"monotonic_cst must hold 1, -1 or 0 for each column; got {sign:g}.")
@@ -442,14 +449,18 @@ def monotone_signs(
 
 
 def _signs_of_classes(
-    given: Any, columns: Columns, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None
+    monotonic_cst: Any, columns: ColumnLookup, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None
 ) -> NDArray[np.int8] | None:
     labels = [] if classes is None else [each.item() if isinstance(each, np.generic) else each for each in classes]
     if len(labels) < 3:
-        raise ValueError(f"monotonic_cst must have one axis unless there are three or more classes; got {given!r}.")
-    parts = given if isinstance(given, Mapping) else dict(zip(labels, given, strict=False))
-    if not isinstance(given, Mapping) and len(given) != len(labels):
-        raise ValueError(f"monotonic_cst must have a row for each of the {len(labels)} classes; got {len(given)} rows.")
+        raise ValueError(
+            f"monotonic_cst must have one axis unless there are three or more classes; got {monotonic_cst!r}."
+        )
+    parts = monotonic_cst if isinstance(monotonic_cst, Mapping) else dict(zip(labels, monotonic_cst, strict=False))
+    if not isinstance(monotonic_cst, Mapping) and len(monotonic_cst) != len(labels):
+        raise ValueError(
+            f"monotonic_cst must have a row for each of the {len(labels)} classes; got {len(monotonic_cst)} rows."
+        )
     signs = np.zeros((len(labels), columns.n_features), dtype=np.int8)
     for label, part in parts.items():
         if label not in labels:
@@ -459,34 +470,34 @@ def _signs_of_classes(
     return signs if signs.any() else None
 
 
-def feature_chances(given: Any, columns: Columns) -> NDArray[np.float64] | None:
+def feature_chances(feature_weights: Any, columns: ColumnLookup) -> NDArray[np.float64] | None:
     """Return `feature_weights` as sampling weights scaled to a maximum of 1; columns missing from a dict get 1."""
-    if given is None:
+    if feature_weights is None:
         return None
-    weights = columns.values("feature_weights", given, 1.0)
+    weights = columns.values("feature_weights", feature_weights, 1.0)
     if weights.min() < 0 or not weights.any():
         bad = weights.min() if weights.min() < 0 else 0.0
         raise ValueError(f"feature_weights must be non-negative and not all 0; got {bad:g}.")
     return weights / weights.max()
 
 
-def interaction_groups(given: Any, columns: Columns) -> tuple[int | None, NDArray[np.uint8] | None]:
+def interaction_groups(interaction_cst: Any, columns: ColumnLookup) -> tuple[int | None, NDArray[np.uint8] | None]:
     """Return `interaction_cst` as the maximum number of features on a path, or as groups, (n_groups, n_features).
 
     As in scikit-learn, the columns that do not belong to any group form an additional group.
     """
-    if given is None:
+    if interaction_cst is None:
         return None, None
-    if isinstance(given, str):
-        if given not in PATH_WORDS:
-            raise ValueError(f"interaction_cst must be {_INTERACTION_TEXT}; got {given!r}.")
-        return PATH_WORDS[given], None
-    if not isinstance(given, Sequence) or any(isinstance(group, str | Mapping) for group in given):
-        raise ValueError(f"interaction_cst must be {_INTERACTION_TEXT}; got {given!r}.")
-    groups = np.zeros((len(given) + 1, columns.n_features), dtype=np.uint8)
-    for row, group in zip(groups, given, strict=False):
+    if isinstance(interaction_cst, str):
+        if interaction_cst not in PATH_WORDS:
+            raise ValueError(f"interaction_cst must be {_INTERACTION_TEXT}; got {interaction_cst!r}.")
+        return PATH_WORDS[interaction_cst], None
+    if not isinstance(interaction_cst, Sequence) or any(isinstance(group, str | Mapping) for group in interaction_cst):
+        raise ValueError(f"interaction_cst must be {_INTERACTION_TEXT}; got {interaction_cst!r}.")
+    groups = np.zeros((len(interaction_cst) + 1, columns.n_features), dtype=np.uint8)
+    for row, group in zip(groups, interaction_cst, strict=False):
         if not isinstance(group, Sequence | set | frozenset | np.ndarray):
-            raise ValueError(f"interaction_cst must be {_INTERACTION_TEXT}; got {given!r}.")
+            raise ValueError(f"interaction_cst must be {_INTERACTION_TEXT}; got {interaction_cst!r}.")
         row[[columns.position("interaction_cst", item) for item in group]] = 1
     groups[-1] = ~groups.any(axis=0)
     return None, groups

@@ -96,7 +96,7 @@ def stump_ensemble(
     n_samples = np.full((len(stumps), 2), n_rows)
     n_samples[is_split] = np.stack([n_rows - n_left, n_left], axis=1)
     mean = (values * weight[:, :, None]).sum(axis=1) / weight.sum(axis=1)[:, None]
-    layout = _Layout(is_split)
+    layout = _StumpOrder(is_split)
     n_values = values.shape[2]
     return TreeEnsemble(
         binning,
@@ -113,7 +113,7 @@ def stump_ensemble(
     )
 
 
-class _Layout:
+class _StumpOrder:
     """Order of the nodes of stumps: root, left, right; a stump without a split has only a root."""
 
     def __init__(self, is_split: NDArray[np.bool_]) -> None:
@@ -137,7 +137,7 @@ class _Layout:
 
 
 def _thresholds(
-    splits: Sequence[Stump], n_missing: NDArray[np.int64], layout: _Layout, binning: Binning
+    splits: Sequence[Stump], n_missing: NDArray[np.int64], layout: _StumpOrder, binning: Binning
 ) -> dict[str, np.ndarray]:
     """Return the arrays that define which codes go left."""
     inner, n_nodes = layout.roots[layout.is_split], layout.offsets[-1]

@@ -29,8 +29,8 @@ _SAFE = 1 - 2.0**-30
 
 
 def lines_within_limits(
-    tree: Tree, linear: LinearLeaves, monotone: NDArray[np.int8] | None, most: float
-) -> LinearLeaves:
+    tree: Tree, linear: LinearLeafTerms, monotone: NDArray[np.int8] | None, most: float
+) -> LinearLeafTerms:
     """Return models whose slopes are shrunk leaf by leaf until their predictions respect the bounds of the leaf.
 
     If the slopes have the right signs, predictions are then monotone: for each split on a constrained feature, one
@@ -40,7 +40,7 @@ def lines_within_limits(
     ----------
     tree : Tree
         The tree, whose leaf values must be within their limits.
-    linear : LinearLeaves
+    linear : LinearLeafTerms
         Linear models of its leaves, whose slopes must have the signs of `monotone`.
     monotone : int8 array of shape (n_features,) or None
         1, -1 or 0 for each feature. If None, there are no constraints.
@@ -89,7 +89,7 @@ def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) 
 
 
 def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: int) -> None:
-    """Replace `LeafRows.sums`, as written by a stage of `fit_leaves`, by the values for the rows of all ranks.
+    """Replace `LeafPaths.sums`, as written by a stage of `fit_leaves`, by the values for the rows of all ranks.
 
     `n_features` is the number of features of each leaf.
     """
@@ -144,7 +144,7 @@ _PER_LEAF = 20
 
 
 @dataclass(frozen=True, eq=False)
-class LinearLeaves:
+class LinearLeafTerms:
     """The linear models of the leaves of one tree, or of all trees concatenated.
 
     The prediction for a row is the leaf value plus, for each term, the slope times the difference between the row's
@@ -177,7 +177,9 @@ class LinearLeaves:
     rests: Array | None = None
 
     @classmethod
-    def of_terms(cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, n_nodes: int) -> LinearLeaves:
+    def of_terms(
+        cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, n_nodes: int
+    ) -> LinearLeafTerms:
         """Create models from terms in any order: their nodes, their features, and four rows for the other arrays.
 
         Terms with slope 0 are dropped.
@@ -198,7 +200,7 @@ class LinearLeaves:
         return np.repeat(np.arange(self.n_nodes), np.diff(self.starts))
 
     @classmethod
-    def join(cls, parts: Sequence[LinearLeaves]) -> LinearLeaves:
+    def join(cls, parts: Sequence[LinearLeafTerms]) -> LinearLeafTerms:
         """Concatenate the models of several trees."""
         empty = np.zeros(0)
         none = cls(np.zeros(1, np.int64), np.zeros(0, np.int32), empty, empty, empty, empty)
@@ -210,20 +212,20 @@ class LinearLeaves:
             joined["rests"] = np.concatenate(rests)
         return cls(np.append(0, np.cumsum(counts)).astype(np.int64), **joined)
 
-    def part(self, first: int, last: int) -> LinearLeaves:
+    def part(self, first: int, last: int) -> LinearLeafTerms:
         """Return the models of a range of nodes."""
         terms = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
         rests = None if self.rests is None else self.rests[first:last]
-        return LinearLeaves(starts, **{name: getattr(self, name)[terms] for name in _OF_TERMS}, rests=rests)
+        return LinearLeafTerms(starts, **{name: getattr(self, name)[terms] for name in _OF_TERMS}, rests=rests)
 
-    def times(self, factor: Array) -> LinearLeaves:
+    def times(self, factor: Array) -> LinearLeafTerms:
         """Return the models with the terms of each node multiplied by a factor."""
         of_terms = factor[self.nodes]
         rests = None if self.rests is None else self.rests * factor
         return replace(self, slopes=self.slopes * of_terms, at_means=self.at_means * of_terms, rests=rests)
 
-    def plus(self, other: LinearLeaves) -> LinearLeaves:
+    def plus(self, other: LinearLeafTerms) -> LinearLeafTerms:
         """Return the sum of the models of each node; the range of a feature is the union of both ranges."""
         node, features, slopes, lower, upper, at_means = (
             np.concatenate([getattr(part, name) for part in (self, other)]) for name in ("nodes", *_OF_TERMS)
@@ -242,7 +244,7 @@ class LinearLeaves:
         reckoned = value - np.bincount(self.nodes, self.at_means, self.n_nodes)
         return reckoned if self.rests is None else reckoned + self.rests
 
-    def with_intercepts(self, value: Array, intercepts: Array) -> LinearLeaves:
+    def with_intercepts(self, value: Array, intercepts: Array) -> LinearLeafTerms:
         """Return the models with exactly these intercepts for nodes with these values."""
         rests = intercepts - self.intercepts(value)
         return replace(self, rests=rests) if rests.any() else self
@@ -253,7 +255,7 @@ class LinearLeaves:
         return arrays if self.rests is None else arrays | {_RESTS: self.rests}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_nodes: int, is_categorical: np.ndarray) -> LinearLeaves:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_nodes: int, is_categorical: np.ndarray) -> LinearLeafTerms:
         """Create the models from the output of `to_arrays`; raise ValueError if it is invalid."""
         for name in DTYPES:
             require(PREFIX + name in arrays, PREFIX + name)
@@ -283,11 +285,11 @@ class LinearTree(Tree):
 
     Attributes
     ----------
-    linear : LinearLeaves
+    linear : LinearLeafTerms
         Linear models of the leaves.
     """
 
-    linear: LinearLeaves
+    linear: LinearLeafTerms
 
     def add(self, X: np.ndarray, leaf: NDArray[np.intp], raw_column: Array, n_threads: int = 1) -> None:
         """Add the predictions of the tree to a raw prediction column in place.
@@ -315,21 +317,21 @@ class LinearEnsemble(TreeEnsemble):
     ----------
     trees : TreeEnsemble
         The trees; their leaf values are the predictions for rows with missing values.
-    linear : LinearLeaves
+    linear : LinearLeafTerms
         The models of all nodes of all trees.
     """
 
     has_constant_leaves: ClassVar[bool] = False
-    linear: LinearLeaves
+    linear: LinearLeafTerms
 
-    def __init__(self, trees: TreeEnsemble, linear: LinearLeaves) -> None:
+    def __init__(self, trees: TreeEnsemble, linear: LinearLeafTerms) -> None:
         self.__dict__.update(trees.__dict__)
         self.linear = linear
 
     @classmethod
     def from_trees(cls, trees: Sequence[Any], *others: Any) -> LinearEnsemble:
         """Concatenate trees; see `TreeEnsemble.from_trees`."""
-        return cls(TreeEnsemble.from_trees(trees, *others), LinearLeaves.join([tree.linear for tree in trees]))
+        return cls(TreeEnsemble.from_trees(trees, *others), LinearLeafTerms.join([tree.linear for tree in trees]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the whole state as a few arrays."""
@@ -340,7 +342,7 @@ class LinearEnsemble(TreeEnsemble):
         """Create an ensemble from the output of `to_arrays`; see `TreeEnsemble.from_arrays`."""
         trees = TreeEnsemble.from_arrays(arrays)
         require(trees.value.dtype == np.float64 and trees.value.shape[1] == 1, "value")
-        return cls(trees, LinearLeaves.from_arrays(arrays, len(trees.value), trees.binning.is_categorical))
+        return cls(trees, LinearLeafTerms.from_arrays(arrays, len(trees.value), trees.binning.is_categorical))
 
     def with_values(self, value: np.ndarray) -> LinearEnsemble:
         """Return these trees with other node values."""
@@ -399,7 +401,7 @@ class LinearEnsemble(TreeEnsemble):
 
 
 @dataclass(frozen=True, eq=False)
-class LeafRows:
+class LeafPaths:
     """The leaves of a tree with their rows and the features on their paths, leaf by leaf.
 
     Attributes
@@ -501,7 +503,7 @@ class LeafModels:
         gradients: NDArray[np.float32],
         hessians: NDArray[np.float32],
         factor: Array,
-    ) -> LinearLeaves:
+    ) -> LinearLeafTerms:
         """Return the linear models of a tree's leaves, which are added to the leaf values.
 
         Parameters
@@ -524,14 +526,14 @@ class LeafModels:
         while True:
             starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(nodes)))).astype(np.int64)
             terms = np.empty((len(DTYPES) - 2, len(features)))
-            leaf_rows = LeafRows(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
+            leaf_rows = LeafPaths(rows, row_starts, features, starts, tree.value[nodes, 0], factor[nodes])
             for stages in ((0, 2),) if self._comm.size == 1 else ((0, 0), (1, 1), (2, 2)):
                 fit_leaves(self.X, leaf_rows, statistics, self._l2, stages, n_threads, terms, self.fitted)
                 reduce_sums(self._comm, leaf_rows.sums, np.diff(starts), stages[1])
             wrong = np.zeros(1, bool) if self.monotone is None else self.monotone[features] * terms[0] < 0
             if not wrong.any():
                 # Adding 0.0 turns -0.0 into 0.0, because sums over several ranks lose the sign of zeros.
-                return LinearLeaves.of_terms(nodes[leaf], features, terms + 0.0, tree.n_nodes)
+                return LinearLeafTerms.of_terms(nodes[leaf], features, terms + 0.0, tree.n_nodes)
             leaf, features = leaf[~wrong], features[~wrong]
 
     def _features_of(self, tree: Tree) -> list[tuple[int, ...]]:

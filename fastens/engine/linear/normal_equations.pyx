@@ -91,7 +91,7 @@ cdef Py_ssize_t room_for(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
 
 
 cdef void give_room(Leaf* leaf, float64_t* memory, Py_ssize_t most) noexcept nogil:
-    """Set up the workspace of a leaf; its `LeafRows.sums` start at `lower` and have space for `most` features."""
+    """Set up the workspace of a leaf; its `LeafPaths.sums` start at `lower` and have space for `most` features."""
     cdef Py_ssize_t k = leaf.k
     leaf.columns = memory
     leaf.places = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
@@ -396,7 +396,7 @@ def fit_leaves(
     ----------
     X : float32 or float64 array of shape (n_rows, n_features)
         Values. Rows with a non-finite value in a feature of their leaf are ignored there.
-    leaves : LeafRows
+    leaves : LeafPaths
         Leaves, with their rows and features.
     statistics : LeafStatistics
         Derivatives and weights of all rows.

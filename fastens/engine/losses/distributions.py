@@ -56,7 +56,7 @@ class Distribution(Loss):
 
     def __init__(self) -> None:
         self.n_outputs = len(self.limits)
-        self._outputs = [_Output(self, output) for output in range(self.n_outputs)]
+        self._outputs = [_ParameterLoss(self, output) for output in range(self.n_outputs)]
 
     # Formulas of a distribution --------------------------------------------------
 
@@ -185,7 +185,7 @@ def _repeated(constants: Array, y: Array) -> Array:
     return np.broadcast_to(constants[:, None], (len(constants), len(y)))
 
 
-class _Output(Loss):
+class _ParameterLoss(Loss):
     """Damping and noise of one parameter of a distribution."""
 
     def __init__(self, whole: Distribution, output: int) -> None:

@@ -416,18 +416,18 @@ class CustomClassLoss(CustomLoss):
             self.link = LOGIT if self._is_binary else SOFTMAX
 
 
-def _of_shape(shape: tuple[int, ...], found: Any, name: str) -> Array:
+def _of_shape(shape: tuple[int, ...], result: Any, name: str) -> Array:
     """Return the result of a user's function as an array; raise ValueError unless it has this shape."""
-    numbers = _numbers(found, name)
+    numbers = _numbers(result, name)
     if numbers.shape != shape:
         raise ValueError(f"{name} must return an array of shape {shape}; got {numbers.shape}.")
     return np.ascontiguousarray(numbers)
 
 
-def _numbers(found: Any, name: str) -> Array:
+def _numbers(result: Any, name: str) -> Array:
     """Return the result of a user's function as real numbers; raise ValueError if it is not numeric."""
     try:
-        array = np.asarray(found)
+        array = np.asarray(result)
         if array.dtype.kind == "c":
             raise TypeError(f"got {array.dtype}")  # NumPy would drop the imaginary parts
         return np.asarray(array, dtype=np.float64)

@@ -86,7 +86,7 @@ class LambdaRank(Loss):
         self.n_outputs = 1
         self.name = options.metric
         self._options = options
-        self._known: list[tuple[Array, str, Queries]] = []
+        self._cached: list[tuple[Array, str, Queries]] = []
         self.position_biases: list[Array] = []
         self._n_rounds = 0
         self._weight: Array | None = None
@@ -152,10 +152,10 @@ class LambdaRank(Loss):
 
     def _queries(self, y: Array, label_gain: str) -> Queries:
         """Return the queries of a target; the queries of the last few targets are cached."""
-        cached = next((entry for entry in self._known if entry[0] is y and entry[1] == label_gain), None)
-        others = [other for other in self._known if other is not cached]
-        self._known = [*others[-3:], cached or (y, label_gain, Queries(y, label_gain))]
-        return self._known[-1][2]
+        cached = next((entry for entry in self._cached if entry[0] is y and entry[1] == label_gain), None)
+        others = [other for other in self._cached if other is not cached]
+        self._cached = [*others[-3:], cached or (y, label_gain, Queries(y, label_gain))]
+        return self._cached[-1][2]
 
 
 class Queries:
@@ -311,30 +311,30 @@ def hazard_ratios(raw: Array) -> Array:
     return exp(np.maximum(raw - raw.max(), -707.0))
 
 
-class _Order(NamedTuple):
+class _TimeOrder(NamedTuple):
     """Row indices by descending time, and the times in this order."""
 
     rows: NDArray[np.int64]
     time: Array
 
 
-def _order(y: Array) -> _Order:
+def _order(y: Array) -> _TimeOrder:
     rows = np.argsort(-y[:, 0], kind="stable").astype(np.int64)
-    return _Order(rows, y[rows, 0])
+    return _TimeOrder(rows, y[rows, 0])
 
 
 class _Orders:
     """Cache of the row order of each target, which is kept as long as the target array lives."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Array], _Order]] = {}
+        self._cached: dict[int, tuple[weakref.ref[Array], _TimeOrder]] = {}
 
-    def of(self, y: Array) -> _Order:
+    def of(self, y: Array) -> _TimeOrder:
         """Return the row order of an array, which is identified by its id."""
         key = id(y)
-        if key not in self._known:
-            self._known[key] = weakref.ref(y, lambda _: self._known.pop(key, None)), _order(y)
-        return self._known[key][1]
+        if key not in self._cached:
+            self._cached[key] = weakref.ref(y, lambda _: self._cached.pop(key, None)), _order(y)
+        return self._cached[key][1]
 
     def __reduce__(self) -> tuple[type[_Orders], tuple[()]]:
         """Pickle as an empty cache, because copies refer to other arrays."""
@@ -356,7 +356,7 @@ def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
     return _hazard(_order(y), y, risk, weight)
 
 
-def _hazard(order: _Order, y: Array, risk: Array, weight: Array | None) -> Array:
+def _hazard(order: _TimeOrder, y: Array, risk: Array, weight: Array | None) -> Array:
     at_risk, out = np.empty(len(y)), np.empty(len(y))
     risk_sums(order.rows, order.time, weight, risk, at_risk)
     hazard_sums(order.rows, order.time, weight, events(y) / at_risk, out)

@@ -17,7 +17,7 @@ from fastens.engine.threads import cached_property, threads_for
 from fastens.engine.whole import are_copies
 
 
-class Columns(NamedTuple):
+class SparseColumns(NamedTuple):
     """The stored values of a sparse matrix in column-major order; the rows of each column are ascending.
 
     Attributes
@@ -35,7 +35,7 @@ class Columns(NamedTuple):
     starts: NDArray[np.int64]
 
 
-def columns_of(X: Any) -> Columns:
+def columns_of(X: Any) -> SparseColumns:
     """Return the columns of a numeric sparse matrix as floats; duplicate entries are summed.
 
     Examples
@@ -53,7 +53,7 @@ def columns_of(X: Any) -> Columns:
     if not X.has_canonical_format:
         n = sum_duplicates(values, rows, starts)
         values, rows = values[:n], rows[:n]
-    return Columns(values, rows, starts)
+    return SparseColumns(values, rows, starts)
 
 
 def canonical(X: Any) -> Any:

@@ -631,7 +631,7 @@ class _Run:
         self.form = _form(first)
         self._once = {name: first[name] for name in _ONCE}
         self._sizes: list[np.ndarray] = []
-        self._columns = {name: _Column() for name in KINDS if name not in _ONCE}
+        self._columns = {name: _GrowableArray() for name in KINDS if name not in _ONCE}
 
     def append(self, part: Arrays, growth: float) -> None:
         """Append packed trees; `growth` is the expected final number of trees relative to the current one."""
@@ -649,7 +649,7 @@ class _Run:
         return {name: arrays[name] for name in KINDS}
 
 
-class _Column:
+class _GrowableArray:
     """A growable array that is promoted to a wider dtype when necessary."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
 from fastens.params.options import Texts, is_ngram_range
-from fastens.table.columns.factorize import Categories, factorize, fault, is_missing, require_state
+from fastens.table.columns.factorize import FactorizedColumn, factorize, fault, is_missing, require_state
 
 Floats = NDArray[np.floating]
 
@@ -206,7 +206,7 @@ def holds_lists(column: Any) -> bool:
 
 def cells_of(column: Any) -> list[Any]:
     """Return the values of a column of a table as objects."""
-    if isinstance(column, Categories):
+    if isinstance(column, FactorizedColumn):
         return factorize(column).decoded()
     return column.to_list() if isinstance(column, nw.Series) else column.tolist()
 

@@ -95,7 +95,7 @@ class Factorized(NamedTuple):
         return [value if flag else None for value, flag in zip(self.values, flags.tolist(), strict=True)]
 
 
-class Categories(NamedTuple):
+class FactorizedColumn(NamedTuple):
     """Factorized column, or a selection of its rows."""
 
     codes: NDArray[np.integer]
@@ -103,7 +103,7 @@ class Categories(NamedTuple):
     declared: list[Any] | None = None  # categories that the type declares
     is_ordered: bool = False  # the type declares an order
 
-    def take(self, rows: NDArray[np.intp]) -> Categories:
+    def take(self, rows: NDArray[np.intp]) -> FactorizedColumn:
         """Return a selection of rows."""
         return self._replace(codes=self.codes[rows])
 
@@ -122,7 +122,7 @@ def listed_values(dtype: Any) -> list[Any] | None:
 
 def ordered_values(column: Any) -> list[Any] | None:
     """Return the values of an ordered categorical, an enum or an ordered Arrow dictionary; None for other columns."""
-    if isinstance(column, Categories):
+    if isinstance(column, FactorizedColumn):
         return column.declared if column.is_ordered else None
     dtype = getattr(column, "dtype", None)
     if (values := listed_values(dtype)) is not None:
@@ -181,7 +181,7 @@ def _sorted_objects(values: list[Any]) -> list[Any]:
 
 def factorize(column: Any) -> Factorized:
     """Factorize a NumPy vector, a column of any kind of frame, or categories that have been read."""
-    if isinstance(column, Categories):
+    if isinstance(column, FactorizedColumn):
         return Factorized(column.codes, column.values, may_be_absent=True)
     if isinstance(column, np.ndarray):
         is_object = column.dtype.kind == "O"

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from fastens.engine.parts import FLOATS
 from fastens.table.columns.dates import elapsed_days, holds_objects_of_time, is_temporal, seconds_of, times_of
-from fastens.table.columns.factorize import Categories, factorize, fault, is_missing, shown, type_fault
+from fastens.table.columns.factorize import FactorizedColumn, factorize, fault, is_missing, shown, type_fault
 
 Floats = NDArray[np.floating]
-Column = Any  # a NumPy vector, a narwhals Series or Categories
+AnyColumn = Any  # a NumPy vector, a narwhals Series or a FactorizedColumn
 
 EXACT = 1 << 53  # integers up to this absolute value are exact as floats
 # Types that NumPy converts to floats element by element, with None as NaN.
@@ -30,7 +30,7 @@ _NO_NUMBERS = (bytes, bytearray, complex, np.complexfloating, np.ndarray)
 ADVICE = "Encode it first, or add it to categorical_features if the estimator has that parameter."
 
 
-def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats:
+def numbers_of(column: AnyColumn, name: str, *, takes_dates: bool = True) -> Floats:
     """Return a numeric column as floats with NaN for missing values.
 
     Integers beyond 2**53 are rounded to the nearest float. Dates become days since 1970; durations and times of day
@@ -38,7 +38,7 @@ def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats
 
     Parameters
     ----------
-    column : array, narwhals Series or Categories
+    column : array, narwhals Series or FactorizedColumn
         Column to convert.
     name : str
         Name of the column in error messages.
@@ -50,7 +50,7 @@ def numbers_of(column: Column, name: str, *, takes_dates: bool = True) -> Floats
     ValueError, TypeError
         If a value is not a number. The message names the column, the row and the value.
     """
-    if isinstance(column, Categories):  # a string column in which all values are missing
+    if isinstance(column, FactorizedColumn):  # a string column in which all values are missing
         return np.full(len(column.codes), np.nan)
     if isinstance(column, nw.Series):
         return _of_series(column, name, takes_dates)
@@ -110,7 +110,7 @@ def has_large_integers(column: Any) -> bool:
         if column.dtype.kind == "O":
             return any(isinstance(value, int) and abs(value) > EXACT for value in column)
         return has_large_numbers(column)
-    if isinstance(column, Categories) or not is_wide_integer(column):
+    if isinstance(column, FactorizedColumn) or not is_wide_integer(column):
         return False
     is_series = hasattr(column, "__arrow_c_stream__")  # otherwise it is an extension array of pandas
     native = column if is_series else nw.dependencies.get_pandas().Series(column)
@@ -175,8 +175,8 @@ def _not_a_number(name: str, row: int, value: Any) -> ValueError:
     return ValueError(f"{fault(name, 'numbers', row, value)} {ADVICE}")
 
 
-def _not_numbers(name: str, found: Any) -> ValueError:
-    return ValueError(f"Column {name} must hold numbers; it holds {found}. {ADVICE}")
+def _not_numbers(name: str, content: Any) -> ValueError:
+    return ValueError(f"Column {name} must hold numbers; it holds {content}. {ADVICE}")
 
 
 # Arrow types that few kernels support.

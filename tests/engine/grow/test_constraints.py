@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastens.engine.grow.growth import Columns, count_of, feature_chances, interaction_groups, monotone_signs
+from fastens.engine.grow.growth import ColumnLookup, count_of, feature_chances, interaction_groups, monotone_signs
 
-COLUMNS = Columns(3, ["a", "b", "c"])
+COLUMNS = ColumnLookup(3, ["a", "b", "c"])
 NUMERIC = np.zeros(3, dtype=bool)
 
 
@@ -47,7 +47,7 @@ def test_categories_have_no_order():
 
 def test_names_need_names():
     with pytest.raises(ValueError, match="X has no column names"):
-        monotone_signs({"a": 1}, Columns(3), NUMERIC)
+        monotone_signs({"a": 1}, ColumnLookup(3), NUMERIC)
 
 
 def test_chances():

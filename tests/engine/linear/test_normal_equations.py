@@ -9,7 +9,7 @@ import pytest
 from fastens.engine.linear.normal_equations import add_linear
 
 from fastens.engine.linear import normal_equations as kernels
-from fastens.engine.linear.linear_leaves import LeafRows, LeafStatistics, LinearLeaves
+from fastens.engine.linear.linear_leaves import LeafPaths, LeafStatistics, LinearLeafTerms
 from reference import linear_leaves as naive
 
 N_FEATURES = 5
@@ -37,7 +37,7 @@ def say(X, leaf, gradients, hessians, *, copies=None, factors=None, l2=0.5, n_th
     starts = np.append(0, np.cumsum([len(part) for part in FEATURES]))
     features = np.concatenate(FEATURES).astype(np.int32)
     terms, said = np.full((4, len(features)), np.nan), np.full(len(X), np.nan)
-    leaves = LeafRows(rows, row_starts, features, starts, value, factor)
+    leaves = LeafPaths(rows, row_starts, features, starts, value, factor)
     statistics = LeafStatistics(gradients, hessians, copies, factors)
     kernels.fit_leaves(X, leaves, statistics, l2, (0, 2), n_threads, terms, said)
     return terms, said
@@ -118,7 +118,7 @@ def test_leaf_values_of_training_rows_match_predictions(rng, n, n_threads):
     once, _ = say(X, leaf, *derivatives)
     node = np.repeat(np.arange(4), [len(part) for part in FEATURES])
     np.testing.assert_allclose(terms, once * np.stack([factor, np.ones(4), np.ones(4), factor])[:, node], rtol=1e-14)
-    linear = LinearLeaves.of_terms(node, np.concatenate(FEATURES).astype(np.int32), terms, 4)
+    linear = LinearLeafTerms.of_terms(node, np.concatenate(FEATURES).astype(np.int32), terms, 4)
     raw, leaves, first = np.zeros((n, 1)), leaf.astype(np.int32)[None], np.zeros(1, np.int64)
     trees = SimpleNamespace(value=VALUE[:, None], linear=linear)
     add_linear(trees, X, leaves, (first, np.zeros(1, np.int32)), raw, 1)
@@ -152,7 +152,7 @@ def test_predictions(rng, dtype, n_threads):
     slopes, at_means, value = *rng.standard_normal((2, counts.sum())), rng.standard_normal(4)
     lower, upper = np.sort(rng.standard_normal((2, counts.sum())), axis=0)
     features = np.concatenate(FEATURES).astype(np.int32)
-    linear = LinearLeaves(np.append(0, np.cumsum(counts)), features, slopes, lower, upper, at_means)
+    linear = LinearLeafTerms(np.append(0, np.cumsum(counts)), features, slopes, lower, upper, at_means)
     raw = np.zeros((len(X), 2))
     leaves = leaf.astype(np.int32)[None]
     first, output = np.zeros(1, np.int64), np.ones(1, np.int32)

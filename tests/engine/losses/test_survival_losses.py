@@ -87,7 +87,7 @@ def test_cox_forgets_targets_that_are_gone_and_can_be_copied(rng):
         y = censored(rng)
         np.testing.assert_array_equal(derivatives(loss, y, raw), derivatives(Cox(), y, raw))
         np.testing.assert_array_equal(derivatives(pickle.loads(pickle.dumps(loss)), y, raw), derivatives(loss, y, raw))
-    assert len(loss._orders._known) == 1
+    assert len(loss._orders._cached) == 1
 
 
 def test_cumulative_hazard(rng):
