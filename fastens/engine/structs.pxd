@@ -30,30 +30,6 @@ ctypedef fused code_t:
     uint16_t
 
 
-cdef struct FeatureBins:
-    # Mapping of one feature's values to codes.
-    #
-    # numeric:      code = 1 + number of thresholds < x;  `x <= thresholds[c - 1]` is equivalent to `code <= c`
-    # categorical:  x is the category's position, and code = category_codes[x]. The two entries after the last category
-    # are for missing values and for numbers that are not a position.
-    const float64_t* thresholds     # padded with infinity to full windows of 2**n_steps - 1
-    int32_t n_thresholds
-    # The search starts at bucket_start[clip((place - origin) * scale, 0, last_bucket)] and takes n_steps binary steps.
-    # `place` is the value itself or, if the values span many magnitudes (log_floor >= 0), its signed leading bits.
-    const uint16_t* bucket_start
-    float64_t origin
-    float64_t scale
-    float64_t last_bucket
-    int32_t log_floor
-    int32_t n_steps
-    # NULL for a numeric feature
-    const uint16_t* category_codes
-    int32_t n_categories
-    float64_t above                 # values must be greater to be a position
-    bint is_whole                   # fractional numbers are not positions
-    bint is_single                  # values are first rounded to float32
-
-
 cdef struct Nodes:
     # One tree, or the trees of an ensemble one after another, as plain arrays. Children are adjacent: the right child
     # is left_child + 1. A leaf has left_child 0. left_child is relative to the first node of the tree.

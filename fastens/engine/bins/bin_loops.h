@@ -8,6 +8,13 @@
 
 #include "engine/dispatch.h"
 
+/* Bucket of a value: clip((place - origin) * scale, 0, last). `place` is the value itself or, if the thresholds span
+ * many magnitudes (log_floor >= 0), its signed leading bits. */
+typedef struct {
+    double origin, scale, last;
+    int32_t log_floor;
+} Buckets;
+
 /* Exponent and leading bits of the magnitude, minus the floor, with the value's sign. Monotonic in the value. */
 FASTENS_INLINE int32_t signed_key(double value, int32_t log_floor)
 {
@@ -19,32 +26,29 @@ FASTENS_INLINE int32_t signed_key(double value, int32_t log_floor)
 }
 
 /* NaN maps to bucket 0. */
-FASTENS_INLINE int32_t bucket_of(
-    double value, int is_log, int32_t log_floor, double origin, double scale, double last_bucket)
+FASTENS_INLINE int32_t bucket_of(const Buckets* buckets, double value, int is_log)
 {
-    double place = ((is_log ? signed_key(value, log_floor) : value) - origin) * scale;
+    double place = ((is_log ? signed_key(value, buckets->log_floor) : value) - buckets->origin) * buckets->scale;
     place = place > 0.0 ? place : 0.0;
-    return (int32_t)(place < last_bucket ? place : last_bucket);
+    return (int32_t)(place < buckets->last ? place : buckets->last);
 }
 
 /* Writes the buckets of some values; sets *has_nan if one of them is NaN. */
-FASTENS_INLINE void find_buckets_loop(const double* values, ptrdiff_t n, int is_log, int32_t log_floor, double origin,
-                                      double scale, double last_bucket, int32_t* buckets, int* has_nan)
+FASTENS_INLINE void find_buckets_loop(const Buckets* of, const double* values, ptrdiff_t n, int32_t* out, int* has_nan)
 {
+    Buckets buckets = *of;
     int any = 0;
-    if (is_log)
+    if (buckets.log_floor >= 0)
         for (ptrdiff_t i = 0; i < n; i++)
-            buckets[i] = bucket_of(values[i], 1, log_floor, origin, scale, last_bucket);
+            out[i] = bucket_of(&buckets, values[i], 1);
     else
         for (ptrdiff_t i = 0; i < n; i++)
-            buckets[i] = bucket_of(values[i], 0, 0, origin, scale, last_bucket);
+            out[i] = bucket_of(&buckets, values[i], 0);
     for (ptrdiff_t i = 0; i < n; i++)
         any |= values[i] != values[i];
     *has_nan = any;
 }
-FASTENS_CHOOSE(find_buckets,
-               (const double* values, ptrdiff_t n, int is_log, int32_t log_floor, double origin, double scale,
-                double last_bucket, int32_t* buckets, int* has_nan),
-               (values, n, is_log, log_floor, origin, scale, last_bucket, buckets, has_nan))
+FASTENS_CHOOSE(find_buckets, (const Buckets* of, const double* values, ptrdiff_t n, int32_t* out, int* has_nan),
+               (of, values, n, out, has_nan))
 
 #endif

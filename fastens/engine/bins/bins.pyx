@@ -5,7 +5,7 @@ from cython cimport final
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs, floor
 from fastens.engine.structs cimport (
-    FeatureBins, code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
+    code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
 )
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport calloc, free
@@ -38,35 +38,24 @@ cdef float64_t LARGEST_NEGATIVE = -5e-324
 
 cdef extern from "engine/bins/bin_loops.h" nogil:
     int32_t signed_key(float64_t value, int32_t log_floor)
-    int32_t bucket_of(
-        float64_t value, bint is_log, int32_t log_floor, float64_t origin, float64_t scale, float64_t last_bucket)
+    int32_t bucket_of(const Buckets* buckets, float64_t value, bint is_log)
     void find_buckets_loop(
-        const float64_t* values, Py_ssize_t n, bint is_log, int32_t log_floor, float64_t origin, float64_t scale,
-        float64_t last_bucket, int32_t* buckets, bint* has_nan)
-    void find_buckets(
-        const float64_t* values, Py_ssize_t n, bint is_log, int32_t log_floor, float64_t origin, float64_t scale,
-        float64_t last_bucket, int32_t* buckets, bint* has_nan)
-
-
-cdef inline Py_ssize_t _bucket(const FeatureBins* bins, float64_t value, bint is_log) noexcept nogil:
-    return bucket_of(value, is_log, bins.log_floor, bins.origin, bins.scale, bins.last_bucket)
+        const Buckets* of, const float64_t* values, Py_ssize_t n, int32_t* out, bint* has_nan)
+    void find_buckets(const Buckets* of, const float64_t* values, Py_ssize_t n, int32_t* out, bint* has_nan)
 
 
 cdef bint _find_buckets(
-    const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, float64_t* values, int32_t* buckets
+    const Buckets* of, const value_t* x, Py_ssize_t stride, Py_ssize_t n, float64_t* values, int32_t* out
 ) noexcept nogil:
     """Write some values and their buckets; return True if one of them is NaN."""
-    cdef FeatureBins local = bins[0]
-    cdef bint has_nan = False, is_log = bins.log_floor >= 0
+    cdef bint has_nan = False
     cdef Py_ssize_t i
     for i in range(n):
         values[i] = x[i * stride]
     if n < FEW_VALUES:
-        find_buckets_loop(
-            values, n, is_log, local.log_floor, local.origin, local.scale, local.last_bucket, buckets, &has_nan)
+        find_buckets_loop(of, values, n, out, &has_nan)
     else:
-        find_buckets(
-            values, n, is_log, local.log_floor, local.origin, local.scale, local.last_bucket, buckets, &has_nan)
+        find_buckets(of, values, n, out, &has_nan)
     return has_nan
 
 
@@ -77,15 +66,15 @@ cdef inline void _search(
     cdef const float64_t* thresholds = bins.thresholds
     cdef const uint16_t* bucket_start = bins.bucket_start
     cdef float64_t[VALUES_AT_ONCE] values
-    cdef int32_t[VALUES_AT_ONCE] buckets
+    cdef int32_t[VALUES_AT_ONCE] chosen
     cdef Py_ssize_t i, position, size
     cdef bint has_nan
     cdef int step
     while n > 0:
         size = min(n, <Py_ssize_t> VALUES_AT_ONCE)
-        has_nan = _find_buckets(bins, x, stride, size, values, buckets)
+        has_nan = _find_buckets(&bins.buckets, x, stride, size, values, chosen)
         for i in range(size):
-            position = bucket_start[buckets[i]]
+            position = bucket_start[chosen[i]]
             for step in range(n_steps - 1, -1, -1):
                 position += <Py_ssize_t> (thresholds[position + (1 << step) - 1] < values[i]) << step
             out[i] = <code_t> (position + 1)
@@ -137,17 +126,17 @@ cdef void _set_places(FeatureBins* bins, bint is_log) noexcept nogil:
     while low < high and thresholds[high] >= DBL_MAX:
         high -= 1
     first, last = thresholds[low], thresholds[high]
-    bins.log_floor = -1
+    bins.buckets.log_floor = -1
     if is_log:
-        bins.log_floor = INT32_MAX
+        bins.buckets.log_floor = INT32_MAX
         for i in range(bins.n_thresholds):
             if thresholds[i] != 0.0:
-                bins.log_floor = min(bins.log_floor, <int32_t> fabs(signed_key(thresholds[i], 0)))
-        bins.log_floor = max(bins.log_floor - 1, 0)
-        first, last = signed_key(first, bins.log_floor), signed_key(last, bins.log_floor)
-    scale = bins.last_bucket / (last - first)
-    bins.origin = first
-    bins.scale = scale if scale < INFINITY else 0.0
+                bins.buckets.log_floor = min(bins.buckets.log_floor, <int32_t> fabs(signed_key(thresholds[i], 0)))
+        bins.buckets.log_floor = max(bins.buckets.log_floor - 1, 0)
+        first, last = signed_key(first, bins.buckets.log_floor), signed_key(last, bins.buckets.log_floor)
+    scale = bins.buckets.last / (last - first)
+    bins.buckets.origin = first
+    bins.buckets.scale = scale if scale < INFINITY else 0.0
 
 
 cdef void _count_steps(FeatureBins* bins, bint is_log) noexcept nogil:
@@ -155,7 +144,7 @@ cdef void _count_steps(FeatureBins* bins, bint is_log) noexcept nogil:
     cdef Py_ssize_t i, bucket, first = 0, previous = -1, most = 1
     _set_places(bins, is_log)
     for i in range(bins.n_thresholds):
-        bucket = _bucket(bins, bins.thresholds[i], is_log)
+        bucket = bucket_of(&bins.buckets, bins.thresholds[i], is_log)
         if bucket != previous:
             first, previous = i, bucket
         most = max(most, i + 1 - first)
@@ -170,9 +159,9 @@ cdef void _fill_buckets(const FeatureBins* bins, uint16_t* start) noexcept nogil
     cdef Py_ssize_t i, end, b = 0
     cdef Py_ssize_t last_start = max(bins.n_thresholds + 1 - (1 << bins.n_steps), 0)
     for i in range(bins.n_thresholds + 1):
-        end = 1 + <Py_ssize_t> bins.last_bucket
+        end = 1 + <Py_ssize_t> bins.buckets.last
         if i < bins.n_thresholds:
-            end = 1 + _bucket(bins, bins.thresholds[i], bins.log_floor >= 0)
+            end = 1 + bucket_of(&bins.buckets, bins.thresholds[i], bins.buckets.log_floor >= 0)
         while b < end:
             start[b] = <uint16_t> min(i, last_start)
             b += 1
@@ -187,7 +176,7 @@ cdef void _make_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
     cdef int32_t n_steps
     bins.bucket_start = start
     if bins.n_thresholds == 0:
-        bins.n_steps, bins.log_floor = 1, -1
+        bins.n_steps, bins.buckets.log_floor = 1, -1
         return
     _count_steps(bins, False)
     if bins.n_steps > 2:
@@ -259,7 +248,7 @@ cdef class BinTable:
                 self.thresholds[at : at + n] = thresholds[f]
             self.features[f].thresholds = &padded[at]
             self.features[f].n_thresholds = n
-            self.features[f].last_bucket = _n_buckets(n, most) - 1
+            self.features[f].buckets.last = _n_buckets(n, most) - 1
             _make_table(&self.features[f], &starts[table_at])
             at += 2 * n + 1
             table_at += _n_buckets(n, most)

@@ -1,5 +1,6 @@
+from fastens.engine.bins.bins cimport FeatureBins
 from fastens.engine.structs cimport (
-    FeatureBins, code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+    code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 )
 
 

@@ -127,9 +127,8 @@ cdef void _scan(
     largest(room.keys, among.n, &gain)
     if gain > best.gain:
         i = place_of(gain, room.keys)
-        best.gain, best.bin, best.missing_left, best.found = (
-            gain, <int32_t>(threshold_at(&among, i) + 1), missing_left, True
-        )
+        best.gain, best.bin, best.missing_left = gain, <int32_t>(threshold_at(&among, i) + 1), missing_left
+        best.found = True
 
 
 # Splits on sets of categories ----------------------------------------------------------------------------------------
@@ -336,8 +335,7 @@ cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept 
     cdef Histogram counted
     cdef int32_t o
     cdef Search search
-    search.ws, search.task, search.room = ws, task, 0
-    search.n_partials = _threads(ws, task)
+    search.ws, search.task, search.room, search.n_partials = ws, task, 0, _threads(ws, task)
     parallel_for(_count_part, &search, search.n_partials)
     _merge(&search)
     for o in range(ws.n_outputs):
@@ -452,6 +450,7 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
     cdef Workspace* ws = search.ws
     cdef const Task* task = search.task
     cdef const Node* difference
+    cdef Sums total
     cdef int32_t o
     search.parent = ws.histograms + 3 * search.room * ws.n_outputs
     search.counted = _side(ws, task.counted, task.want_counted, search.room, 0)
@@ -464,7 +463,9 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             search.difference.histograms[o] = node_histogram(ws, difference, difference.slot, o)
     if task.is_root and search.n_partials > 0:
         ws.outputs[0].quantised.are_fresh = False
-        _sum_root(ws, search.counted.histograms)
+        for o in range(ws.n_outputs):
+            total = column_sums(&search.counted.histograms[o], ws.table.columns, &ws.outputs[o].quantised.layout)
+            _set_root(ws, o, total)
         if ws.ranks == NULL:
             _note_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
@@ -474,35 +475,24 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
     _keep_best(ws, &search.difference, search.room, n_threads)
 
 
-cdef void _sum_root(Workspace* ws, const Histogram* histograms) noexcept nogil:
-    """Compute the root's sums from its first column."""
-    cdef int32_t o
-    for o in range(ws.n_outputs):
-        _set_root(ws, o, column_sums(&histograms[o], &ws.table.columns[0], &ws.outputs[o].quantised.layout))
-
-
 cdef void _note_rare_codes(Workspace* ws, const Histogram* root) noexcept nogil:
-    """Check on the local rows if packed cells can hold all rows of any code."""
-    ws.codes_are_rare = ws.root_is_packed or _has_rare_codes(ws, root)
+    """Check on the local rows if packed cells can hold all rows of any code: then all other nodes may have them.
 
-
-cdef bint _has_rare_codes(const Workspace* ws, const Histogram* root) noexcept nogil:
-    """Return True if all other nodes may have packed cells, whatever their size.
-
-    Always False for bundles and several outputs, which are not checked.
+    Bundles and several outputs are not checked.
     """
     cdef const CellLayout* layout = &ws.outputs[0].quantised.layout
     cdef const Column* column
     cdef Py_ssize_t i
     cdef int32_t c
-    if ws.n_outputs > 1 or ws.table.n_cells > ws.table.n_counted:
-        return False
+    ws.codes_are_rare = ws.root_is_packed
+    if ws.root_is_packed or ws.n_outputs > 1 or ws.table.n_cells > ws.table.n_counted:
+        return
     for c in range(ws.table.n_columns):
         column = &ws.table.columns[c]
         for i in range(column.offset, column.offset + column.n_codes):
             if cell_sums(root, i, layout).count > <int64_t>layout.count_mask:
-                return False
-    return True
+                return
+    ws.codes_are_rare = True
 
 
 cdef void _sum_rows(Workspace* ws) noexcept nogil:
@@ -723,32 +713,31 @@ cdef Sums _forced_left(
 
 cdef void _force_feature(Search* search, const Feature* feature, int32_t part) noexcept nogil:
     """Make the forced splits of both nodes on the feature."""
-    cdef ScanBuffer* room = &search.ws.rooms[search.room + part]
-    cdef Side* side = &search.counted
-    cdef int32_t which
-    for which in range(2):
-        if side.wanted and side.forced != NULL and side.forced.feature == feature.index:
-            _force_split(search.ws, side, feature, room)
-        side = &search.difference
+    _force_split(search.ws, &search.counted, feature, &search.ws.rooms[search.room + part])
+    _force_split(search.ws, &search.difference, feature, &search.ws.rooms[search.room + part])
 
 
 cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
-    """Write the forced split to the node, unless a side would be too small or without values.
+    """Write the forced split on the feature to the node, unless a side would be too small or without values.
 
     Missing values go to the side with the larger gain or, if the node has none, to the larger side.
     """
-    cdef Split* split = &ws.nodes[side.node].split
-    cdef const Sums* totals = sums_of_node(ws, side.node, 0)
+    cdef Split* split
+    cdef const Sums* totals
     cdef const SplitRules* rules = &ws.outputs[0].rules
-    cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
-    cdef int64_t n_missing = sums_of_code(&cells, 0).count
-    cdef bint missing_left
+    cdef FeatureCells cells
+    cdef int64_t n_missing
     cdef Sums of_single
     cdef Sums* left = &of_single if ws.n_outputs == 1 else room.left
     cdef Sums* kept = ws.left_sums_of_nodes + <Py_ssize_t>side.node * ws.n_outputs
     cdef float64_t gain, best = -INFINITY
     cdef uint32_t* words
     cdef int32_t o, k
+    if not side.wanted or side.forced == NULL or side.forced.feature != feature.index:
+        return
+    split, totals = &ws.nodes[side.node].split, sums_of_node(ws, side.node, 0)
+    cells = cells_of_output(ws, side, feature, room, 0)
+    n_missing = sums_of_code(&cells, 0).count
     for k in range(1 + (n_missing > 0)):
         for o in range(ws.n_outputs):
             cells = cells_of_output(ws, side, feature, room, o)
@@ -762,14 +751,14 @@ cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, 
                 memcpy(kept, left, ws.n_outputs * sizeof(Sums))
     if split.feature < 0:
         return
-    missing_left = split.missing_left if n_missing > 0 else _left_is_larger(ws, side.node, left)
+    split.missing_left = split.missing_left if n_missing > 0 else _left_is_larger(ws, side.node, left)
     split.gain = max(best, 0.0) / (ws.outputs[0].gain_unit if ws.n_outputs == 1 else 1.0)
-    split.bin, split.category_set, split.missing_left = side.forced.bin, -1, missing_left
+    split.bin, split.category_set = side.forced.bin, -1
     if feature.is_categorical:
         split.category_set = side.node * ws.words_per_node
         words = ws.category_words + split.category_set
         memcpy(words, ws.forced_words + side.forced.category_set, set_size(feature.n_codes) * sizeof(uint32_t))
-        set_put(words, 0, missing_left)
+        set_put(words, 0, split.missing_left)
         split.missing_left = n_missing == 0  # the final side is chosen in unseen.pyx
 
 
