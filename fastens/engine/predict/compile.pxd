@@ -1,6 +1,6 @@
 from fastens.engine.bins.bins cimport FeatureBins
 from fastens.engine.structs cimport (
-    code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+    code_t, float64_t, int8_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 )
 
 
@@ -20,16 +20,18 @@ cdef extern from "engine/predict/leafscan.h" nogil:
     ctypedef struct ScanNode:
         int32_t view
         int32_t set
-        uint8_t threshold
+        int8_t threshold
         uint8_t first_leaf
         uint8_t left_leaves
     ctypedef struct ScanTree:
         const ScanNode* nodes
         int32_t n_nodes
+        int32_t n_skipping
         const float64_t* values
     int best_scan_level() noexcept
+    void shift_view(const uint8_t* codes, uint8_t* shifted) noexcept
     void scan_leaves(
-        int level, ScanTree tree, const uint8_t* const* views, const uint8_t* sets, uint8_t* leaf) noexcept
+        int level, ScanTree tree, const int8_t* const* views, const uint8_t* sets, uint8_t* leaf) noexcept
     void add_leaves(int level, const ScanTree* trees, int n, const uint8_t* leaf, float64_t* raw) noexcept
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from fastens.engine.structs cimport (
-    code_t, float32_t, float64_t, int32_t, int64_t, prefetch, uint16_t, uint32_t, uint64_t, uint8_t
+    code_t, float32_t, float64_t, int8_t, int32_t, int64_t, prefetch, uint16_t, uint32_t, uint64_t, uint8_t
 )
 from libc.stdint cimport INT32_MAX, UINT16_MAX, UINT32_MAX
 from libc.stdlib cimport calloc, free
@@ -167,10 +167,10 @@ cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_node
     walk.more_steps = <uint16_t> min((mean + 4) // 5, <int32_t> UINT16_MAX)
 
 
-cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
-    # Returns the threshold, or writes the node's set and returns 0.
+cdef inline int8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
+    # Returns the threshold of shifted codes, or writes the node's set and returns 0.
     if not needs_scan_set(a, node):
-        return <uint8_t> min(test_at(a, node), <uint16_t> 255)
+        return <int8_t> (<int32_t> min(test_at(a, node), <uint16_t> 255) - 128)
     write_scan_set(a, node, next_set)
     return 0
 
@@ -178,32 +178,40 @@ cdef inline uint8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_
 cdef void compile_scans(
     Program* program, const Arrays* a, const int32_t* column_of, const float64_t* value, int32_t* leaves
 ) noexcept nogil:
-    # `leaves` has space for twice the nodes of the largest tree.
+    # `leaves` has space for three times the nodes of the largest tree.
     cdef ScanNode* scan = program.scan_nodes
     cdef int32_t* first_leaf = leaves
     cdef int32_t* n_leaves
+    cdef int32_t* skips_one             # true if the left child is a leaf, and the right child is or skips one
     cdef float64_t* values = program.scan_values
     cdef int64_t root, i, n_nodes
-    cdef int32_t t, n_sets = 0
+    cdef int32_t t, left, comes_last, n_sets = 0
     for t in range(program.n_trees):
         root = a.node_offsets[t]
         n_nodes = a.node_offsets[t + 1] - root
         if n_nodes > 2 * MAX_SCAN_LEAVES - 1:
             continue
-        n_leaves = leaves + n_nodes
+        n_leaves, skips_one = leaves + n_nodes, leaves + 2 * n_nodes
         number_leaves(a, root, n_nodes, first_leaf, n_leaves)
-        program.scans[t] = ScanTree(scan, <int32_t> (n_nodes // 2), values)
-        for i in range(n_nodes):
-            if a.left_child[root + i] == 0:
+        program.scans[t] = ScanTree(scan, <int32_t> (n_nodes // 2), 0, values)
+        for i in range(n_nodes - 1, -1, -1):
+            left = a.left_child[root + i]
+            skips_one[i] = left > 0 and n_leaves[left] == 1 and (n_leaves[left + 1] == 1 or skips_one[left + 1])
+            if left == 0:
                 values[first_leaf[i]] = value[root + i]
-                continue
-            scan.view = view_at(program, a, root + i, column_of)
-            scan.threshold = scan_threshold(a, root + i, program.scan_sets + n_sets * SET_BYTES)
-            scan.set = n_sets if needs_scan_set(a, root + i) else -1
-            n_sets += needs_scan_set(a, root + i)
-            scan.first_leaf = <uint8_t> first_leaf[i]
-            scan.left_leaves = <uint8_t> n_leaves[a.left_child[root + i]]
-            scan += 1
+            elif not skips_one[i]:
+                program.scans[t].n_skipping += 1
+        for comes_last in range(2):
+            for i in range(n_nodes):
+                left = a.left_child[root + i]
+                if left == 0 or skips_one[i] != comes_last:
+                    continue
+                scan.view = view_at(program, a, root + i, column_of)
+                scan.threshold = scan_threshold(a, root + i, program.scan_sets + n_sets * SET_BYTES)
+                scan.set = n_sets if needs_scan_set(a, root + i) else -1
+                n_sets += needs_scan_set(a, root + i)
+                scan.first_leaf, scan.left_leaves = <uint8_t> first_leaf[i], <uint8_t> n_leaves[left]
+                scan += 1
         values += n_nodes // 2 + 1
 
 
@@ -256,7 +264,7 @@ cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value
         raise ValueError(f"all trees together must have at most {UINT32_MAX} nodes, got {a.n_nodes}")
     if a.n_trees > INT32_MAX:
         raise ValueError(f"a model must have at most {INT32_MAX} trees; got {a.n_trees}")
-    cdef int32_t[::1] leaves = np.empty(2 * largest, dtype=np.int32)
+    cdef int32_t[::1] leaves = np.empty(3 * largest, dtype=np.int32)
     allocate_program(program, a)
     plan_views(program, a, program.column_of)
     program.zeros = allocate(program.n_views, program.code_size)

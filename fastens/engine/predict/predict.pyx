@@ -13,11 +13,12 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from fastens.engine.predict.compile cimport (
-    SCAN_ROWS, SCAN_TREES, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, walk_rows, walk_trees,
+    SCAN_ROWS, SCAN_TREES, WALK_LANES, Codes, CompiledTrees, Program, add_leaves, scan_leaves, shift_view, walk_rows,
+    walk_trees,
 )
 from fastens.engine.predict.compile cimport Rows, fill_records, fill_views, record_size
 from fastens.engine.structs cimport (
-    code_t, float32_t, float64_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
+    code_t, float32_t, float64_t, int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 )
 from fastens.engine.thread_pool cimport MAX_THREADS, parallel_for_until_interrupted
 
@@ -78,6 +79,16 @@ cdef inline void add_values(
 
 # ------------------------------------------------------------------------------------------- blocks with views, to scan
 
+cdef void shift_codes(const Program* program, Scratch* scratch, uint8_t** views) noexcept nogil:
+    # Shifts the codes in all views by 128, which is what scans read, or back. Views of existing codes are copied.
+    cdef uint8_t* shifted
+    cdef int32_t v
+    for v in range(program.n_views):
+        shifted = <uint8_t*> scratch.codes + v * SCAN_ROWS
+        shift_view(views[v], shifted)
+        views[v] = shifted
+
+
 cdef inline int32_t add_trees(
     const Program* program, int32_t first, int32_t last, Scratch* scratch, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
@@ -90,16 +101,20 @@ cdef inline int32_t add_trees(
             and program.walks[first + n].output == output
         ):
             scan_leaves(
-                program.level, program.scans[first + n], <const uint8_t* const*> views, program.scan_sets,
+                program.level, program.scans[first + n], <const int8_t* const*> views, program.scan_sets,
                 scratch.leaf + n * SCAN_ROWS)
             n += 1
         if n > 0:
             add_leaves(
                 program.level, program.scans + first, n, scratch.leaf, scratch.raw + <Py_ssize_t> output * SCAN_ROWS)
             return n
+    if code_t is uint8_t:
+        shift_codes(program, scratch, views)
     walk_rows(
         &program.nodes, program.walks + first, &codes, program.code_size, <uint32_t> n_rows, scratch.at,
         scratch.waiting)
+    if code_t is uint8_t:
+        shift_codes(program, scratch, views)
     add_values(program, first, scratch.at, n_rows, scratch.raw, 1, SCAN_ROWS)
     return 1
 
@@ -115,6 +130,8 @@ cdef void add_block(
     cdef float64_t* out
     cdef float64_t* raw
     fill_views(program, rows, row, scratch.codes, views)
+    if code_t is uint8_t:
+        shift_codes(program, scratch, views)
     for k in range(program.n_outputs):
         out = sums.raw + row * sums.row_stride + k * sums.output_stride
         raw = scratch.raw + k * SCAN_ROWS
