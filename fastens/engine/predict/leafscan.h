@@ -11,8 +11,8 @@
  * instructions for 64 rows, and the state of the rows stays in registers. (Related to QuickScorer, Lucchese et al.
  * 2015, and RapidScorer, Ye et al. 2018, but with a leaf number instead of one bit per leaf.)
  *
- * Codes in views are shifted by 128, because vector instructions compare signed bytes. Nodes that skip a single leaf, and
- * whose descendants do so too, come last: they add the result of the comparisons itself.
+ * Codes in views are shifted by 128, because vector instructions compare signed bytes. Nodes that skip a single leaf,
+ * and whose descendants do so too, come last: they add the result of the comparisons itself.
  *
  * Results are bit-identical at every level: LEVEL_PLAIN for any compiler and machine, LEVEL_AVX2 and LEVEL_AVX512 if
  * GCC or Clang can compile them and the processor supports them. */
@@ -151,8 +151,8 @@ static void right_of_set_avx2(const uint8_t *set, const int8_t *codes, int8_t *r
 /* Eight vectors at a time share the broadcasts of a node: four took 15 % longer with 31 leaves, 21 % with 255. */
 __attribute__((target("avx2"), always_inline))
 static inline void visit_avx2(
-    const ScanNode *node, const ScanNode *end, int skips_one, const int8_t *const *views, const uint8_t *sets, int start,
-    __m256i *at) {
+    const ScanNode *node, const ScanNode *end, int skips_one, const int8_t *const *views, const uint8_t *sets,
+    int start, __m256i *at) {
     int8_t right[256];
     for (; node < end; node++) {
         const int8_t *codes = views[node->view] + start;
@@ -165,7 +165,8 @@ static inline void visit_avx2(
         const __m256i left_leaves = _mm256_set1_epi8((char)node->left_leaves);
         for (int i = 0; i < 8; i++) {
             const __m256i x = _mm256_loadu_si256((const __m256i *)codes + i);
-            const __m256i moves = _mm256_and_si256(_mm256_cmpeq_epi8(at[i], first_leaf), _mm256_cmpgt_epi8(x, threshold));
+            const __m256i here = _mm256_cmpeq_epi8(at[i], first_leaf);
+            const __m256i moves = _mm256_and_si256(here, _mm256_cmpgt_epi8(x, threshold));
             at[i] = skips_one ? _mm256_sub_epi8(at[i], moves)
                               : _mm256_add_epi8(at[i], _mm256_and_si256(moves, left_leaves));
         }
