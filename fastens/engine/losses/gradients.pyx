@@ -17,7 +17,7 @@ cdef extern from "engine/losses/loss_loops.h" nogil:
     void poisson_gradients(const double* y, const double* raw, Py_ssize_t n, float* g, float* h) noexcept
     void gamma_gradients(const double* y, const double* raw, Py_ssize_t n, float* g, float* h) noexcept
     double exp_of(double x) noexcept
-    void sigmoid_of(double raw, double* probability, double* other) noexcept
+    void probability_pairs(const double* raw, Py_ssize_t n, double* out) noexcept
     void largest_bits(const double* values, Py_ssize_t n, int64_t* result) noexcept
     void exp_values(const double* x, Py_ssize_t n, double* out) noexcept
     enum:
@@ -435,10 +435,9 @@ def means_of_log(const float64_t[::1] raw, float64_t[::1] out):
 
 def binary_probabilities(const float64_t[::1] raw, float64_t[:, ::1] out):
     """Write the probabilities of both classes."""
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(raw.shape[0]):
-            sigmoid_of(raw[i], &out[i, 1], &out[i, 0])
+    if raw.shape[0]:
+        with nogil:
+            probability_pairs(&raw[0], raw.shape[0], &out[0, 0])
 
 
 def class_probabilities(const float64_t[:, ::1] raw, float64_t[:, ::1] out):

@@ -82,6 +82,13 @@ FASTENS_INLINE void sigmoid_of(double raw, double* probability, double* other)
 
 /* Loops -------------------------------------------------- */
 
+/* Writes the probabilities of both classes. */
+FASTENS_INLINE void probability_pairs_loop(const double* raw, ptrdiff_t n, double* out)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        sigmoid_of(raw[i], &out[2 * i + 1], &out[2 * i]);
+}
+
 FASTENS_INLINE void binary_gradients_loop(const double* y, const double* raw, ptrdiff_t n, float* g, float* h)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -199,6 +206,7 @@ FASTENS_INLINE void largest_bits_loop(const double* values, ptrdiff_t n, int64_t
 
 /* Dispatch by instruction set -------------------------------------------------- */
 
+FASTENS_CHOOSE(probability_pairs, (const double* raw, ptrdiff_t n, double* out), (raw, n, out))
 FASTENS_CHOOSE(binary_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
 FASTENS_CHOOSE(binary_losses, (const double* y, const double* raw, ptrdiff_t n, double* out), (y, raw, n, out))
 FASTENS_CHOOSE(poisson_gradients, (const double* y, const double* raw, ptrdiff_t n, float* g, float* h), (y, raw, n, g, h))
