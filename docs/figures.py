@@ -93,6 +93,8 @@ def readme_table() -> str:
     chosen = [head.index(column) for column in wanted if column in head]
     shown = [[*wanted[:3], CLOSEST, *wanted[3:]]]
     for row in rows:
+        if not row[1]:
+            continue  # a ratio of two times of the same library
         cells = [row[i] for i in chosen]
         shown.append([*cells[:3], closest(head, row), *cells[3:]])
     return f"{table(shown)}\n\n- `{record['command']}`\n{facts(record)}\n"

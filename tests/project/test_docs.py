@@ -208,7 +208,7 @@ def numbers_of(record):
 def test_prose_agrees_with_the_figures(figures, page):
     """Where a page shows figures, a result that its sentences repeat is one of a table's cells."""
     text = page.read_text(encoding="utf-8")
-    of_readme = [figures.IN_README[0], "peers_bonsai", "quality_100", "quality_fresh"]
+    of_readme = [figures.IN_README[0], "quality_100", "quality_fresh"]
     names = of_readme if page.stem == "README" else [each for each, _ in figures.PLACE.findall(text) if each != "all"]
     known = set().union(*(numbers_of(figures.records()[name]) for name in names))
     prose = text if page.stem != "README" else text.replace(figures.readme_table(), "")
