@@ -339,12 +339,18 @@ cdef void _add_wide_rows(
 cdef void _clear_stored(
     const Table* table, Columns columns, const uint64_t* active, int64_t* cells, Py_ssize_t width
 ) noexcept nogil:
+    """Clear the cells of the active columns, runs of adjacent columns at a time."""
     cdef const Column* column
+    cdef Py_ssize_t first = 0, end = 0
     cdef int32_t c = next_feature(active, columns.first, columns.end)
     while c < columns.end:
         column = &table.columns[c]
-        memset(cells + width * column.offset, 0, width * column.n_codes * sizeof(int64_t))
+        if column.offset != end:
+            memset(cells + width * first, 0, width * (end - first) * sizeof(int64_t))
+            first = column.offset
+        end = column.offset + column.n_codes
         c = next_feature(active, c + 1, columns.end)
+    memset(cells + width * first, 0, width * (end - first) * sizeof(int64_t))
 
 
 cdef void _flush_stored(

@@ -213,3 +213,10 @@ cdef inline void consider(
     if gain > scan.gain:
         keep_split(gain, code, missing_left, scan)
         scan.left = sums[0]
+
+
+cdef inline bint is_better(const Split* split, const Split* other) noexcept nogil:
+    """Return True if the split is better. Ties go to the feature with the lower index."""
+    if split.feature < 0 or other.feature < 0:
+        return split.feature >= 0
+    return split.gain > other.gain or (split.gain == other.gain and split.feature < other.feature)

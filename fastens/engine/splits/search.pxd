@@ -1,6 +1,7 @@
 from fastens.engine.histograms.cells cimport Histogram
 from fastens.engine.splits.gain cimport FeatureCells, Scan, ScanBuffer, Split
 from fastens.engine.splits.scan cimport ScanNode
+from fastens.engine.splits.split cimport is_drawn
 from fastens.engine.splits.workspace cimport ForcedSplit, Output, Task, Workspace
 from fastens.engine.structs cimport Feature, int32_t, int64_t, uint64_t, uint8_t
 
@@ -10,7 +11,8 @@ cdef struct Side:
     int32_t node                    # -1 if absent
     bint wanted
     Histogram* histograms           # one for each output
-    uint8_t* allowed
+    uint8_t* allowed                # by feature, unless each feature is asked for
+    int32_t* rounds                 # of the permutation that tells which features are drawn; otherwise NULL
     uint64_t key                    # key of the node's random thresholds
     const ForcedSplit* forced       # NULL if the node has no forced split
     Split* best                     # best split among the features of each part
@@ -18,6 +20,11 @@ cdef struct Side:
     Scan of_values
     Scan of_sets
     ScanNode node_of_values         # loop form of of_values
+
+
+cdef inline bint is_allowed(const Workspace* ws, const Side* side, int32_t feature) noexcept nogil:
+    """Return True if the node may split on the feature."""
+    return is_drawn(ws, side.rounds, feature) if side.rounds != NULL else side.allowed[feature] != 0
 
 
 cdef inline FeatureCells cells_of_output(

@@ -7,19 +7,19 @@ from fastens.engine.histograms.cells cimport (
     words_per_cell
 )
 from fastens.engine.splits.split cimport (
-    POOL, Thresholds, allow_features, best_split_of_feature, category_penalty, centre_of_gap, column_sums,
-    is_one_hot, is_rare, key_of_thresholds, look_at, node_of_scan, order_categories, threshold_at, thresholds_among,
-    thresholds_of_wide, write_category_set
+    POOL, Thresholds, allow_features, asks_for_each, best_split_of_feature, category_penalty, centre_of_gap,
+    column_sums, is_one_hot, is_rare, key_of_thresholds, look_at, node_of_scan, order_categories,
+    start_permutation, threshold_at, thresholds_among, thresholds_of_wide, write_category_set
 )
 from fastens.engine.splits.gain cimport (
-    FeatureCells, Scan, ScanBuffer, Split, SplitRules, is_large_enough, leaves_enough, limited_value, node_score,
-    start_scan, sums_of_code
+    FeatureCells, Scan, ScanBuffer, Split, SplitRules, is_better, is_large_enough, leaves_enough, limited_value,
+    node_score, start_scan, sums_of_code
 )
 from fastens.engine.splits.goes_left cimport code_goes_left, set_put, set_size
 from fastens.engine.splits.scan cimport ScanNode, joint_gains, largest, place_of, running_sums
 from fastens.engine.splits.workspace cimport (
-    ForcedSplit, Node, Output, Task, UPDATES_PER_CODE, Workspace, active_columns, node_histogram, partial_histogram,
-    rows_in_cells, sums_of_node
+    PIECES_PER_THREAD, UPDATES_PER_CODE, ForcedSplit, Node, Output, Task, Workspace, active_columns, clear_active,
+    divide_columns, node_histogram, partial_histogram, rows_in_cells, sums_of_node
 )
 from fastens.engine.structs cimport Column, Feature, float64_t, int32_t, int64_t, uint32_t, uint64_t
 from fastens.engine.histograms.histogram cimport (
@@ -27,7 +27,7 @@ from fastens.engine.histograms.histogram cimport (
     subtract_histogram, subtract_zeros, sums_of_rows, unbundle
 )
 from fastens.engine.paths cimport add_feature, next_feature
-from fastens.engine.thread_pool cimport next_item, parallel_for
+from fastens.engine.thread_pool cimport dynamic_parallel_for, next_item, parallel_for
 
 
 cdef struct Best:
@@ -286,6 +286,7 @@ cdef struct Search:
     const Task* task
     int32_t room                    # index of the first part's workspace; the others follow
     int32_t n_partials              # 0 if the node's rows are not yet counted
+    int32_t n_pieces                # of the columns
     Histogram* parent
     Side counted
     Side difference
@@ -424,10 +425,13 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
     side.allowed = ws.allowed + (2 * room + which) * n_features
     side.best = ws.best_splits + 2 * room + which
     side.key = key_of_thresholds(ws.seed, node)
-    side.forced = NULL
-    if side.wanted:
-        if ws.nodes[node].forced >= 0:
-            side.forced = &ws.forced[ws.nodes[node].forced]
+    side.forced, side.rounds = NULL, NULL
+    if side.wanted and ws.nodes[node].forced >= 0:
+        side.forced = &ws.forced[ws.nodes[node].forced]
+    if side.wanted and asks_for_each(ws):
+        side.rounds = ws.sampled + room * n_features + which * (n_features // 2)
+        start_permutation(ws, node, side.rounds)
+    elif side.wanted:
         allow_features(ws, node, room, side.allowed)
     return side
 
@@ -470,7 +474,17 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
             _note_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
     _start_scans(ws, &search.difference)
-    parallel_for(_search_part, search, n_threads)
+    for o in range(n_threads):
+        search.counted.best[2 * o].feature = search.difference.best[2 * o].feature = -1
+    search.n_pieces = 1
+    if n_threads > 1:
+        search.n_pieces = n_threads if ws.table.cells == NULL else n_threads * PIECES_PER_THREAD
+        divide_columns(ws, &ws.nodes[task.counted], search.n_pieces)
+    if ws.table.cells == NULL:
+        parallel_for(_search_part, search, n_threads)
+    else:
+        parallel_for(_count_stored, search, n_threads)
+        dynamic_parallel_for(_search_stored, search, search.n_pieces, n_threads)
     _keep_best(ws, &search.counted, search.room, n_threads)
     _keep_best(ws, &search.difference, search.room, n_threads)
 
@@ -512,34 +526,24 @@ cdef void _set_root(Workspace* ws, int32_t output, Sums sums) noexcept nogil:
         root.limits.value = limited_value(&root.sums, ws.rules.l2, 0.0, &root.limits)
 
 
-cdef int32_t _first_of_part(const Workspace* ws, int32_t part, int32_t n_parts) noexcept nogil:
-    """Return a part's first column, by equal work; for sparse rows, it begins a mask word."""
-    cdef int32_t begin = 0, end = ws.table.n_columns, middle
-    if part == n_parts:
-        return end
-    while begin < end:
-        middle = (begin + end) // 2
-        if ws.work[middle] * n_parts < part * ws.work[ws.table.n_columns]:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin if ws.n_words == 0 else begin & ~63
+cdef Columns _columns(const Search* search, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    """Return the columns of some adjacent pieces."""
+    cdef const Workspace* ws = search.ws
+    if search.n_pieces == 1:
+        return Columns(0, ws.table.n_columns)
+    return Columns(ws.first_columns[first], ws.first_columns[end])
 
 
 cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     """Search some adjacent columns, whose cells are contiguous."""
     cdef Search* search = <Search*>job
-    cdef Workspace* ws = search.ws
-    cdef Columns columns = Columns(_first_of_part(ws, part, n_parts), _first_of_part(ws, part + 1, n_parts))
+    cdef Columns columns = _columns(search, part, part + 1)
     cdef int32_t c
-    search.counted.best[2 * part].feature = search.difference.best[2 * part].feature = -1
-    if ws.table.cells != NULL:
-        _search_sparse(search, columns, part)
-    elif search.n_partials == 0:
+    if search.n_partials == 0:
         _count_and_search(search, columns, part)
-    else:
-        for c in range(columns.first, columns.end):
-            _search_column(search, &ws.table.columns[c], part)
+        return
+    for c in range(columns.first, columns.end):
+        _search_column(search, &search.ws.table.columns[c], part)
 
 
 cdef void _count_and_search(const Search* of_all, Columns columns, int32_t part) noexcept nogil:
@@ -604,32 +608,35 @@ cdef inline void _complete_column(Search* search, const Column* column, int32_t 
 
 # Sparse rows ---------------------------------------------------------------------------------------------------------
 
-cdef void _search_sparse(Search* search, Columns columns, int32_t part) noexcept nogil:
-    """Count and search the columns that may be split on, and record which of them the child nodes may use."""
+cdef void _count_stored(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Count the columns of some pieces that may be split on."""
+    cdef Search* search = <Search*>job
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
-    cdef const uint64_t* active = active_columns(ws, max(node.parent, 0))
-    cdef int32_t c, o
+    cdef int32_t o, n = search.n_pieces
+    cdef Columns columns = _columns(search, n * part // n_parts, n * (part + 1) // n_parts)
     if node.parent >= 0:
-        _clear_words(ws, search.counted.node, columns)
+        clear_active(ws, search.counted.node, columns.first, columns.end)
     if search.difference.node >= 0:
-        _clear_words(ws, search.difference.node, columns)
+        clear_active(ws, search.difference.node, columns.first, columns.end)
     for o in range(ws.n_outputs):
         build_sparse_histogram(
-            &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin, node.end - node.begin, columns, active,
-            ws.zeros + (search.room + part) * ws.table.n_counted, &search.counted.histograms[o],
+            &ws.table, &ws.outputs[o].quantised, ws.rows + node.begin, node.end - node.begin, columns,
+            active_columns(ws, max(node.parent, 0)), ws.zeros + (search.room + part) * ws.table.n_counted,
+            &search.counted.histograms[o],
         )
-    c = next_feature(active, columns.first, columns.end)
+
+
+cdef void _search_stored(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Search the columns of a piece, and record which of them the child nodes may use."""
+    cdef Search* search = <Search*>job
+    cdef Workspace* ws = search.ws
+    cdef const uint64_t* active = active_columns(ws, max(ws.nodes[search.counted.node].parent, 0))
+    cdef Columns columns = _columns(search, piece, piece + 1)
+    cdef int32_t c = next_feature(active, columns.first, columns.end)
     while c < columns.end:
-        _search_sparse_column(search, c, part)
+        _search_sparse_column(search, c, thread)
         c = next_feature(active, c + 1, columns.end)
-
-
-cdef void _clear_words(const Workspace* ws, int32_t node, Columns columns) noexcept nogil:
-    cdef uint64_t* active = active_columns(ws, node)
-    cdef int32_t w
-    for w in range(columns.first // 64, (columns.end + 63) // 64):
-        active[w] = 0
 
 
 cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcept nogil:
@@ -683,7 +690,7 @@ cdef void _search_side(
     cdef ScanBuffer* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
     cdef Split found
-    if not side.wanted or not side.allowed[feature.index]:
+    if not side.wanted or not is_allowed(ws, side, feature.index):
         return
     if ws.n_outputs > 1:
         best_joint_split(ws, side, feature, room, &found)
@@ -692,7 +699,7 @@ cdef void _search_side(
             start = &side.of_sets
         cells = cells_of_output(ws, side, feature, room, 0)
         best_split_of_feature(&cells, start, &side.best[2 * part], &found)
-    if _is_better(&found, &side.best[2 * part]):
+    if is_better(&found, &side.best[2 * part]):
         side.best[2 * part] = found
 
 
@@ -762,13 +769,6 @@ cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, 
         split.missing_left = n_missing == 0  # the final side is chosen in unseen.pyx
 
 
-cdef inline bint _is_better(const Split* split, const Split* other) noexcept nogil:
-    """Return True if the split is better. Ties go to the feature with the lower index."""
-    if split.feature < 0 or other.feature < 0:
-        return split.feature >= 0
-    return split.gain > other.gain or (split.gain == other.gain and split.feature < other.feature)
-
-
 cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) noexcept nogil:
     """Keep the best of the parts' splits."""
     cdef int32_t t, by = 0
@@ -782,7 +782,7 @@ cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) n
         return  # the forced split
     node.forced = -1
     for t in range(1, n_parts):
-        if _is_better(&side.best[2 * t], best):
+        if is_better(&side.best[2 * t], best):
             best = &side.best[2 * t]
     if best.feature < 0:
         return

@@ -33,6 +33,9 @@ cdef void write_category_set(const FeatureCells* cells, const Split* split, uint
 
 cdef void draw_tree_features(Workspace* ws) noexcept nogil
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil
+cdef bint asks_for_each(const Workspace* ws) noexcept nogil
+cdef bint is_drawn(const Workspace* ws, const int32_t* rounds, int32_t feature) noexcept nogil
+cdef void start_permutation(const Workspace* ws, int32_t node, int32_t* rounds) noexcept nogil
 
 # Counters of the nodes' thresholds in a tree's random stream; the feature draws of split.pyx use other counters.
 cdef enum:

@@ -11,9 +11,9 @@ from fastens.engine.splits.gain cimport (
     node_score, sums_of_code
 )
 from libc.string cimport memcpy, memset
-from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, has_feature, mask_words, next_feature
+from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, has_feature, mask_words
 from fastens.engine.random cimport random_bits, random_share, weighted_place
-from fastens.engine.splits.workspace cimport Workspace, active_columns
+from fastens.engine.splits.workspace cimport Workspace
 from libc.math cimport fabs
 from fastens.engine.splits.scan cimport (
     ScanNode, bound_gains, large_gains, large_sums, leave_out_light, ordered_gains, place_of, running_sums,
@@ -202,50 +202,45 @@ cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint
         allowed[f] = allowed[f] and not has_feature(excluded, f)
 
 
-cdef inline int32_t _permuted(const int32_t* rounds, int32_t bits, int32_t n, int32_t place) noexcept nogil:
-    """Return the image of a position under a random permutation of n: a cycle-walking Feistel network."""
-    cdef int32_t r, half = bits // 2
-    cdef int64_t high, low, x = place
+cdef bint asks_for_each(const Workspace* ws) noexcept nogil:
+    """Return True if nodes draw only among the features that they are searched for, one by one."""
+    cdef int32_t n = ws.table.n_features
+    cdef bint is_bound = binds_paths(&ws.limits) or ws.features_per_tree < n or ws.limits.feature_weights != NULL
+    return n > MAX_SHUFFLED and ws.limits.features_per_split < n and not is_bound
+
+
+cdef void start_permutation(const Workspace* ws, int32_t node, int32_t* rounds) noexcept nogil:
+    """Write the rounds of a node's random permutation; they need less space than half the features."""
+    cdef uint64_t seed = random_bits(ws.seed, node)
+    cdef int32_t r, i, bits = ws.feature_bits
+    # A round has only 2**half possible inputs; computing them once per node saves four to six hashes per feature.
+    for r in range(ROUNDS):
+        for i in range(1 << (bits - bits // 2)):
+            rounds[(r << (bits - bits // 2)) + i] = <int32_t>(
+                random_bits(seed, (<uint64_t>r << 32) + i) >> (64 - (bits // 2 if r % 2 else bits - bits // 2)))
+
+
+cdef bint is_drawn(const Workspace* ws, const int32_t* rounds, int32_t feature) noexcept nogil:
+    """Return True if the feature is among the first of the node's permutation: a cycle-walking Feistel network."""
+    cdef int32_t r, bits = ws.feature_bits, half = bits // 2
+    cdef int64_t high, low, x = feature
     while True:
         high, low = x >> half, x & ((<int64_t>1 << half) - 1)
         for r in range(0, ROUNDS, 2):
             high ^= rounds[(r << (bits - half)) + low]
             low ^= rounds[((r + 1) << (bits - half)) + high]
         x = (high << half) + low
-        if x < n:
-            return <int32_t>x
-
-
-cdef void _ask_for_each(const Workspace* ws, int32_t node, int32_t* rounds, uint8_t* allowed) noexcept nogil:
-    """Draw only among the features that the node is searched for; `rounds` has space for all features."""
-    cdef int32_t n = ws.table.n_features, bits = 2, r, i
-    cdef uint64_t seed = random_bits(ws.seed, node)
-    cdef const uint64_t* active = active_columns(ws, max(ws.nodes[node].parent, 0))
-    cdef int32_t f = next_feature(active, 0, n)
-    while <int64_t>1 << bits < n:
-        bits += 1
-    # A round has only 2**half possible inputs; computing them once per node saves four to six hashes per feature.
-    for r in range(ROUNDS):
-        for i in range(1 << (bits - bits // 2)):
-            rounds[(r << (bits - bits // 2)) + i] = <int32_t>(
-                random_bits(seed, (<uint64_t>r << 32) + i) >> (64 - (bits // 2 if r % 2 else bits - bits // 2)))
-    while f < n:
-        allowed[f] = _permuted(rounds, bits, n, f) < ws.limits.features_per_split
-        f = next_feature(active, f + 1, n)
+        if x < ws.table.n_features:
+            return x < ws.limits.features_per_split
 
 
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil:
-    """Mark the features that the node may split on among those it is searched for, using one thread's workspace."""
+    """Mark the features that the node may split on, using one thread's workspace."""
     cdef int32_t n = ws.table.n_features
-    cdef bint is_drawn = ws.limits.features_per_split < n
-    cdef bint is_bound = binds_paths(&ws.limits) or ws.features_per_tree < n or ws.limits.feature_weights != NULL
-    if is_drawn and not is_bound and n > MAX_SHUFFLED:
-        _ask_for_each(ws, node, ws.sampled + room * n, allowed)
-        return
     memcpy(allowed, ws.of_tree, n)
     if binds_paths(&ws.limits):
         _bind_to_path(ws, node, ws.masks + 2 * room * mask_words(n), allowed)
-    if is_drawn:
+    if ws.limits.features_per_split < n:
         _draw(ws, ws.limits.features_per_split, node, allowed, ws.sampled + room * n)
 
 

@@ -40,6 +40,7 @@ cdef void collect_rows(
 cdef enum:
     # Work is measured in (row, column) updates of histograms, about 0.4 ns each.
     UPDATES_PER_CODE = 8            # cost of searching a code in both children
+    PIECES_PER_THREAD = 4           # of sparse columns, whose costs vary
     MAX_PENDING_SUMS = 4             # size of the ring of histogram reductions, of which at most 3 are pending
 
 
@@ -129,6 +130,7 @@ cdef struct Workspace:
     float64_t min_hessian           # for several outputs: limits on the mean hessian and on the summed gains
     float64_t min_gain
     SplitRules rules                # rules of the first output; for several outputs, the common rules
+    int32_t* first_columns          # by piece of a search, followed by n_columns
     int32_t n_threads               # threads for the current tree: all, or one if there is little work
     int32_t max_threads                 # maximum number of threads
     uint32_t* rows
@@ -140,6 +142,7 @@ cdef struct Workspace:
     ScanBuffer* rooms
     int32_t* sampled                # n_features: the features that may be drawn, in random order
     uint64_t* masks                 # 2 * mask_words: the features of a path, and those not allowed together with them
+    int32_t feature_bits            # smallest number, at least 2, with n_features <= 2**feature_bits
     uint8_t* allowed                # 2 * n_features: the features allowed at both nodes of a task
     Split* best_splits              # 2: the best split of this thread's features, for both nodes of a task
     uint8_t* of_tree                # n_features: the features drawn for the tree
@@ -190,8 +193,17 @@ cdef inline uint64_t* active_columns(const Workspace* ws, int32_t node) noexcept
     return NULL if ws.n_words == 0 else ws.active + <Py_ssize_t>node * ws.n_words
 
 
+cdef inline void clear_active(const Workspace* ws, int32_t node, int32_t first, int32_t end) noexcept nogil:
+    """Clear the words of adjacent columns in the node's mask; the first column begins a word."""
+    cdef uint64_t* active = active_columns(ws, node)
+    cdef int32_t w
+    for w in range(first // 64, (end + 63) // 64):
+        active[w] = 0
+
+
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil
 cdef void free_workspace(Workspace* ws) noexcept nogil
+cdef void divide_columns(Workspace* ws, const Node* node, int32_t n_pieces) noexcept nogil
 cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil
 cdef int32_t take_slot(Workspace* ws) noexcept nogil
 cdef void release_slot(Workspace* ws, Node* node) noexcept nogil

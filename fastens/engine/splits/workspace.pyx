@@ -12,7 +12,7 @@ from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanBuffer, Split
 from fastens.engine.histograms.quantise cimport Moments
 from fastens.engine.memory cimport larger_capacity, resize
-from fastens.engine.paths cimport mask_words
+from fastens.engine.paths cimport mask_words, next_feature
 
 
 cdef extern from "engine/splits/split_rows.h" nogil:
@@ -182,11 +182,44 @@ cdef void _add_up_work(Workspace* ws) noexcept nogil:
         ws.work[c + 1] = ws.work[c] + n_codes + UPDATES_PER_CODE * ws.columns[c].n_codes
 
 
+cdef int64_t _work_of_active(const Workspace* ws, const Node* node, int32_t first, int32_t end) noexcept nogil:
+    """Return the expected work of the columns that a node of a sparse table is searched for."""
+    cdef const uint64_t* active = active_columns(ws, max(node.parent, 0))
+    cdef int64_t n_stored = 0, n_codes = 0
+    cdef int32_t c = next_feature(active, first, end)
+    while c < end:
+        n_stored += ws.first_stored[c + 1] - ws.first_stored[c]
+        n_codes += ws.columns[c].n_codes
+        c = next_feature(active, c + 1, end)
+    return n_stored * (node.end - node.begin) // ws.nodes[0].end + UPDATES_PER_CODE * n_codes
+
+
+cdef void divide_columns(Workspace* ws, const Node* node, int32_t n_pieces) noexcept nogil:
+    """Divide the columns into pieces of equal work, for `first_columns`; for sparse tables, they begin a mask word."""
+    cdef int32_t piece, c = 0, n = ws.table.n_columns
+    cdef int64_t work = 0, all_work = ws.work[n]
+    if ws.n_words > 0:
+        all_work = _work_of_active(ws, node, 0, n)
+    for piece in range(n_pieces):
+        while c < n and work * n_pieces < piece * all_work:
+            if ws.n_words > 0:
+                work += _work_of_active(ws, node, c, min(c + 64, n))
+                c = min(c + 64, n)
+            else:
+                c += 1
+                work = ws.work[c]
+        ws.first_columns[piece] = c
+    ws.first_columns[n_pieces] = n
+
+
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     """Allocate what depends on the sizes set in `ws`. Return False if memory runs out; free_workspace cleans up."""
     cdef Py_ssize_t n_features = ws.table.n_features, widest = 1
     cdef int32_t t, f
     _place_cells(ws)
+    ws.feature_bits = 2
+    while <int64_t>1 << ws.feature_bits < n_features:
+        ws.feature_bits += 1
     for f in range(ws.table.n_features):
         widest = max(widest, ws.features[f].n_codes)
         if ws.features[f].is_categorical:
@@ -203,9 +236,10 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ws.of_tree = <uint8_t*>malloc(n_features)
     ws.best_splits = <Split*>malloc(2 * ws.max_threads * sizeof(Split))
     ws.work = <int64_t*>malloc((ws.table.n_columns + 1) * sizeof(int64_t))
+    ws.first_columns = <int32_t*>malloc((ws.max_threads * PIECES_PER_THREAD + 1) * sizeof(int32_t))
     if not (
         ws.rows and ws.scratch_rows and ws.zeros and ws.partial and ws.rooms and ws.histograms and ws.sampled
-        and ws.masks and ws.allowed and ws.of_tree and ws.best_splits and ws.work
+        and ws.masks and ws.allowed and ws.of_tree and ws.best_splits and ws.work and ws.first_columns
     ):
         return False
     _add_up_work(ws)
@@ -270,6 +304,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.of_tree)
     free(ws.best_splits)
     free(ws.work)
+    free(ws.first_columns)
     free(ws.active)
     free(ws.features)
     free(ws.columns)
