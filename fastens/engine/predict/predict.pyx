@@ -80,10 +80,11 @@ cdef inline void add_values(
 # ------------------------------------------------------------------------------------------- blocks with views, to scan
 
 cdef void shift_codes(const Program* program, Scratch* scratch, uint8_t** views) noexcept nogil:
-    # Shifts the codes in all views by 128, which is what scans read, or back. Views of existing codes are copied.
+    # Shifts the codes in all views by 128, which is what scans read, or back, if there are scans. Views of existing
+    # codes are copied.
     cdef uint8_t* shifted
     cdef int32_t v
-    for v in range(program.n_views):
+    for v in range(program.n_views if program.scan_nodes != NULL else 0):
         shifted = <uint8_t*> scratch.codes + v * SCAN_ROWS
         shift_view(views[v], shifted)
         views[v] = shifted
