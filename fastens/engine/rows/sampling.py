@@ -43,7 +43,7 @@ def columns_of(X: Any) -> SparseColumns:
     >>> from scipy.sparse import csr_matrix
     >>> from fastens.engine.rows.sampling import columns_of
     >>> columns_of(csr_matrix(([1.0, 2.0, 3.0], [1, 1, 0], [0, 3]), shape=(1, 2)))
-    Columns(values=array([3., 3.]), rows=array([0, 0], dtype=int32), starts=array([0, 1, 2]))
+    SparseColumns(values=array([3., 3.]), rows=array([0, 0], dtype=int32), starts=array([0, 1, 2]))
     """
     check_shape(X)
     # The conversion from CSR to CSC keeps the order of duplicates, so they are summed in the order of `toarray`.
