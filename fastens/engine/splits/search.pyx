@@ -615,6 +615,8 @@ cdef void _count_stored(void* job, int32_t part, int32_t n_parts) noexcept nogil
     cdef const Node* node = &ws.nodes[search.counted.node]
     cdef int32_t o, n = search.n_pieces
     cdef Columns columns = _columns(search, n * part // n_parts, n * (part + 1) // n_parts)
+    if columns.first == columns.end:
+        return
     if node.parent >= 0:
         clear_active(ws, search.counted.node, columns.first, columns.end)
     if search.difference.node >= 0:

@@ -135,6 +135,17 @@ def test_a_column_that_most_of_many_rows_store(n_values, rng):
         assert_equal(grower.grow(*given), expected)
 
 
+@pytest.mark.parametrize("n_columns", [1, 63, 64, 65, 300])
+@pytest.mark.parametrize("n_threads", [2, 7])
+def test_columns_are_divided_among_more_threads_than_mask_words(n_columns, n_threads, rng):
+    X = sparse_rows(rng, 9000, n_columns)
+    binning, given = learn_binning(X), derivatives(rng, X)
+    expected = TreeGrower(binning.transform(X), RULES[0]).grow(*given)
+    for _ in range(3):
+        grower = TreeGrower(sparse_matrix(binning, X), RULES[0], n_threads=n_threads)
+        assert_equal(grower.grow(*given), expected)
+
+
 def test_a_column_whose_zeros_are_few(rng):
     X = sparse_rows(rng, 800, 30).tolil()
     X[:, 3] = 1.0 + (rng.random((800, 1)) < 0.3)
