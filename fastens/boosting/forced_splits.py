@@ -7,6 +7,7 @@ import math
 import numbers
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,9 +70,8 @@ def _left_side(model: Any, column: int, threshold: Any) -> tuple[float, list[int
         )
     categories = encoder.categories[column]
     if categories is not None:
-        threshold = (
-            np.asarray(threshold).tolist() if hasattr(threshold, "__array__") else threshold
-        )  # also columns of data frames
+        # Categories may also be listed by a column of a data frame.
+        threshold = np.asarray(threshold).tolist() if hasattr(threshold, "__array__") else threshold
         listed = list(threshold) if isinstance(threshold, list | tuple | set | frozenset) else [threshold]
         is_ordered = column in encoder.ordered
         if not listed or not all(each in categories for each in listed) or (len(listed) > 1 and is_ordered):
@@ -79,13 +79,12 @@ def _left_side(model: Any, column: int, threshold: Any) -> tuple[float, list[int
             raise ValueError(f"{_NAME} must have {rule} of column {name!r} as a threshold; got {threshold!r}.")
         positions = [categories.index(each) for each in listed]
         return (positions[0] + 0.5, None) if is_ordered else (0.0, positions)
-    try:
-        is_date = column in encoder.dates
-        number = float(
-            elapsed_days(date_of(threshold)) if is_date else threshold if isinstance(threshold, numbers.Real) else "nan"
-        )
-    except (OverflowError, TypeError, ValueError):
-        number = math.nan
+    number = math.nan
+    with suppress(OverflowError, TypeError, ValueError):
+        if column in encoder.dates:
+            number = float(elapsed_days(date_of(threshold)))
+        elif isinstance(threshold, numbers.Real):
+            number = float(threshold)
     if not math.isfinite(number):
         kind = "dates" if column in encoder.dates else "finite numbers"
         raise ValueError(f"{_NAME} must have {kind} as thresholds of column {name!r}; got {threshold!r}.")

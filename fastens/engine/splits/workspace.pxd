@@ -126,7 +126,6 @@ cdef struct Workspace:
     const uint32_t* forced_words
     int32_t features_per_tree
     Py_ssize_t kept_rows            # histograms of nodes with fewer rows are not stored
-    int64_t* work                   # n_columns + 1: cumulative cost of searching the columns in a node of typical size
     float64_t min_hessian           # for several outputs: limits on the mean hessian and on the summed gains
     float64_t min_gain
     SplitRules rules                # rules of the first output; for several outputs, the common rules

@@ -171,43 +171,30 @@ cdef void _place_cells(Workspace* ws) noexcept nogil:
             ws.table.n_cells += column.n_own
 
 
-cdef void _add_up_work(Workspace* ws) noexcept nogil:
-    cdef int32_t c
-    cdef int64_t n_codes
-    ws.work[0] = 0
-    for c in range(ws.table.n_columns):
-        n_codes = USUAL_ROWS
-        if ws.stored_rows != NULL:
-            n_codes = ws.first_stored[c + 1] - ws.first_stored[c]
-        ws.work[c + 1] = ws.work[c] + n_codes + UPDATES_PER_CODE * ws.columns[c].n_codes
-
-
-cdef int64_t _work_of_active(const Workspace* ws, const Node* node, int32_t first, int32_t end) noexcept nogil:
-    """Return the expected work of the columns that a node of a sparse table is searched for."""
+cdef int64_t _work_of(const Workspace* ws, const Node* node, int32_t first, int32_t end) noexcept nogil:
+    """Return the expected work of counting and searching the active ones of some adjacent columns for a node."""
     cdef const uint64_t* active = active_columns(ws, max(node.parent, 0))
-    cdef int64_t n_stored = 0, n_codes = 0
+    cdef int64_t n_stored = 0, n_codes = 0, n_columns = 0
     cdef int32_t c = next_feature(active, first, end)
     while c < end:
-        n_stored += ws.first_stored[c + 1] - ws.first_stored[c]
+        if ws.stored_rows != NULL:
+            n_stored += ws.first_stored[c + 1] - ws.first_stored[c]
+        n_columns += 1
         n_codes += ws.columns[c].n_codes
         c = next_feature(active, c + 1, end)
+    if ws.stored_rows == NULL:
+        return USUAL_ROWS * n_columns + UPDATES_PER_CODE * n_codes
     return n_stored * (node.end - node.begin) // ws.nodes[0].end + UPDATES_PER_CODE * n_codes
 
 
 cdef void divide_columns(Workspace* ws, const Node* node, int32_t n_pieces) noexcept nogil:
     """Divide the columns into pieces of equal work, for `first_columns`; for sparse tables, they begin a mask word."""
-    cdef int32_t piece, c = 0, n = ws.table.n_columns
-    cdef int64_t work = 0, all_work = ws.work[n]
-    if ws.n_words > 0:
-        all_work = _work_of_active(ws, node, 0, n)
+    cdef int32_t piece, c = 0, n = ws.table.n_columns, step = 1 if ws.n_words == 0 else 64
+    cdef int64_t work = 0, all_work = _work_of(ws, node, 0, n)
     for piece in range(n_pieces):
         while c < n and work * n_pieces < piece * all_work:
-            if ws.n_words > 0:
-                work += _work_of_active(ws, node, c, min(c + 64, n))
-                c = min(c + 64, n)
-            else:
-                c += 1
-                work = ws.work[c]
+            work += _work_of(ws, node, c, min(c + step, n))
+            c = min(c + step, n)
         ws.first_columns[piece] = c
     ws.first_columns[n_pieces] = n
 
@@ -235,14 +222,12 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     ws.allowed = <uint8_t*>malloc(2 * ws.max_threads * n_features)
     ws.of_tree = <uint8_t*>malloc(n_features)
     ws.best_splits = <Split*>malloc(2 * ws.max_threads * sizeof(Split))
-    ws.work = <int64_t*>malloc((ws.table.n_columns + 1) * sizeof(int64_t))
     ws.first_columns = <int32_t*>malloc((ws.max_threads * PIECES_PER_THREAD + 1) * sizeof(int32_t))
     if not (
         ws.rows and ws.scratch_rows and ws.zeros and ws.partial and ws.rooms and ws.histograms and ws.sampled
-        and ws.masks and ws.allowed and ws.of_tree and ws.best_splits and ws.work and ws.first_columns
+        and ws.masks and ws.allowed and ws.of_tree and ws.best_splits and ws.first_columns
     ):
         return False
-    _add_up_work(ws)
     for t in range(ws.max_threads):
         ws.partial[t] = <int64_t*>malloc(3 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))
         ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
@@ -303,7 +288,6 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
     free(ws.allowed)
     free(ws.of_tree)
     free(ws.best_splits)
-    free(ws.work)
     free(ws.first_columns)
     free(ws.active)
     free(ws.features)
