@@ -81,6 +81,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Estimators without `random_state` draw from NumPy's global generator: every test is the same in every run."""
+    np.random.seed(int(os.environ.get("FASTENS_SEED", 20260)))  # noqa: NPY002
+
+
 def pytest_collection_finish() -> None:
     """Leave what was collected, some millions of objects, out of every later search for garbage."""
     gc.collect()

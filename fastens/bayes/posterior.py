@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d
 
 from fastens.engine.elementary import exp, log, logsumexp
@@ -167,9 +168,9 @@ class ParameterPosteriorMixin(PosteriorMixin):
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return a random generator for a `random_state`, which is None, a seed, a RandomState or a Generator."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(0, 2**31, size=4))
+    """Return a random generator for a `random_state`: None (NumPy's global one), a seed, a RandomState or a Generator."""
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(check_random_state(random_state).randint(0, 2**31, size=4))
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
