@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """Estimators without `random_state` draw from NumPy's global generator: every test is the same in every run."""
-    np.random.seed(int(os.environ.get("FASTENS_SEED", 20260)))  # noqa: NPY002
+    np.random.seed(int(os.environ.get("FASTENS_SEED", "20260")))  # noqa: NPY002
 
 
 def pytest_collection_finish() -> None:

@@ -168,7 +168,7 @@ class ParameterPosteriorMixin(PosteriorMixin):
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return a random generator for a `random_state`: None (NumPy's global one), a seed, a RandomState or a Generator."""
+    """Return a random generator for a `random_state`; None stands for NumPy's global generator."""
     if random_state is None or isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(check_random_state(random_state).randint(0, 2**31, size=4))
     try:
