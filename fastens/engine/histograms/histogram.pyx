@@ -3,8 +3,8 @@
 from libc.string cimport memcpy, memset
 from fastens.engine.bins.pages cimport track_more_resident_rows, track_resident_rows
 from fastens.engine.histograms.cells cimport (
-    CellLayout, Histogram, Sums, add_row, add_sums, cell_sums, clear_sums, flush_cell, set_cell, sums_difference,
-    unpack, words_per_cell
+    CellLayout, Histogram, Sums, add_row, add_sums, cell_sums, clear_sums, flush_cell, set_cell, subtract_words,
+    sums_difference, unpack, words_per_cell
 )
 from fastens.engine.structs cimport (
     Column, Feature, PREFETCH_AHEAD, code_t, int32_t, int64_t, prefetch, uint16_t, uint32_t, uint64_t, uint8_t
@@ -195,10 +195,9 @@ cdef void subtract_histogram(
     `out` may be the parent if both have the same form.
     """
     cdef Sums whole, part
-    cdef Py_ssize_t i, width = words_per_cell(out)
+    cdef Py_ssize_t i, width = words_per_cell(out), first = width * column.first_own
     if parent.packed == child.packed and parent.packed == out.packed:
-        for i in range(width * column.first_own, width * (column.first_own + column.n_own)):
-            out.cells[i] = parent.cells[i] - child.cells[i]
+        subtract_words(parent.cells + first, child.cells + first, width * column.n_own, out.cells + first)
         return
     for i in range(column.first_own, column.first_own + column.n_own):
         whole, part = cell_sums(parent, i, layout), cell_sums(child, i, layout)
