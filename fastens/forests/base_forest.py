@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
 from fastens.base import Capabilities
-from fastens.engine.bins.binning import AnyMatrix, binned, learned_and_binned
+from fastens.engine.bins.binning import AnyMatrix, binned, learn_and_bin
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.growth import count_of, prune
@@ -128,7 +128,7 @@ class BaseForest(TreeParameters, TreeModel):
             if not (self._has_random_thresholds or reads_left_out or getattr(self, "keep_leaves", False)):
                 release(data.X, n_passes=2)  # one pass learns the bin edges, and another pass bins the rows
             max_bins = bins_of_features(self)
-            binning, matrix = learned_and_binned(data.X, data.sample_weight, max_bins, kinds, n_threads, data.comm)
+            binning, matrix = learn_and_bin(data.X, data.sample_weight, max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if continues:

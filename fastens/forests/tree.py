@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import Bunch
 
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities, TrainingData
-from fastens.engine.bins.binning import AnyMatrix, Binning, learned_and_binned
+from fastens.engine.bins.binning import AnyMatrix, Binning, learn_and_bin
 from fastens.engine.comm import LOCAL, Comm, gathered, max_floats
 from fastens.engine.elementary import log2, xlogy
 from fastens.engine.forest.forests import ForestGrower, TreeSample, TreeTarget, class_target, number_target
@@ -474,7 +474,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
         kinds, comm = self._is_categorical, data.comm
-        binning, matrix = learned_and_binned(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
+        binning, matrix = learn_and_bin(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
         everyone = data.of_all_ranks()
         weight, local_rows = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))

@@ -14,6 +14,7 @@ from fastens.engine.limits cimport bind_side
 from fastens.engine.bins.pages cimport pages_of
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.paths cimport add_feature, mask_words
+from fastens.engine.rows.stored_rows cimport first_at_least
 
 
 # Each thread processes its part of the table tile by tile, with the rows of each leaf in the tile, so that the memory
@@ -49,20 +50,8 @@ cdef inline void _set_range(
     LeafRows* leaf,
 ) noexcept nogil:
     leaf.node = node
-    leaf.next = _first_from(ws, begin, end, first_row)
-    leaf.end = _first_from(ws, leaf.next, end, end_row)
-
-
-cdef Py_ssize_t _first_from(const Workspace* ws, Py_ssize_t low, Py_ssize_t high, Py_ssize_t row) noexcept nogil:
-    """Return the position of the first row, from `low` to `high` in ascending order, that is at least `row`."""
-    cdef Py_ssize_t middle
-    while low < high:
-        middle = (low + high) // 2
-        if ws.rows[middle] < row:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    leaf.next = first_at_least(ws.rows, begin, end, first_row)
+    leaf.end = first_at_least(ws.rows, leaf.next, end, end_row)
 
 
 cdef struct Summing:
@@ -109,7 +98,7 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     while tile < end_row:
         tile = min(tile + TILE, end_row)
         for i in range(n_leaves):
-            end = _first_from(ws, leaves[i].next, leaves[i].end, tile)
+            end = first_at_least(ws.rows, leaves[i].next, leaves[i].end, tile)
             more = exact_sums(source, &summing.output.quantised.scales, ws.rows + leaves[i].next, end - leaves[i].next)
             _add(&sums[leaves[i].node], &more)
             leaves[i].next = end
@@ -200,7 +189,7 @@ cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         tile = min(tile + TILE, end_row)
         for i in range(n_leaves):
             value = adding.value[ws.nodes[leaves[i].node].place]
-            end = _first_from(ws, leaves[i].next, leaves[i].end, tile)
+            end = first_at_least(ws.rows, leaves[i].next, leaves[i].end, tile)
             for k in range(leaves[i].next, end):
                 if k + PREFETCH_AHEAD < end:
                     prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])

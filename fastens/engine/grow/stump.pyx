@@ -326,27 +326,20 @@ cdef class StumpFinder:
         self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MAX_AT_ONCE, self.rows.n_features)
         if self.n_threads > 1:
             self.rows.at_once = min(self.rows.at_once, 4 * (1 + self.rows.n_features // (4 * GROUPS * self.n_threads)))
+        self.rows.code_size = columns.itemsize
         if isinstance(columns, SparseCodes):
             self._show_stored(columns)
-        elif columns.dtype == np.uint8:
-            self._show_bytes(columns)
         else:
-            self._show_pairs(columns)
+            self.rows.columns = <const void*> <size_t> columns.ctypes.data
         self._show(n_codes, is_categorical, classes)
         self._make_rooms()
-
-    cdef _show_bytes(self, const uint8_t[:, ::1] columns):
-        self.rows.columns, self.rows.code_size = &columns[0, 0], 1
-
-    cdef _show_pairs(self, const uint16_t[:, ::1] columns):
-        self.rows.columns, self.rows.code_size = &columns[0, 0], 2
 
     cdef _show_stored(self, columns):
         cdef const int32_t[::1] rows = columns.rows
         cdef const int64_t[::1] starts = columns.starts
         self.rows.columns = <const void*> <size_t> columns.codes.ctypes.data
         self.rows.zeros = <const void*> <size_t> columns.of_zero.ctypes.data
-        self.rows.stored_rows, self.rows.first_stored, self.rows.code_size = &rows[0], &starts[0], columns.itemsize
+        self.rows.stored_rows, self.rows.first_stored = &rows[0], &starts[0]
 
     cdef _show(self, const int32_t[::1] n_codes, const uint8_t[::1] is_categorical, const uint16_t[::1] classes):
         if not n_codes.shape[0] == is_categorical.shape[0] == self.rows.n_features:
