@@ -285,13 +285,7 @@ def plot_lattice(
     members = list(dict.fromkeys([*general, *between, *specific]))
     roles = [_role(member in specific, member in general) for member in members]
     names = [_named(member, role) for member, role in zip(members, roles, strict=True)]
-    drawn = draw_layers(
-        ax,
-        names,
-        _uppers(members),
-        [COLOURS[role] for role in roles],
-        levels=_levels(members),
-    )
+    drawn = draw_layers(ax, names, _uppers(members), [COLOURS[role] for role in roles], levels=_levels(members))
     return _titled(drawn, title, ax is None)
 
 
@@ -310,16 +304,7 @@ def plot_boundaries(
     names += [f"... {n_between:,} between ...", *(_named(member, "S") for member in specific)]
     parents: list[list[int]] = [[] for _ in range(n_upper)] + [list(range(n_upper))] + [[n_upper]] * len(specific)
     colours = [COLOURS["G"]] * n_upper + [COLOURS[""]] + [COLOURS["S"]] * len(specific)
-    return _titled(
-        draw_layers(
-            ax,
-            names,
-            parents,
-            colours,
-        ),
-        title,
-        ax is None,
-    )
+    return _titled(draw_layers(ax, names, parents, colours), title, ax is None)
 
 
 def _titled(ax: Any, title: str, is_new: bool) -> Any:

@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
 from fastens.bayes.counts.attributes import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
-from fastens.bayes.counts.counting import (
-    Counts,
-    LabelledCodes,
-    check_pairs,
-    offsets_of,
-    pair_counts,
-    without_missing,
-)
+from fastens.bayes.counts.counting import Counts, LabelledCodes, check_pairs, offsets_of, pair_counts, without_missing
 from fastens.bayes.counts.counts import add_entries, count_triples
 from fastens.bayes.counts.dirichlet import (
     ROOT,

@@ -112,13 +112,7 @@ def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
     return np.pad(sums, ((0, 0), (0, n_columns - sums.shape[1])))
 
 
-def sum_terms(
-    source: RowSource,
-    vectorizer: CountVectorizer,
-    rows: LabelledTexts,
-    *,
-    is_there: bool,
-) -> TermSums:
+def sum_terms(source: RowSource, vectorizer: CountVectorizer, rows: LabelledTexts, *, is_there: bool) -> TermSums:
     """Return the vocabulary that the vectorizer would learn from all texts and the sums of its terms, in one pass.
 
     If `is_there` is True, each term counts at most once per text in the sums, but the selection of the most frequent

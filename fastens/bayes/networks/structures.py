@@ -421,11 +421,7 @@ class _Search:
     def best_move(self, visited: set[Parents], above: float) -> Move | None:
         """Return the move with the highest gain to an acyclic, unvisited structure; ties go to the first."""
         below = _descendants(self.parents)
-        moves = heapq.merge(
-            self._additions(above),
-            sorted(self._changes(above), key=_rank),
-            key=_rank,
-        )
+        moves = heapq.merge(self._additions(above), sorted(self._changes(above), key=_rank), key=_rank)
         return next((m for m in moves if not self._closes_cycle(m, below) and self._after(m) not in visited), None)
 
     def _additions(self, above: float) -> Iterator[Move]:

@@ -389,8 +389,7 @@ class TableEstimation(ParameterPosteriorMixin):
         optimum = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)
         if not optimum.converged:
             warn(
-                f"EM has not converged after max_iter={self.max_iter} steps. Raise max_iter or tol.",
-                ConvergenceWarning,
+                f"EM has not converged after max_iter={self.max_iter} steps. Raise max_iter or tol.", ConvergenceWarning
             )
         self._network, self._counts, self.history_ = optimum.network, optimum.counts, optimum.history
         self.n_iter_ = len(optimum.history) - 1
