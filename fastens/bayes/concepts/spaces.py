@@ -290,24 +290,24 @@ class WeightedSpace:
         codes = np.repeat(examples.codes, 2, axis=0)
         classes = np.tile(np.array([NEGATIVE, POSITIVE]), len(examples.codes))
         self._cube = CountCube(codes, classes, examples.weight.ravel(), sizes, 2)
-        n, n_positive = float(self._cube.counts[-1].sum()), float(self._cube.counts[-1, POSITIVE])
+        counts = self._cube.counts
+        n, n_positive = float(counts[-1].sum()), float(counts[-1, POSITIVE])
         self.noise = 0.0 if noise is None else noise
-        # The prior has a factor for each constraint and the likelihood has a factor for each error. The hypothesis that
-        # covers nothing comes last.
-        per_constraint, per_error = log(CONSTRAINT_WEIGHT[prior]), 0.0
-        weights = np.empty(len(self._cube) + 1)
-        most_errors = math.inf
+        errors = np.full(len(counts) + 1, n_positive)  # the hypothesis that covers nothing comes last
+        errors[:-1] -= counts[:, POSITIVE]
+        errors[:-1] += counts[:, NEGATIVE]
+        del counts, self._cube.counts  # as large as all other arrays together
+        self.least_errors = float(errors.min())
+        # The prior has a factor for each constraint and the likelihood has a factor for each error.
+        weights = np.append(self._cube.n_fixed(), len(sizes)) * float(log(CONSTRAINT_WEIGHT[prior]))
         if noise is None:
-            least = min(self._cube.log_weights(0.0, 0.0, math.inf, weights[:-1])[0], n_positive)
-            most_errors = least + _ROUNDING * n
+            is_ruled_out = errors > self.least_errors + _ROUNDING * n
+            weights[is_ruled_out] = -math.inf
+            self._ml_place = int(is_ruled_out.argmin())
         else:
-            per_error = log(noise) - log1p(-noise)
-        best = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
-        weights[-1] = per_error * n_positive + per_constraint * len(sizes) if n_positive <= most_errors else -math.inf
-        self.least_errors, self._ml_place = best if best[0] <= n_positive else (n_positive, len(self._cube))
-        if noise is None:
-            self._ml_place = int(np.isfinite(weights).argmax())
-        del self._cube.counts  # as large as all other arrays together
+            self._ml_place = int(errors.argmin())
+            errors *= log(noise) - log1p(-noise)
+            weights += errors
         largest = float(weights.max())
         exp(np.subtract(weights, largest, out=weights), out=weights)
         total = float(weights.sum())

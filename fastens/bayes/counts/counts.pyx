@@ -1,4 +1,4 @@
-"""Counts of codes, pairs and triples by class, and sums of table entries."""
+"""Counts of codes, pairs and triples by class, and codes of positions."""
 
 from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
@@ -187,7 +187,6 @@ ctypedef fused position_t:
 
 cdef enum:
     BLOCK = 64          # rows read from all columns at a time: the cache lines of 20 columns stay in the L1 cache
-    SUM_ROWS = 1024
 
 cdef double LARGEST_WHOLE = 9007199254740992.0      # 2**53
 
@@ -300,58 +299,3 @@ def encode_positions(
     job.largest, job.faults = &largest[0, 0], &faults[0, 0]
     with nogil:
         dynamic_parallel_for(_encode_piece, &job, n_parts, n_threads)
-
-
-cdef struct Entries:
-    const void* codes
-    int32_t code_size
-    Py_ssize_t n_rows
-    Py_ssize_t n_features
-    Py_ssize_t n_classes
-    const int64_t* offsets
-    const float64_t* table
-    float64_t* out
-
-
-cdef void _add_column(
-    const any_code_t* codes, const float64_t* table, Py_ssize_t n, Py_ssize_t n_classes, float64_t* out
-) noexcept nogil:
-    cdef Py_ssize_t i, c
-    cdef const float64_t* entry
-    for i in range(n):
-        entry = table + codes[i] * n_classes
-        for c in range(n_classes):
-            out[i * n_classes + c] += entry[c]
-
-
-cdef inline void _add_rows(const Entries* entries, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
-    cdef Py_ssize_t j, n_classes = entries.n_classes
-    for j in range(entries.n_features):
-        _add_column(
-            codes + j * entries.n_rows + first, entries.table + entries.offsets[j] * n_classes,
-            min(<Py_ssize_t> SUM_ROWS, entries.n_rows - first), n_classes, entries.out + first * n_classes)
-
-
-cdef void _add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const Entries* entries = <const Entries*> job
-    if entries.code_size == sizeof(uint8_t):
-        _add_rows(entries, block * SUM_ROWS, <const uint8_t*> entries.codes)
-    elif entries.code_size == sizeof(uint16_t):
-        _add_rows(entries, block * SUM_ROWS, <const uint16_t*> entries.codes)
-    else:
-        _add_rows(entries, block * SUM_ROWS, <const uint32_t*> entries.codes)
-
-
-def add_entries(
-    const any_code_t[:, ::1] codes,
-    const int64_t[::1] offsets,
-    const float64_t[:, ::1] table,
-    float64_t[:, ::1] out,
-    int n_threads,
-):
-    """Add the rows table[offsets[j] + codes[j, i]] of all columns j to out[i]."""
-    cdef Entries job = Entries(
-        &codes[0, 0], sizeof(any_code_t), codes.shape[1], codes.shape[0], out.shape[1], &offsets[0], &table[0, 0],
-        &out[0, 0])
-    with nogil:
-        dynamic_parallel_for(_add_piece, &job, (job.n_rows + SUM_ROWS - 1) // SUM_ROWS, n_threads)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastens.base import TrainingData
 from fastens.bayes.counts.attributes import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.counting import Counts, LabelledCodes, check_pairs, offsets_of, pair_counts, without_missing
-from fastens.bayes.counts.counts import add_entries, count_triples
+from fastens.bayes.counts.counts import count_triples
 from fastens.bayes.counts.dirichlet import (
     ROOT,
     SMOOTHING_RULES,
@@ -23,7 +23,7 @@ from fastens.bayes.counts.dirichlet import (
     mutual_information,
 )
 from fastens.bayes.naive.base_naive_bayes import UNSEEN, PosteriorNaiveBayes, SmoothingParameters, smoothing_of
-from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, Likelihood
+from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, Likelihood, add_columns
 from fastens.bayes.naive.mixed import CategoryInput
 from fastens.bayes.naive.moments import add_families, average_parents
 from fastens.engine.bins.binning import Binning
@@ -384,11 +384,10 @@ class OneDependenceLikelihood(PairLikelihood):
         self._write_average(self.codes(X, n_threads), out, n_threads)
 
     def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
-        offsets = offsets_of(self.sizes + 2)
-        orphans = self.by_one.write(codes, offsets, out, n_threads)
+        orphans = self.by_one.write(codes, offsets_of(self.sizes + 2), out, n_threads)
         if orphans.size:
             plain = np.ascontiguousarray(out[orphans])
-            add_entries(np.ascontiguousarray(codes[:, orphans]), offsets, self.by_class, plain, n_threads)
+            add_columns(np.ascontiguousarray(codes[:, orphans]), self.sizes + 2, self.by_class, plain, n_threads)
             out[orphans] = plain
 
     def check(self, n_classes: int, n_features: int) -> None:

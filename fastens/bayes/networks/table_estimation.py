@@ -336,7 +336,7 @@ class TableEstimation(ParameterPosteriorMixin):
                     f"have {n_cells(family, sizes):.3g}. Use fewer parents or bins."
                 )
         layout = FamilyLayout(network.families, data.sizes)
-        is_complete = complete_columns(data.codes, data.sizes, data.n_threads)
+        is_complete = complete_columns(data.codes, data.sizes)
         cells = layout.count(data, is_complete).astype(np.float64)
         groups = self._groups(layout.shapes)
         tables = groups.estimate(cells[None], "bayes")[0]
