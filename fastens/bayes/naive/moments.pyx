@@ -217,8 +217,14 @@ cdef void _add_family(
     cdef Py_ssize_t n = shape[0], width = shape[1], n_classes = shape[2]
     cdef Py_ssize_t i, c
     cdef const float64_t* entry
+    if parent == NULL:
+        for i in range(n):
+            entry = table + codes[i] * n_classes
+            for c in range(n_classes):
+                out[i * n_classes + c] += entry[c]
+        return
     for i in range(n):
-        entry = table + ((width * parent[i] if parent != NULL else 0) + codes[i]) * n_classes
+        entry = table + (width * parent[i] + codes[i]) * n_classes
         for c in range(n_classes):
             out[i * n_classes + c] += entry[c]
 
