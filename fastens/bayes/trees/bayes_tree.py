@@ -95,7 +95,7 @@ class BaseBayesTree(BaseDecisionTree):
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
-        # Number of candidate splits of each node: see `SearchCost`.
+        # Number of candidate splits of each node: see `NodeSearch`.
         self._n_splits = self._count_splits(tree)
         self._keep_tree(tree, binning, matrix, data)
         everyone = data.of_all_ranks()
