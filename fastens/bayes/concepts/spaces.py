@@ -9,67 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.concepts.conjunctions import Conjunction
 from fastens.bayes.concepts.hitting_sets import family_of, minimal_clauses, minimal_hitting_sets
 from fastens.bayes.counts.counting import CountCube
 from fastens.bayes.posterior import draw_index
 from fastens.engine.elementary import exp, log, log1p, logaddexp
-
-Array = NDArray[np.float64]
-MAX_LISTED = 10_000_000  # hypotheses in `posterior_`: 80 MB
-
-
-class ListsHypotheses:
-    """Mixin that lists the voting hypotheses of `_space`."""
-
-    _space: Any
-
-    def _conjunction(self, codes: NDArray[np.int64]) -> Conjunction:
-        raise NotImplementedError
-
-    def _codes_of(self, hypothesis: Conjunction) -> NDArray[np.int64]:
-        raise NotImplementedError
-
-    def members(self) -> Iterator[Conjunction]:
-        """Yield all hypotheses that vote, which are the members of the version space; the size is not limited.
-
-        S comes first if there is a positive example. With noise, all conjunctions are listed in a fixed order.
-
-        Examples
-        --------
-        >>> from fastens import VersionSpaceClassifier
-        >>> model = VersionSpaceClassifier().fit([["sun", "warm"], ["rain", "warm"]], [1, 0])
-        >>> list(model.members()), model.posterior_
-        ([<sun, warm>, <sun, ?>], array([0.5, 0.5]))
-        """
-        return map(self._conjunction, self._space.all_codes())
-
-    @property
-    def posterior_(self) -> Array:
-        """P(h | D) of each hypothesis, in the order of `members`; ``1 / |VS|`` for the uniform prior without noise."""
-        space = self._space
-        if not space.is_exact or space.n_hypotheses > MAX_LISTED:
-            raise AttributeError(
-                f"posterior_ lists at most {MAX_LISTED} hypotheses; there are {space.n_hypotheses}. Use "
-                "posterior_of(hypothesis) for a single one."
-            )
-        return space.posterior()
-
-    def posterior_of(self, hypothesis: Conjunction) -> float:
-        """Return P(h | D) of a hypothesis, 0 if it has no vote; it is exact if `is_exact_` is True.
-
-        Parameters
-        ----------
-        hypothesis : Conjunction
-            Hypothesis over the columns of `fit`.
-
-        Raises
-        ------
-        ValueError
-            If it is not a conjunction, or has a different number of attributes.
-        """
-        space, codes = self._space, self._codes_of(hypothesis)
-        return float(space.posterior_of(codes))
 
 
 def all_hitting_sets(clauses: Sequence[int], n_items: int) -> Iterator[int]:

@@ -281,7 +281,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         """Draw `n` fitted members from the posterior."""
         whole(0).check("n", n)
         models = self.estimators_
-        random = generator(self.random_state if random_state is None else random_state)
+        random = generator(random_state, self.random_state)
         return [models[index] for index in draw_index(self.posterior_, n, random).tolist()]
 
     def _proba_of(self, index: int, X: Any) -> Array:
@@ -522,9 +522,7 @@ class GibbsClassifier(_OneMemberClassifier):
     True
     """
 
-    _parameter_rules: ClassVar = {**BaseCombination._parameter_rules, "n_draws": whole(1)}
-
-    n_draws: int = 1
+    n_draws: int = parameter(whole(1), default=1)
 
     def _choose(self) -> int:
         self.drawn_indices_ = draw_index(self.posterior_, self.n_draws, generator(self.random_state))

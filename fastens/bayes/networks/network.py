@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from fastens.bayes.networks.structures import (
     WITH_EDGE_RULES,
     EdgeRules,
     Parents,
-    Search,
     learn_structure,
     parents_from,
 )
@@ -440,8 +438,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         data = standardised(data)[0] if data.continuous else data
         if self.structure == "pc":
             return pc(data, names, rules, self.independence_test, self.significance_level)
-        search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information, rules)
-        return learn_structure(self.structure, data, search)
+        return learn_structure(self, data, rules)
 
     def _edges(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
         """Return the parents of each variable in the edges of a parameter."""
@@ -498,15 +495,6 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             check_same_rows(len(positions), len(labels))
         codes = fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
         return codes, _numbers_of(positions, sorted(self._network.continuous), len(codes))
-
-    def _position(self, number: int, value: Any) -> int | None:
-        limits = self._limits[number] if number < len(self._limits) else None
-        if limits is None or not isinstance(value, Real) or np.isnan(float(value)):
-            return super()._position(number, value)
-        return int(np.searchsorted(limits, float(value)))
-
-    def _highlighted(self) -> int | None:
-        return len(self._network.names) - 1 if hasattr(self, "classes_") else None
 
 
 def _numbers_of(positions: NDArray[Any], continuous: list[int], n_variables: int) -> Array | None:

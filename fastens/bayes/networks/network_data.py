@@ -191,14 +191,6 @@ def joined(tables: Sequence[Array]) -> Array:
     return np.concatenate([table.ravel() for table in tables])
 
 
-def as_table(name: str, table: Any) -> Array:
-    """Convert a table passed by the user to an array; raise ValueError if it is not numeric."""
-    try:
-        return np.array(table, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers: {error}") from error
-
-
 def check_table(name: str, table: Array, shape: tuple[int, ...]) -> None:
     """Raise ValueError unless a table holds distributions along its last axis, up to rounding errors."""
     if table.shape != shape:

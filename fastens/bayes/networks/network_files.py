@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.attributes import Limits, bin_names, distinct_values, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.counting import offsets_of
-from fastens.bayes.networks.network_data import NetworkData, as_table, joined
+from fastens.bayes.networks.network_data import NetworkData, joined
 from fastens.bayes.networks.structures import Parents, parents_from
+from fastens.bayes.posterior import floats_in
 from fastens.modelfile.saving import Saved, SavedParts
 from fastens.modelfile.storage import replacing
 from fastens.params.rules import instance
@@ -312,7 +313,7 @@ class NetworkFiles:
         ]
         network = NetworkData(names, tuple(map(tuple, values)), parents_from(dict(parents), names), ())
         table_arrays = [
-            np.ones(network.sizes[list(family)]) if name in continuous else as_table(f"tables[{name!r}]", tables[name])
+            np.ones(network.sizes[list(family)]) if name in continuous else floats_in(f"tables[{name!r}]", tables[name])
             for name, family in zip(names, network.families, strict=True)
         ]
         regressions = {names.index(name): as_regressions(name, tables[name]) for name in continuous}
@@ -437,7 +438,7 @@ class NetworkFiles:
 
 def as_regressions(name: str, values: Any) -> Array:
     """Convert regressions passed by the user to an array; raise ValueError if they are not numeric."""
-    regressions = as_table(f"tables[{name!r}]", values)
+    regressions = floats_in(f"tables[{name!r}]", values)
     if regressions.ndim == 0:
         raise ValueError(f"tables[{name!r}] must hold an intercept, slopes and a variance; got {values!r}.")
     return regressions

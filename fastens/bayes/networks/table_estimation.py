@@ -17,8 +17,8 @@ from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.counts.regressions import MIN_VARIANCE, family_moments, gaussian_objective, pooled_variance, regress
 from fastens.bayes.networks.gaussians import standardised
 from fastens.bayes.networks.inference import expected_counts, find_components, missing_in
-from fastens.bayes.networks.network_data import NetworkData, as_table, check_table, joined
-from fastens.bayes.posterior import ParameterPosteriorMixin, generator
+from fastens.bayes.networks.network_data import NetworkData, check_table, joined
+from fastens.bayes.posterior import ParameterPosteriorMixin, floats_in, generator
 from fastens.engine.comm import is_any
 from fastens.engine.elementary import exp, log
 from fastens.params.rules import instance, one_of
@@ -274,7 +274,7 @@ def initial_tables(
 
 
 def _start_table(name: str, start: Any, shape: tuple[int, ...]) -> Array:
-    table = as_table(f"start[{name!r}]", start)
+    table = floats_in(f"start[{name!r}]", start)
     try:
         check_table(name, table, shape)
     except ValueError as error:

@@ -269,7 +269,7 @@ class BaseBayesTree(BaseDecisionTree):
         """
         self._check_fitted()
         whole(1).check("n", n)
-        random = generator(self.random_state if random_state is None else random_state)
+        random = generator(random_state, self.random_state)
         prior, statistics = self._leaf_prior, self._node_statistics
         trees = []
         for _ in range(n):
@@ -632,7 +632,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
             return super().predict(X)
         if mode == "map":
             return self._map_values(X)[:, 0]
-        return self._gibbs_values(X, generator(self.random_state if random_state is None else random_state))[:, 0]
+        return self._gibbs_values(X, generator(random_state, self.random_state))[:, 0]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
         """Return a prediction interval for the target of each row: exact quantiles of the posterior predictive.

@@ -15,7 +15,7 @@ from fastens.bayes.counts.counting import CountCube
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.engine.comm import LOCAL, Comm, chain_sum, max_floats
-from fastens.engine.elementary import exp, gammaln, log, log1p
+from fastens.engine.elementary import exp, gammaln, log, log1p, xlogy
 from fastens.engine.parts import RowSource, map_parts, parts_of
 from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
 from fastens.params.docstrings import Docs, entries
@@ -165,11 +165,8 @@ def _entropy(counts: Floats, n_classes: int) -> float:
     """Return the weighted entropy of the class given the cell, from the weights by cell and class."""
     n = -(-(int(np.flatnonzero(counts)[-1]) + 1) // n_classes) * n_classes
     of_cells = counts[:n].reshape(-1, n_classes)
-    return float(_n_log_n(of_cells.sum(axis=1)).sum() - _n_log_n(of_cells).sum())
-
-
-def _n_log_n(x: Floats) -> Floats:
-    return x * log(np.where(x > 0, x, 1.0))
+    totals = of_cells.sum(axis=1)
+    return float(xlogy(totals, totals).sum() - xlogy(of_cells, of_cells).sum())
 
 
 LEAF = -1
@@ -577,7 +574,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[BinaryFeatureTree]:
         """Draw `n` independent trees from the exact posterior; they predict from `answers(X)`."""
         whole(0).check("n", n)
-        random = generator(self.random_state if random_state is None else random_state)
+        random = generator(random_state, self.random_state)
         names = self.questions_
         return [self._cube.random_tree(names, random) for _ in range(n)]
 
