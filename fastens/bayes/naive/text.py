@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from fastens.base import BaseClassifier, Capabilities
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
-from fastens.bayes.naive.base_naive_bayes import DOCS
+from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
 from fastens.bayes.naive.likelihoods import sums_by_class
 from fastens.bayes.naive.moments import add_sparse_sums
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
@@ -405,7 +405,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     ['at', 'lunch']
     """
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = BaseNaiveBayes._docs
     _capabilities = Capabilities(supports_distributed_fit=True, predicts_row_sources=False)
 
     model: str = parameter(one_of(*MODELS), default="multinomial")

@@ -18,7 +18,7 @@ from fastens.engine.comm import LOCAL, Comm, chain_sum, max_floats
 from fastens.engine.elementary import exp, gammaln, log, log1p, xlogy
 from fastens.engine.parts import RowSource, map_parts, parts_of
 from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
 from fastens.params.types import ClassWeight, ColumnChoice, RandomState
@@ -380,26 +380,6 @@ Array = NDArray[np.float64]
 MAX_TREE_QUESTIONS = 15
 
 
-DOCS = TREE_DOCS | entries("""\
-max_questions : int
-    Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells take
-    milliseconds, 3^14 (4.8 million) about two seconds.
-n_thresholds : int
-    Maximum number of thresholds of a column.
-split_prior : float or pair
-    Prior probability that a node splits. Larger values favour larger trees. A pair (a, b) means a (1 + depth)^-b.
-alpha : float
-    Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink leaf
-    probabilities more.
-random_state : int, RandomState or None
-    Seed of mode="gibbs" and `sample_posterior`. The average itself is deterministic.
-n_trees_ : int
-    Number of trees in the average.
-log_evidence_ : float
-    Log marginal probability of the labels over all trees and leaf values.
-""")
-
-
 @with_parameters
 class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator):
     """Exact Bayesian average over all decision trees on up to about 14 binary features ("questions").
@@ -411,7 +391,29 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     Columns are converted to questions such as "x <= threshold", "x = category" and "x is missing". If there are more
     than `max_questions` of them, they are selected greedily by the entropy of the class.
 
-    {parameters and attributes}
+    Parameters
+    ----------
+    max_questions : int, default=10
+        Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells take
+        milliseconds, 3^14 (4.8 million) about two seconds.
+    n_thresholds : int, default=16
+        Maximum number of thresholds of a column.
+    split_prior : float or pair, default=0.5
+        Prior probability that a node splits. Larger values favour larger trees. A pair (a, b) means a (1 + depth)^-b.
+    alpha : float, default=0.5
+        Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink
+        leaf probabilities more.
+    random_state : int, RandomState or None, default=None
+        Seed of mode="gibbs" and `sample_posterior`. The average itself is deterministic.
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+    n_trees_ : int
+        Number of trees in the average.
+    log_evidence_ : float
+        Log marginal probability of the labels over all trees and leaf values.
 
     Raises
     ------
@@ -445,7 +447,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: RandomState = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = TREE_DOCS
     _compares_weights = True
     _modes = ("bayes", "map", "gibbs")
     n_trees_: int = field(init=False)
