@@ -23,6 +23,7 @@ from fastens.table.parted import move_positions
 from fastens.table.tables import ArrayTable, Table, table_over
 
 Array = NDArray[np.float64]
+Values = list[Any] | None  # values of a column; None if they are not declared
 Limits = list[Array | None]  # upper bin edges of each column except the last; None for categorical columns
 WHOLE_FLOAT32 = 1 << 24  # smaller integers are exact in float32
 
@@ -78,6 +79,12 @@ def bin_names(limits: Array) -> list[str]:
     return [f"<= {ends[0]}", *between, f"> {ends[-1]}"]
 
 
+def sizes_of(categories: Sequence[Values], limits: Limits) -> NDArray[np.int64]:
+    """Return the number of categories or bins of each column."""
+    pairs = zip(categories, limits, strict=True)
+    return np.array([len(c or ()) if edges is None else len(edges) + 1 for c, edges in pairs], dtype=np.int64)
+
+
 def limits_to_arrays(limits: Limits) -> dict[str, NDArray[Any]]:
     """Convert bin edges to arrays for saving."""
     edges = [np.zeros(0) if each is None else each for each in limits]
@@ -98,9 +105,6 @@ def limits_from_arrays(arrays: dict[str, NDArray[Any]], is_categorical: NDArray[
     if not all((np.diff(part) > 0).all() for part in parts):
         raise ValueError("the limits of the bins are malformed")
     return [None if kind else part for kind, part in zip(is_categorical, parts, strict=True)]
-
-
-Values = list[Any] | None  # values of a column; None if they are not declared
 
 
 def declared_values(X: Any) -> list[Values]:

@@ -38,7 +38,6 @@ def _is_vector_of_numbers(value: Any) -> bool:
 
 
 PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
-COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 FINITE = Rule("a finite number", real(-np.inf).holds)
 UNSEEN = one_of("ignore", "smooth", "error")
 
@@ -52,12 +51,12 @@ class SmoothingParameters:
 
     alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
     force_alpha: bool = parameter(FLAG, default=True)
-    fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
-    class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
+    fit_prior: bool = parameter(FLAG, default=True)
+    class_prior: ArrayLike | None = parameter(PRIOR, default=None)
     smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
     m: float = parameter(SMOOTHING_RULES["m"], default=1.0)
     ess: float = parameter(SMOOTHING_RULES["ess"], default=1.0)
-    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
 def check_alpha(model: Any) -> Any:

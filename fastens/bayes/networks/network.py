@@ -17,6 +17,7 @@ from fastens.bayes.counts.attributes import (
     declared_values,
     given_values,
     learn_limits,
+    sizes_of,
     with_values,
 )
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode
@@ -406,13 +407,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         """Return the codes of the columns."""
         if self._reads_codes:
             return np.ascontiguousarray(X.T)
-        sizes = np.array(
-            [
-                len(categories or ()) if limits is None else len(limits) + 1
-                for categories, limits in zip(self._encoder.categories, self._limits, strict=True)
-            ],
-            dtype=np.int64,
-        )
+        sizes = sizes_of(self._encoder.categories, self._limits)
         return encode(binned(X, self._limits), sizes, n_threads).codes
 
     def _choose_parents(self, names: tuple[str, ...], data: CodedRows) -> Parents:
