@@ -240,7 +240,7 @@ class CodedInput(CategoricalInput):
     def _learn_table(self, X: Any) -> Any:
         if self._is_whole(X):
             return super()._learn_table(ArrayTable(X))
-        is_whole_table = self._comm.size == 1 and self._reads_codes and _holds_numbers(X)
+        is_whole_table = self._comm.size == 1 and self._reads_codes and holds_numbers(X)
         coded = _ranges_of(X, self._encoder_threads()) if is_whole_table else None
         if coded is None:
             return super()._learn_table(X)
@@ -250,7 +250,7 @@ class CodedInput(CategoricalInput):
         return codes.T
 
     def _check_table(self, X: Any) -> Any:
-        if _holds_numbers(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
+        if holds_numbers(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
             sizes = [len(values or ()) for values in self._encoder.categories]
             if all(values == list(range(size)) for values, size in zip(self._encoder.categories, sizes, strict=True)):
                 return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
@@ -258,11 +258,12 @@ class CodedInput(CategoricalInput):
 
     def _is_whole(self, X: Any) -> bool:
         """Return True if `X` is an integer array to encode directly, because floats cannot represent large integers."""
-        return self._reads_codes and _holds_numbers(X) and X.dtype.kind != "f"
+        return self._reads_codes and holds_numbers(X) and X.dtype.kind != "f"
 
 
-def _holds_numbers(X: Any) -> bool:
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf" and X.flags.aligned and X.size > 0
+def holds_numbers(X: Any, kinds: str = "iuf") -> bool:
+    """Return True if `X` is a NumPy matrix of native numbers of some kinds."""
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in kinds and X.flags.aligned and X.size > 0
 
 
 def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, Capabilities, TrainingData
-from fastens.bayes.counts.attributes import declared_values
+from fastens.bayes.counts.attributes import declared_values, holds_numbers
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.posterior import ParameterPosteriorMixin
@@ -80,11 +80,6 @@ def smoothing_of(model: Any) -> Smoothing:
 
 Array = NDArray[np.float64]
 IN_ORDER = 8  # NumPy sums rows with fewer values sequentially
-
-
-def _holds_whole_numbers(X: Any) -> bool:
-    """Return True if `X` is a NumPy matrix of native integers, which needs no conversion."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.flags.aligned and X.size > 0
 
 
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
@@ -246,13 +241,11 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return self
 
     def _learn_classes(self, classes: Any, *, is_first: bool) -> None:
-        if classes is None:
-            if is_first:
-                raise ValueError("classes must be passed on the first call to partial_fit; got None.")
-            return
+        if classes is None and is_first:
+            raise ValueError("classes must be passed on the first call to partial_fit; got None.")
         if is_first:
             self.classes_ = read_classes(classes)
-        else:
+        elif classes is not None:
             check_classes(classes, self.classes_)
 
     def _learn_categories(self, X: Any) -> None:
@@ -319,7 +312,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _learn_table(self, X: Any) -> Any:
-        is_plain = self._comm.size == 1 and _holds_whole_numbers(X) and self._takes_numbers_as_they_are()
+        is_plain = self._comm.size == 1 and holds_numbers(X, "iu") and self._takes_numbers_as_they_are()
         if not is_plain or (self._keeps_integers and has_large_numbers(X)):
             return super()._learn_table(X)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
@@ -334,7 +327,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return True
 
     def _check_table(self, X: Any) -> Any:
-        if _holds_whole_numbers(X) and X.shape[1] == self._n_plain_features:
+        if holds_numbers(X, "iu") and X.shape[1] == self._n_plain_features:
             return X
         return super()._check_table(X)
 

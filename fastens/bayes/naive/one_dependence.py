@@ -19,7 +19,7 @@ from fastens.bayes.counts.attributes import (
     sizes_of,
 )
 from fastens.bayes.counts.counting import Counts, LabelledCodes, check_pairs, offsets_of, pair_counts, without_missing
-from fastens.bayes.counts.counts import count_triples
+from fastens.bayes.counts.counts import count_cells
 from fastens.bayes.counts.dirichlet import (
     ROOT,
     SMOOTHING_RULES,
@@ -279,7 +279,7 @@ def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int)
         if rows.codes.size and sums.size:
             pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
             n_threads = threads_for(rows.codes.size * len(rows.codes) ** 2 / 6, rows.n_threads, GRAIN)
-            count_triples(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, n_threads)
+            count_cells(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, 3, n_threads)
 
     out = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if rows.weights is None else np.float64)
     counts: Counts = counted(rows.comm, out, add)

@@ -186,11 +186,6 @@ def needing_words() -> Iterator[None]:
         ) from error
 
 
-def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
-    """Return selected texts of a list or of a table in batches."""
-    return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
-
-
 def name_of_texts(X: Any) -> str | None:
     """Return the column name of a table with one column, or None if it has no name."""
     names = list(X.columns or ()) if isinstance(X, Batches | TableParts) else table_over(X).names or []
@@ -441,7 +436,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         weight = check_weights(sample_weight, len(texts), self._comm)
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
-            texts, labels, weight = take_texts(texts, kept), labels[kept], weight[kept]
+            texts = take_rows(texts, kept) if isinstance(texts, RowSource) else [texts[row] for row in kept]
+            labels, weight = labels[kept], weight[kept]
         target = self._learn_target(labels)
         self._column = name_of_texts(X)
         classifier = self._make_classifier()

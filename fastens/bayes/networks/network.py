@@ -354,20 +354,17 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
         """Add declared values to the columns; `states` overrides the values that a dtype declares."""
-        state_values = given_values(self.states or {}, self._encoder, self._column_names())
+        state_values = given_values(self.states or {}, self._encoder, self._encoder.texts)
         first = 1 if self._reads_codes else 0
         by_type = [None if override else values for values, override in zip(declared, state_values, strict=False)]
         self._encoder, X = with_values(self._encoder, X, by_type, first)
         self._encoder, X = with_values(self._encoder, X, state_values, first, in_order=True)
         return X
 
-    def _column_names(self) -> list[str]:
-        return self._encoder.texts
-
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
         """Return names and values of the variables: columns, hidden variables and the class."""
         categories = self._encoder.categories
-        names = self._column_names()
+        names = list(self._encoder.texts)
         states = [
             tuple(values or () if limits is None else bin_names(limits))
             for values, limits in zip(categories, self._limits, strict=True)
