@@ -83,8 +83,8 @@ class PosteriorMixin:
             return self.predict_proba(X)  # type: ignore[attr-defined]
         if mode != "gibbs":
             return getattr(self, f"_{mode}_proba")(X)
-        chosen = getattr(self, "random_state", None) if random_state is None else random_state
-        return self._gibbs_proba(X, generator(chosen))  # type: ignore[attr-defined]
+        random = generator(random_state, getattr(self, "random_state", None))
+        return self._gibbs_proba(X, random)  # type: ignore[attr-defined]
 
     def _vote_share(self, X: ArrayLike) -> Array:
         """Return, for each row and class, the posterior probability of the hypotheses that predict the class.
@@ -167,8 +167,9 @@ class ParameterPosteriorMixin(PosteriorMixin):
         return [self._with_estimate("bayes", rng) for _ in range(n)]
 
 
-def generator(random_state: Any) -> np.random.Generator:
-    """Return a random generator for a `random_state`; None stands for NumPy's global generator."""
+def generator(random_state: Any, otherwise: Any = None) -> np.random.Generator:
+    """Return a random generator for a `random_state`, or if it is None for another; NumPy's global one if both are."""
+    random_state = otherwise if random_state is None else random_state
     if random_state is None or isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(check_random_state(random_state).randint(0, 2**31, size=4))
     try:
@@ -192,6 +193,14 @@ def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDA
     return np.minimum(np.searchsorted(cumulative, random.random(n) * cumulative[-1], side="right"), last)
 
 
+def floats_in(name: str, values: Any) -> Array:
+    """Convert numbers passed by the user to an array; raise ValueError if they are not numeric."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}") from error
+
+
 def check_prior(name: str, prior: Any, n: int) -> Array:
     """Return a prior over `n` hypotheses, normalised to sum to 1; None is uniform.
 
@@ -199,10 +208,7 @@ def check_prior(name: str, prior: Any, n: int) -> Array:
     """
     if prior is None:
         return np.full(n, 1 / n)
-    try:
-        probabilities = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers: {error}") from error
+    probabilities = floats_in(name, prior)
     if probabilities.shape != (n,):
         raise ValueError(
             f"{name} must have one probability for each of the {n} hypotheses; got shape {probabilities.shape}."

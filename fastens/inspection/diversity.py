@@ -274,26 +274,6 @@ def plot_kappa_error(predictions: Mapping[str, ArrayLike], y: ArrayLike, *, ax: 
     return ax
 
 
-__all__ = [
-    "ambiguity_decomposition",
-    "average_variance",
-    "disagreement",
-    "diversity",
-    "double_fault",
-    "error_correlation",
-    "kappa",
-    "majority_error",
-    "mistakes_distribution",
-    "oob_share",
-    "plot_average_variance",
-    "plot_diversity",
-    "plot_kappa_error",
-    "plot_majority_error",
-    "plot_oob_share",
-    "q_statistic",
-]
-
-
 TIES = {"wrong": 1.0, "half": 0.5, "right": 0.0}
 SHARE = real(0, 1)
 SPREAD = real(0)

@@ -114,13 +114,7 @@ def plot_training(estimator: Any, ax: Any = None) -> Any:
 
 
 def plot_dependence(
-    estimator: Any,
-    X: ArrayLike,
-    features: Any,
-    *,
-    label: Any = None,
-    n_rows: int = 500,
-    ax: Any = None,
+    estimator: Any, X: ArrayLike, features: Any, *, label: Any = None, n_rows: int = 500, ax: Any = None
 ) -> NDArray[Any]:
     """Plot the partial dependence of predictions on columns; see `TreeModel.plot_dependence` (Friedman 2001, 8.2).
 

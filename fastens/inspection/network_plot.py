@@ -54,10 +54,7 @@ def _depths(parents: Parents) -> list[int]:
         if deeper == depth:
             break
         depth = deeper
-    children: list[list[int]] = [[] for _ in parents]
-    for child, child_parents in enumerate(parents):
-        for parent in child_parents:
-            children[parent].append(child)
+    children = _turned({node: list(node_parents) for node, node_parents in enumerate(parents)})
     for node in sorted(range(len(parents)), key=lambda node: -depth[node]):
         if children[node] and not parents[node]:
             depth[node] = min(depth[child] for child in children[node]) - 1
@@ -109,6 +106,8 @@ def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np
 
     `layers` and `above` are from `layered`; `widths` are the widths of the variables, including spacing.
     """
+    from scipy.optimize import isotonic_regression
+
     below = _turned(above)
     width = np.array(widths + [THIN] * (len(above) - len(widths)))
     x = np.zeros(len(above))
@@ -122,49 +121,19 @@ def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np
         for level in order:
             layer = layers[level]
             wanted = np.array([np.mean(x[above[node] + below[node] or [node]]) for node in layer])
-            x[layer] = offsets[level] + _nearest_rising(wanted - offsets[level])
+            x[layer] = offsets[level] + isotonic_regression(wanted - offsets[level]).x
     return x
-
-
-def _nearest_rising(values: np.ndarray) -> np.ndarray:
-    """Return the nondecreasing sequence closest in squared error, by pooling adjacent violators."""
-    means: list[float] = []
-    counts: list[int] = []
-    for value in values.tolist():
-        means.append(value)
-        counts.append(1)
-        while len(means) > 1 and means[-2] > means[-1]:
-            count = counts.pop()
-            mean = means.pop()
-            means[-1] = (means[-1] * counts[-1] + mean * count) / (counts[-1] + count)
-            counts[-1] += count
-    return np.repeat(means, counts)
 
 
 BESIDE, BETWEEN = 0.25, 0.55  # inches between the boxes of a layer, and between layers
 FONT, SMALL, PAD = 9.0, 7.0, 0.5  # font sizes in points, and padding of a box relative to the font size
 MONOSPACE = {"family": "monospace"}
+PLAIN, HIGHLIGHTED = "#dfe9f5", "#fde3c0"  # fill colours of boxes
 ROUNDED = 1.08  # monospace letters are rounded to whole pixels, which has a larger effect at low resolution
 HEAD = 0.045, 0.11  # half width and length of an arrow head in inches
 SPREAD = 0.35  # maximum distance of arrow ends from the middle of a box, relative to its width
 
 Point = tuple[float, float]
-
-
-def plot_network(
-    names: Sequence[str],
-    parents: Parents,
-    highlighted: int | None = None,
-    ax: Any = None,
-    tables: Sequence[str] | None = None,
-) -> Any:
-    """Plot a directed acyclic graph, given by the parents of each variable, and return the axes.
-
-    `highlighted` is a variable drawn in another colour, such as the class; `tables` are texts below the names, as
-    returned by `table_text`.
-    """
-    colours = ["#fde3c0" if node == highlighted else "#dfe9f5" for node in range(len(names))]
-    return draw_layers(ax, names, parents, colours, tables=tables)
 
 
 def draw_layers(
@@ -271,7 +240,7 @@ LINE = 36  # characters
 LONGEST = 240
 MAX_GENERAL = 8
 LATTICE_FONT, LATTICE_GAP = 8.0, 0.2  # font size of the title in points; its margin in inches
-COLOURS = {"S": "#d5ecd4", "G": "#dfe9f5", "S = G": "#fde3c0", "": "white"}
+COLOURS = {"S": "#d5ecd4", "G": PLAIN, "S = G": HIGHLIGHTED, "": "white"}
 
 
 def plot_lattice(
@@ -285,13 +254,7 @@ def plot_lattice(
     members = list(dict.fromkeys([*general, *between, *specific]))
     roles = [_role(member in specific, member in general) for member in members]
     names = [_named(member, role) for member, role in zip(members, roles, strict=True)]
-    drawn = draw_layers(
-        ax,
-        names,
-        _uppers(members),
-        [COLOURS[role] for role in roles],
-        levels=_levels(members),
-    )
+    drawn = draw_layers(ax, names, _uppers(members), [COLOURS[role] for role in roles], levels=_levels(members))
     return _titled(drawn, title, ax is None)
 
 
@@ -310,16 +273,7 @@ def plot_boundaries(
     names += [f"... {n_between:,} between ...", *(_named(member, "S") for member in specific)]
     parents: list[list[int]] = [[] for _ in range(n_upper)] + [list(range(n_upper))] + [[n_upper]] * len(specific)
     colours = [COLOURS["G"]] * n_upper + [COLOURS[""]] + [COLOURS["S"]] * len(specific)
-    return _titled(
-        draw_layers(
-            ax,
-            names,
-            parents,
-            colours,
-        ),
-        title,
-        ax is None,
-    )
+    return _titled(draw_layers(ax, names, parents, colours), title, ax is None)
 
 
 def _titled(ax: Any, title: str, is_new: bool) -> Any:

@@ -122,11 +122,7 @@ def leaf_text(trees: Any, node: int, names: Names, decimals: int = 2) -> str:
 
 
 def to_text(
-    trees: TreeEnsemble,
-    tree: int = 0,
-    names: Names = Names(),
-    max_depth: int | None = 10,
-    decimals: int = 2,
+    trees: TreeEnsemble, tree: int = 0, names: Names = Names(), max_depth: int | None = 10, decimals: int = 2
 ) -> str:
     """Return a tree as indented text like scikit-learn's `export_text`, with the side of missing values.
 

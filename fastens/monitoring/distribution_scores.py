@@ -75,8 +75,11 @@ def crps(y: ArrayLike, dist: Any, sample_weight: ArrayLike | None = None) -> flo
     """
     y = np.asarray(y, dtype=np.float64)
     if getattr(dist.dist, "name", None) == "norm":
+        from scipy.special import ndtr
+
         z = (y - dist.mean()) / dist.std()
-        scores = z * (2 * _normal_cdf(z) - 1) + 2 * _normal_pdf(z) - 1 / math.sqrt(math.pi)
+        density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+        scores = z * (2 * ndtr(z) - 1) + 2 * density - 1 / math.sqrt(math.pi)
         return _mean(dist.std() * scores, sample_weight)
     if _is_discrete(dist):
         largest = max(float(np.max(dist.ppf(1 - _NEGLIGIBLE), initial=0.0)), float(y.max(initial=0.0)))
@@ -105,16 +108,6 @@ def _is_discrete(dist: Any) -> bool:
 
 def _mean(values: Array, sample_weight: ArrayLike | None) -> float:
     return float(np.average(values, weights=None if sample_weight is None else np.asarray(sample_weight)))
-
-
-def _normal_pdf(z: Array) -> Array:
-    return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-
-
-def _normal_cdf(z: Array) -> Array:
-    from scipy.special import ndtr
-
-    return ndtr(z)
 
 
 def quantiles_of(dist: Any, quantiles: Any) -> Array:

@@ -30,6 +30,12 @@ def entries(text: str) -> dict[str, tuple[str, str]]:
     return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
 
 
+def described(docstring: str | None) -> dict[str, tuple[str, str]]:
+    """Return the type and the description of each parameter and attribute in the docstring of a class."""
+    sections = re.split(r"^\w+\n-+\n", inspect.cleandoc(docstring or ""), flags=re.M)[1:]
+    return {name: entry for section in sections for name, entry in entries(section).items()}
+
+
 # Entries for the rows that methods take.
 _ROWS = entries("""\
 X : table of shape (n_samples, n_features)

@@ -2,7 +2,7 @@
 
 import numpy as np
 from fastens.engine.exact cimport exp, lgamma, log, log1p
-from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, uint16_t, uint32_t, uint8_t, value_t
 from libc.math cimport fabs
 from libc.stdlib cimport free, malloc
 
@@ -55,23 +55,6 @@ cdef inline float64_t _sum(const float64_t[:] terms) noexcept nogil:
     for i in range(terms.shape[0]):
         total += terms[i]
     return total
-
-
-def posterior_shares(const float64_t[:, ::1] counts, const float64_t[:] alpha):
-    """Return the posterior mean probability of the second of two classes, or of each class if there are more."""
-    cdef Py_ssize_t k, i, n_classes = counts.shape[0], n = counts.shape[1], first = 1 if counts.shape[0] == 2 else 0
-    cdef float64_t total, before = _sum(alpha)
-    shares = np.empty((n_classes - first, n))
-    cdef float64_t[:, ::1] out = shares
-    with nogil:
-        for i in range(n):
-            total = before
-            for k in range(n_classes):
-                total += counts[k, i]
-            total = 1.0 / total
-            for k in range(first, n_classes):
-                out[k - first, i] = (counts[k, i] + alpha[k]) * total
-    return shares
 
 
 def average(
@@ -236,21 +219,6 @@ ctypedef fused sum_t:
     float64_t
 
 
-def kinds_of_nodes(const int32_t[::1] left_child):
-    """Return the inner nodes, their left children, and the leaves, as int32 arrays in ascending order."""
-    cdef Py_ssize_t i, n = left_child.shape[0], n_inner = 0, n_leaves = 0
-    # The loop is branchless: each node is written to both lists, and only the correct list advances.
-    inner_, left_, leaf_ = (np.empty(n // 2 + 2, dtype=np.int32) for _ in range(3))
-    cdef int32_t[::1] inner = inner_, left = left_, leaf = leaf_
-    with nogil:
-        for i in range(n):
-            inner[n_inner] = leaf[n_leaves] = <int32_t> i
-            left[n_inner] = left_child[i]
-            n_inner += left_child[i] > 0
-            n_leaves += left_child[i] == 0
-    return inner_[:n_inner], left_[:n_inner], leaf_[:n_leaves]
-
-
 cdef inline float64_t _logarithm(float64_t evidence, bint is_small) noexcept nogil:
     return log(evidence) if is_small else evidence
 
@@ -305,7 +273,7 @@ def average_over_prunings(
     Parameters
     ----------
     inner, left_child : int32 arrays of shape (n_inner,)
-        See `kinds_of_nodes`.
+        Inner nodes and their left children.
     split : float64 array of shape (n_inner,)
         Posterior probability that an inner node splits, if it is reached.
     values : float64 array of shape (n_nodes, n_values)
@@ -378,7 +346,7 @@ def class_posterior(
     Parameters
     ----------
     nodes : tuple of three int32 arrays
-        Inner nodes, left children and leaves: see `kinds_of_nodes`.
+        Inner nodes, their left children and leaves, in ascending order.
     leaves : array of shape (sum of n_classes, n_leaves)
         Number of rows of each class of each target, in the order of the leaves.
     n_classes : list of int
@@ -572,18 +540,6 @@ def number_posterior(
                 evidence[i], split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[b]
             )
     return split_, values_, evidence_
-
-
-def largest_whole(const int32_t[::1] leaf, const float32_t[::1] weight):
-    """Return the largest weight of a leaf if all weights are integers, and -1 otherwise."""
-    cdef Py_ssize_t j
-    cdef bint whole = True
-    cdef float32_t largest = 0.0
-    with nogil:
-        for j in range(leaf.shape[0]):
-            whole &= weight[leaf[j]] == <float32_t> <int64_t> weight[leaf[j]]
-            largest = max(largest, weight[leaf[j]])
-    return int(largest) if whole else -1
 
 
 def count_classes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,9 @@ from fastens.engine.threads import cached_property
 from fastens.engine.trees.leaf_values import leaf_sums, leaves_of_rows
 from fastens.engine.trees.neighbours import sum_up
 from fastens.engine.trees.trees import MeasuredTree, Tree
+from fastens.engine.whole import are_whole
 from fastens.posterior import averages as kernel
-from fastens.posterior.averages import (
-    add_up_numbers,
-    average_over_prunings,
-    count_classes,
-    kinds_of_nodes,
-    largest_whole,
-)
+from fastens.posterior.averages import add_up_numbers, average_over_prunings, count_classes
 from fastens.posterior.leaf_priors import ClassPrior, LeafPrior, Nodes, NumberPrior, RatePrior
 
 if TYPE_CHECKING:
@@ -144,38 +139,18 @@ SEARCH, STRICT, FEATURES = "search", "strict", "features"
 _MAX_BITS = 1000.0
 
 
-class SearchCost(Protocol):
-    """Protocol for the number of candidate splits of nodes."""
-
-    @property
-    def odds(self) -> float:
-        """Prior odds of a split with the prior "search", relative to the number of candidate splits."""
-        ...
-
-    @property
-    def n_features(self) -> int:
-        """Number of features with at least one possible split, at least 1."""
-        ...
-
-    def n_splits(self, tree: Tree) -> Array:
-        """Return the number of equally likely candidate splits of each node, (n_nodes,).
-
-        Values at leaves are ignored.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class NodeSearch:
     """Number of candidate splits of each node, counted during growth."""
 
     of_node: Array
     n_features: int  # number of features with at least one possible split, at least 1
-    # Chosen on the 67 development tables: see docs/measured/posterior.md.
+    # Prior odds of a split with the prior "search", relative to the number of candidate splits. Chosen on the 67
+    # development tables: see docs/measured/posterior.md.
     odds: ClassVar[float] = 5.0
 
     def n_splits(self, tree: Tree) -> Array:
-        """Return the number of candidate splits of each node; see `SearchCost`."""
+        """Return the number of equally likely candidate splits of each node, (n_nodes,); leaves are ignored."""
         return self.of_node
 
 
@@ -223,6 +198,9 @@ class TableSearch:
             return np.full(tree.n_nodes, float(most))
         n_places = np.maximum(np.minimum(self.n_thresholds[tree.feature], tree.weight - 1.0), 1.0)
         return most * _n_ways(n_places, tree)
+
+
+SearchCost = NodeSearch | TableSearch
 
 
 def thresholds_of_features(n_codes: NDArray[Any]) -> Array:
@@ -346,7 +324,8 @@ class TreeRows:
 
 def nodes_of(tree: Tree) -> Nodes:
     """Return the inner nodes and the leaves of a tree."""
-    return Nodes(*kinds_of_nodes(np.ascontiguousarray(tree.left_child)))
+    inner = np.flatnonzero(tree.left_child).astype(np.int32)
+    return Nodes(inner, tree.left_child[inner], np.flatnonzero(tree.left_child == 0).astype(np.int32))
 
 
 def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> NDArray[Any]:
@@ -356,8 +335,9 @@ def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> 
     holds the weight of every leaf.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
-    largest = largest_whole(leaf, weight)
-    kind = np.min_scalar_type(largest) if 0 <= largest < 2**32 else np.dtype(np.float64)
+    of_leaves = weight[leaf]
+    largest = int(of_leaves.max())
+    kind = np.min_scalar_type(largest) if largest < 2**32 and are_whole(of_leaves) else np.dtype(np.float64)
     counts = np.empty((sum(prior.n_classes), tree.n_leaves), dtype=kind)
     row = column = 0
     for n in prior.n_classes:

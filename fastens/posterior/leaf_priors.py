@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from scipy.special import betainc, betaincc, betaincinv, gammainc, gammaincinv, 
 
 from fastens.engine.elementary import exp, gammaln, log, log1p, sum_in_order
 from fastens.engine.whole import are_whole
-from fastens.posterior.averages import class_posterior, dirichlet_evidence, number_posterior, posterior_shares
+from fastens.posterior.averages import class_posterior, dirichlet_evidence, number_posterior
 
 Array = NDArray[np.float64]
 # Number of entries of the tables of log gamma: 512 kB, and nearly all nodes have fewer rows.
@@ -37,7 +37,7 @@ _MIN_SHAPE = _MIN_WIDTH = 1e-300
 
 
 class Nodes(NamedTuple):
-    """Nodes of a tree by kind: see `kinds_of_nodes`."""
+    """Inner nodes, their left children, and leaves of a tree, each in ascending order."""
 
     inner: NDArray[np.int32]
     left_child: NDArray[np.int32]
@@ -55,42 +55,6 @@ class NodePosterior(NamedTuple):
 def _few(log_range: Array) -> int:
     """Return the maximum number of rows whose evidence is safe from overflow, given bounds of its logarithm by rows."""
     return int(np.searchsorted(log_range > _LARGEST_LOG, True)) - 1
-
-
-class LeafPrior(Protocol):
-    """Protocol for the prior of leaf values, and its posterior given sufficient statistics."""
-
-    def statistics(self, y: Array) -> Array:
-        """Return the statistics of each row for a weight of 1, (n_statistics, n_rows)."""
-        ...
-
-    def log_evidence(self, statistics: Array) -> Array:
-        """Return the log marginal likelihood of each node's rows, (n_nodes,)."""
-        ...
-
-    def values(self, statistics: Array) -> Array:
-        """Return the posterior means in the layout of tree values, (n_values, n_nodes)."""
-        ...
-
-    def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """Return the posterior of all nodes from the statistics of the leaves, (n_statistics, n_leaves).
-
-        This fast path needs integer weights and a number of rows that fits 32 bits; otherwise it returns None. `split`
-        is the prior probability that a node splits, (n_nodes,).
-        """
-        ...
-
-    def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Draw values from the posterior, (n_values, n_nodes)."""
-        ...
-
-    def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Return the posterior probability that a value, or a new target, is at most `x`, (n_nodes,)."""
-        ...
-
-    def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Return the posterior quantile of a value, or of a new target, (n_nodes,)."""
-        ...
 
 
 @cache
@@ -165,16 +129,19 @@ class ClassPrior:
         return of_one, _log_gammas(n_classes * self.alpha)
 
     def values(self, statistics: Array) -> Array:
-        """Return the posterior mean probabilities."""
-        parts = self._by_target(np.ascontiguousarray(statistics))
-        shares = [
-            posterior_shares(counts, self._alphas(len(counts))) if len(counts) > 1 else np.zeros(counts.shape)
-            for counts in parts
-        ]
-        return np.concatenate(shares)
+        """Return the posterior mean probabilities, in the layout of tree values."""
+        return self._as_values([self._shares(counts) for counts in self._by_target(statistics)])
+
+    def _shares(self, counts: Array) -> Array:
+        alphas = self._alphas(len(counts))
+        return (counts + alphas[:, None]) * (1.0 / sum(counts, start=sum_in_order(alphas)))
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """Return the posterior by tables of products and of log gammas, if all classes have the same alpha."""
+        """Return the posterior by tables of products and of log gammas, given the prior split probabilities of nodes.
+
+        This fast path needs integer weights, a number of rows that fits 32 bits, and equal alphas of all classes;
+        otherwise it returns None.
+        """
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None
         if leaves.sum(dtype=np.float64) >= _MAX_ROWS:
@@ -406,3 +373,6 @@ class RatePrior:
         """Return mean and standard deviation of a new count, for the normal approximation at large means."""
         mean = shape / worth
         return mean, np.sqrt(mean) * np.sqrt(1 + 1 / worth)
+
+
+LeafPrior = ClassPrior | NumberPrior | RatePrior

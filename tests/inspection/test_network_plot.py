@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
-from fastens.inspection.network_plot import plot_network
+from fastens.inspection.network_plot import PLAIN, draw_layers
 from fastens.inspection.trees import table_text
 from reference.boxes import extents, overlaps
 
@@ -48,7 +48,7 @@ def test_boxes_and_edges_keep_clear(seed, with_tables):
     rng = np.random.default_rng(seed)
     names, parents = random_network(rng, int(rng.integers(1, 25)))
     tables = random_tables(rng, names, parents) if with_tables else None
-    ax = plot_network(names, parents, 0, tables=tables)
+    ax = draw_layers(None, names, parents, [PLAIN] * len(names), tables=tables)
     # A table touches the name above it.
     assert set(overlaps(ax)) <= set(zip(names, tables or (), strict=False))
     edges = {patch.get_label(): patch for patch in ax.patches if " -> " in patch.get_label()}
@@ -65,14 +65,14 @@ def test_boxes_and_edges_keep_clear(seed, with_tables):
 @pytest.mark.parametrize("dpi", [50, 80, 100, 220])
 def test_tables_fit_their_boxes_on_any_screen(rng, dpi):
     names, parents = random_network(rng, 8)
-    ax = plot_network(names, parents, tables=random_tables(rng, names, parents))
+    ax = draw_layers(None, names, parents, [PLAIN] * 8, tables=random_tables(rng, names, parents))
     ax.figure.set_dpi(dpi)
     assert len(extents(ax)) == 16  # each holds its text
 
 
 def test_parents_stand_above_and_a_picture_has_the_axes_given():
     ax = pyplot.figure().subplots()
-    assert plot_network(["a", "b", "c"], [[], [0], [0, 1]], ax=ax) is ax
+    assert draw_layers(ax, ["a", "b", "c"], [[], [0], [0, 1]], [PLAIN] * 3) is ax
     height = {text.get_text(): text.get_position()[1] for text in ax.texts}
     assert height["a"] > height["b"] > height["c"]
 

@@ -27,14 +27,6 @@ def counts(rows, classes, weight, sizes, n_classes):
     return found
 
 
-def conjunctions(rows, classes, weight, sizes, per_error, per_constraint):
-    """Errors of the conjunction of each cell, which covers the rows within, and the log of its weight."""
-    covered = counts(rows, classes, weight, sizes, 2)
-    errors = covered[:, 0] + weight[classes == 1].sum() - covered[:, 1]
-    constraints = [sum(digit < size for digit, size in zip(cell, sizes, strict=True)) for cell in cells(sizes)]
-    return errors, per_error * errors + per_constraint * np.array(constraints)
-
-
 def spread(values, sizes):
     """For each cell the sum of the values of all cells it lies within."""
     every = cells(sizes)

@@ -242,11 +242,6 @@ class _Budget:
             raise TooManyError
 
 
-def compile_clauses(clauses: Bools, attributes: list[int], budget_bits: int = BUDGET_BITS) -> Any:
-    """Return the tree of all sets of `attributes` that satisfy the clauses; raise TooManyError beyond the budget."""
-    return _compile(minimal_clauses(clauses), attributes, _Budget(budget_bits), MAX_TABLE)
-
-
 def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: int) -> Any:
     named: Bools = np.asarray(clauses.any(axis=0))
     single = clauses.sum(axis=1) == 1
@@ -435,7 +430,8 @@ def family_of(clauses: Bools, q: float, random: np.random.Generator, budget_bits
     """Return the sets that satisfy the non-empty clauses, exact within the budget, otherwise sampled."""
     n = clauses.shape[1]
     try:
-        return ExactFamily(compile_clauses(clauses, list(range(n)), budget_bits), n, q)
+        tree = _compile(minimal_clauses(clauses), list(range(n)), _Budget(budget_bits), MAX_TABLE)
+        return ExactFamily(tree, n, q)
     except TooManyError:
         return SampledFamily(minimal_clauses(clauses), q, random)
 

@@ -9,67 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.concepts.conjunctions import Conjunction
 from fastens.bayes.concepts.hitting_sets import family_of, minimal_clauses, minimal_hitting_sets
 from fastens.bayes.counts.counting import CountCube
 from fastens.bayes.posterior import draw_index
 from fastens.engine.elementary import exp, log, log1p, logaddexp
-
-Array = NDArray[np.float64]
-MAX_LISTED = 10_000_000  # hypotheses in `posterior_`: 80 MB
-
-
-class ListsHypotheses:
-    """Mixin that lists the voting hypotheses of `_space`."""
-
-    _space: Any
-
-    def _conjunction(self, codes: NDArray[np.int64]) -> Conjunction:
-        raise NotImplementedError
-
-    def _codes_of(self, hypothesis: Conjunction) -> NDArray[np.int64]:
-        raise NotImplementedError
-
-    def members(self) -> Iterator[Conjunction]:
-        """Yield all hypotheses that vote, which are the members of the version space; the size is not limited.
-
-        S comes first if there is a positive example. With noise, all conjunctions are listed in a fixed order.
-
-        Examples
-        --------
-        >>> from fastens import VersionSpaceClassifier
-        >>> model = VersionSpaceClassifier().fit([["sun", "warm"], ["rain", "warm"]], [1, 0])
-        >>> list(model.members()), model.posterior_
-        ([<sun, warm>, <sun, ?>], array([0.5, 0.5]))
-        """
-        return map(self._conjunction, self._space.all_codes())
-
-    @property
-    def posterior_(self) -> Array:
-        """P(h | D) of each hypothesis, in the order of `members`; ``1 / |VS|`` for the uniform prior without noise."""
-        space = self._space
-        if not space.is_exact or space.n_hypotheses > MAX_LISTED:
-            raise AttributeError(
-                f"posterior_ lists at most {MAX_LISTED} hypotheses; there are {space.n_hypotheses}. Use "
-                "posterior_of(hypothesis) for a single one."
-            )
-        return space.posterior()
-
-    def posterior_of(self, hypothesis: Conjunction) -> float:
-        """Return P(h | D) of a hypothesis, 0 if it has no vote; it is exact if `is_exact_` is True.
-
-        Parameters
-        ----------
-        hypothesis : Conjunction
-            Hypothesis over the columns of `fit`.
-
-        Raises
-        ------
-        ValueError
-            If it is not a conjunction, or has a different number of attributes.
-        """
-        space, codes = self._space, self._codes_of(hypothesis)
-        return float(space.posterior_of(codes))
 
 
 def all_hitting_sets(clauses: Sequence[int], n_items: int) -> Iterator[int]:
@@ -290,24 +233,24 @@ class WeightedSpace:
         codes = np.repeat(examples.codes, 2, axis=0)
         classes = np.tile(np.array([NEGATIVE, POSITIVE]), len(examples.codes))
         self._cube = CountCube(codes, classes, examples.weight.ravel(), sizes, 2)
-        n, n_positive = float(self._cube.counts[-1].sum()), float(self._cube.counts[-1, POSITIVE])
+        counts = self._cube.counts
+        n, n_positive = float(counts[-1].sum()), float(counts[-1, POSITIVE])
         self.noise = 0.0 if noise is None else noise
-        # The prior has a factor for each constraint and the likelihood has a factor for each error. The hypothesis that
-        # covers nothing comes last.
-        per_constraint, per_error = log(CONSTRAINT_WEIGHT[prior]), 0.0
-        weights = np.empty(len(self._cube) + 1)
-        most_errors = math.inf
+        errors = np.full(len(counts) + 1, n_positive)  # the hypothesis that covers nothing comes last
+        errors[:-1] -= counts[:, POSITIVE]
+        errors[:-1] += counts[:, NEGATIVE]
+        del counts, self._cube.counts  # as large as all other arrays together
+        self.least_errors = float(errors.min())
+        # The prior has a factor for each constraint and the likelihood has a factor for each error.
+        weights = np.append(self._cube.n_fixed(), len(sizes)) * float(log(CONSTRAINT_WEIGHT[prior]))
         if noise is None:
-            least = min(self._cube.log_weights(0.0, 0.0, math.inf, weights[:-1])[0], n_positive)
-            most_errors = least + _ROUNDING * n
+            is_ruled_out = errors > self.least_errors + _ROUNDING * n
+            weights[is_ruled_out] = -math.inf
+            self._ml_place = int(is_ruled_out.argmin())
         else:
-            per_error = log(noise) - log1p(-noise)
-        best = self._cube.log_weights(per_error, per_constraint, most_errors, weights[:-1])
-        weights[-1] = per_error * n_positive + per_constraint * len(sizes) if n_positive <= most_errors else -math.inf
-        self.least_errors, self._ml_place = best if best[0] <= n_positive else (n_positive, len(self._cube))
-        if noise is None:
-            self._ml_place = int(np.isfinite(weights).argmax())
-        del self._cube.counts  # as large as all other arrays together
+            self._ml_place = int(errors.argmin())
+            errors *= log(noise) - log1p(-noise)
+            weights += errors
         largest = float(weights.max())
         exp(np.subtract(weights, largest, out=weights), out=weights)
         total = float(weights.sum())

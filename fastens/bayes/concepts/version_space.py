@@ -26,7 +26,6 @@ from fastens.bayes.concepts.spaces import (
     POSITIVE,
     ConsistentSpace,
     Examples,
-    ListsHypotheses,
     SpaceError,
     WeightedSpace,
     covers,
@@ -51,54 +50,8 @@ from fastens.warn import warn
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MAX_LISTED = 10_000_000  # hypotheses in `posterior_`: 80 MB
 MAX_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example
-
-
-class DrawsVersionSpace:
-    """Mixin that plots the version space of a classifier with boundaries."""
-
-    def plot_lattice(self, ax: Axes | None = None, *, max_members: int = 40) -> Axes:
-        """Plot the version space in order of generality, with G at the top and S at the bottom.
-
-        Edges connect a hypothesis to the hypotheses below it with one more constraint. Requires matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to plot on. If None, a new figure of sufficient size is created.
-        max_members : int, default=40
-            Maximum number of hypotheses to plot. For larger version spaces, the plot shows S, the first members of G
-            and the number of hypotheses between them.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Raises
-        ------
-        AttributeError
-            If a noise model is used, because all conjunctions have a positive weight and there are no boundaries.
-
-        Examples
-        --------
-        >>> from fastens import VersionSpaceClassifier
-        >>> X = [["sunny", "warm", "strong"], ["rainy", "cold", "strong"]]
-        >>> model = VersionSpaceClassifier().fit(X, ["yes", "no"])
-        >>> ax = model.plot_lattice()
-        >>> [text.get_text() for text in ax.texts][:2]
-        ['G: <sunny, ?, ?>', 'G: <?, warm, ?>']
-        """
-        model: Any = self
-        model._check_fitted()
-        whole(1).check("max_members", max_members)
-        specific, general, n = model.specific_boundary_, model.general_boundary_, model.n_hypotheses_
-        title = f"{'' if model.is_exact_ else 'about '}{n:,} {'hypothesis' if n == 1 else 'hypotheses'}"
-        if model._encoder.has_own_names:
-            title += f" on <{shortened(', '.join(model._encoder.texts), 80)}>"
-        between = _between(model, specific, general) if n <= max_members else None
-        if between is None:
-            return plot_boundaries(specific, general, n - len({*specific, *general}), title=title, ax=ax)
-        return plot_lattice(specific, general, between, title=title, ax=ax)
 
 
 def _between(model: Any, specific: list[Conjunction], general: list[Conjunction]) -> list[Conjunction] | None:
@@ -137,7 +90,7 @@ class Question(NamedTuple):
 
 
 @with_parameters
-class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier, SavedEstimator, DrawsVersionSpace):
+class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator):
     """Bayes-optimal classifier over conjunctions of attribute values, computed from the version space.
 
     A hypothesis requires specific values for some attributes and covers the instances that have all of them. There is
@@ -414,6 +367,89 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
             ) from None
         return sorted(map(self._conjunction, boundary), key=lambda h: [value is ANY for value in h.values or ()])
 
+    def members(self) -> Iterator[Conjunction]:
+        """Yield all hypotheses that vote, which are the members of the version space; the size is not limited.
+
+        S comes first if there is a positive example. With noise, all conjunctions are listed in a fixed order.
+
+        Examples
+        --------
+        >>> from fastens import VersionSpaceClassifier
+        >>> model = VersionSpaceClassifier().fit([["sun", "warm"], ["rain", "warm"]], [1, 0])
+        >>> list(model.members()), model.posterior_
+        ([<sun, warm>, <sun, ?>], array([0.5, 0.5]))
+        """
+        return map(self._conjunction, self._space.all_codes())
+
+    @property
+    def posterior_(self) -> Array:
+        """P(h | D) of each hypothesis, in the order of `members`; ``1 / |VS|`` for the uniform prior without noise."""
+        space = self._space
+        if not space.is_exact or space.n_hypotheses > MAX_LISTED:
+            raise AttributeError(
+                f"posterior_ lists at most {MAX_LISTED} hypotheses; there are {space.n_hypotheses}. Use "
+                "posterior_of(hypothesis) for a single one."
+            )
+        return space.posterior()
+
+    def posterior_of(self, hypothesis: Conjunction) -> float:
+        """Return P(h | D) of a hypothesis, 0 if it has no vote; it is exact if `is_exact_` is True.
+
+        Parameters
+        ----------
+        hypothesis : Conjunction
+            Hypothesis over the columns of `fit`.
+
+        Raises
+        ------
+        ValueError
+            If it is not a conjunction, or has a different number of attributes.
+        """
+        space, codes = self._space, self._codes_of(hypothesis)
+        return float(space.posterior_of(codes))
+
+    def plot_lattice(self, ax: Axes | None = None, *, max_members: int = 40) -> Axes:
+        """Plot the version space in order of generality, with G at the top and S at the bottom.
+
+        Edges connect a hypothesis to the hypotheses below it with one more constraint. Requires matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to plot on. If None, a new figure of sufficient size is created.
+        max_members : int, default=40
+            Maximum number of hypotheses to plot. For larger version spaces, the plot shows S, the first members of G
+            and the number of hypotheses between them.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        AttributeError
+            If a noise model is used, because all conjunctions have a positive weight and there are no boundaries.
+
+        Examples
+        --------
+        >>> from fastens import VersionSpaceClassifier
+        >>> X = [["sunny", "warm", "strong"], ["rainy", "cold", "strong"]]
+        >>> model = VersionSpaceClassifier().fit(X, ["yes", "no"])
+        >>> ax = model.plot_lattice()
+        >>> [text.get_text() for text in ax.texts][:2]
+        ['G: <sunny, ?, ?>', 'G: <?, warm, ?>']
+        """
+        self._check_fitted()
+        whole(1).check("max_members", max_members)
+        specific, general, n = self.specific_boundary_, self.general_boundary_, self.n_hypotheses_
+        title = f"{'' if self.is_exact_ else 'about '}{n:,} {'hypothesis' if n == 1 else 'hypotheses'}"
+        if self._encoder.has_own_names:
+            title += f" on <{shortened(', '.join(self._encoder.texts), 80)}>"
+        between = _between(self, specific, general) if n <= max_members else None
+        if between is None:
+            return plot_boundaries(specific, general, n - len({*specific, *general}), title=title, ax=ax)
+        return plot_lattice(specific, general, between, title=title, ax=ax)
+
     def _needs_boundaries(self) -> None:
         self._check_fitted()
         if self._has_positives and isinstance(self._space, WeightedSpace):
@@ -492,8 +528,8 @@ class VersionSpaceClassifier(ListsHypotheses, PosteriorMixin, DiscreteClassifier
     def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Conjunction]:
         """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
-        chosen = self.random_state if random_state is None else random_state
-        return [self._conjunction(codes) for codes in self._space.draw(n, generator(chosen))]
+        drawn = self._space.draw(n, generator(random_state, self.random_state))
+        return [self._conjunction(codes) for codes in drawn]
 
     def best_question(self, X: ArrayLike | None = None) -> Question:
         """Return the most informative query, the instance whose share of covering hypotheses is closest to 1/2.

@@ -11,17 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.counts import count_columns, count_pairs, encode_positions
-from fastens.bayes.counts.cube import (
-    add_family_entries,
-    add_margins,
-    count_families,
-    fill,
-    find_complete,
-    log_weights,
-    spread,
-    sum_out,
-)
+from fastens.bayes.counts.counts import count_cells, encode_positions
+from fastens.bayes.counts.cube import add_family_entries, add_margins, count_families, spread, sum_out
 from fastens.engine.comm import LOCAL, Comm, counted, gathered
 from fastens.engine.parts import dense_blocks
 from fastens.engine.threads import threads_for
@@ -78,7 +69,7 @@ def add_class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], out: Count
     """Add the rows of this process, or their weights, in row order to the counts of `class_counts`."""
     if rows.codes.size and out.size:
         n_threads = threads_for(rows.codes.size, rows.n_threads, GRAIN)
-        count_columns(rows.codes, rows.y, rows.weights, offsets_of(n_codes), out, n_threads)
+        count_cells(rows.codes, rows.y, rows.weights, offsets_of(n_codes), None, out, 1, n_threads)
 
 
 def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int) -> Counts:
@@ -94,7 +85,8 @@ def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int)
     def add(sums: Counts) -> None:
         if rows.codes.size and sums.size:
             n_threads = threads_for(rows.codes.size * len(rows.codes) / 2, rows.n_threads, GRAIN)
-            count_pairs(rows.codes, rows.y, rows.weights, offsets, sums, n_threads)
+            flat = sums.reshape(n_classes, -1)
+            count_cells(rows.codes, rows.y, rows.weights, offsets, None, flat, 2, n_threads)
 
     out = counted(rows.comm, np.zeros((n_classes, offsets[-1], offsets[-1]), dtype=singles.dtype), add)
     diagonal = np.arange(offsets[-1])
@@ -176,8 +168,8 @@ class CountCube:
         check_cube_size(sizes, n_classes)
         self.sizes = np.array(sizes, dtype=np.int64)
         self.strides = np.concatenate([np.cumprod(self.sizes[:0:-1] + 1)[::-1], [1]]).astype(np.int64)
-        self.counts = np.zeros((math.prod(n + 1 for n in sizes), n_classes))
-        fill(self.cells_of(codes), classes, weight, self.counts)
+        cells = self.cells_of(codes) * n_classes + classes
+        self.counts = np.bincount(cells, weight, minlength=len(self) * n_classes).reshape(-1, n_classes)
         sum_out(self.counts.reshape(-1), self.sizes, n_classes)
 
     def __len__(self) -> int:
@@ -194,23 +186,10 @@ class CountCube:
 
     def n_fixed(self) -> NDArray[np.int64]:
         """Return the number of attributes of each cell that are not "any value"."""
-        fixed = np.zeros(1, dtype=np.int64)
+        fixed = np.zeros(1, dtype=np.int8)
         for size in self.sizes.tolist():
-            fixed = np.add.outer(fixed, [1] * size + [0]).ravel()
+            fixed = np.add.outer(fixed, np.array([1] * size + [0], dtype=np.int8)).ravel()
         return fixed
-
-    def log_weights(
-        self, per_error: float, per_constraint: float, most_errors: float, out: NDArray[np.float64]
-    ) -> tuple[float, int]:
-        """Write the log weight of each cell, seen as a conjunction, from its errors and constraints.
-
-        Errors are the weight of the first class inside the cell and of the second class outside. Cells with more than
-        `most_errors` get -inf. Returns the lowest number of errors and the first cell that has it.
-        """
-        # The kernel supports a limited number of attributes, so attributes without values are dropped.
-        used = np.flatnonzero(self.sizes) if self.sizes.any() else np.zeros(1, np.intp)
-        layout = np.stack([self.sizes[used], self.strides[used]])
-        return log_weights(self.counts, layout, per_error, per_constraint, most_errors, out)
 
     def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return, for each cell, the sum of `values` over all cells that contain it, including itself.
@@ -238,7 +217,6 @@ MAX_CELLS = 1 << 27  # maximum number of cells of one table: a gigabyte
 JOIN_GRAIN = 2_000_000  # minimum of families times rows for which counting families jointly is worthwhile
 JOINT_CELLS = 1 << 10  # maximum number of cells for which the kernel keeps separate counters
 NEAR_FAMILIES = 4  # number of previous families that a family may be joined with
-LOOK_GRAIN = 10_000_000  # codes that a thread scans in about 300 microseconds
 COUNT_GRAIN = 1_000_000  # codes that a thread counts in about 300 microseconds
 CODES_BETWEEN_SIGNALS = 1 << 26  # codes counted between checks for KeyboardInterrupt: about 20 ms
 
@@ -388,15 +366,13 @@ def family_counts(rows: CodedRows, families: Sequence[Family]) -> list[Counts]:
     are skipped.
     """
     layout = FamilyLayout(families, rows.sizes)
-    return layout.split(layout.count(rows, complete_columns(rows.codes, rows.sizes, rows.n_threads)))
+    return layout.split(layout.count(rows, complete_columns(rows.codes, rows.sizes)))
 
 
-def complete_columns(codes: NDArray[Any], sizes: NDArray[np.int64], n_threads: int = 1) -> NDArray[np.uint8]:
+def complete_columns(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return 1 for each column in which every code is a valid position, otherwise 0."""
-    out = np.ones(len(codes), dtype=np.uint8)
-    if codes.size:
-        find_complete(codes, sizes, out, threads_for(codes.size, n_threads, LOOK_GRAIN))
-    return out
+    is_complete = (codes.min(axis=1, initial=1) == 1) & (codes.max(axis=1, initial=1) <= sizes)
+    return is_complete.astype(np.uint8)
 
 
 def add_family_logs(

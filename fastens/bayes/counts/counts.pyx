@@ -1,4 +1,4 @@
-"""Counts of codes, pairs and triples by class, and sums of table entries."""
+"""Counts of codes, pairs and triples by class, and codes of positions."""
 
 from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
@@ -126,58 +126,33 @@ cdef void _count_piece(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
         _count_codes_of(c, i, <const uint32_t*> c.codes)
 
 
-def count_columns(
-    const any_code_t[:, ::1] codes,
-    const int32_t[::1] y,
-    const float64_t[::1] weight,
-    const int64_t[::1] offsets,
-    count_t[:, ::1] out,
-    int n_threads,
-):
-    """Add the weight of row i, or 1, to out[y, offsets[j] + codes[j, i]]."""
-    cdef Counting job = Counting(
-        1, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
-        out.shape[1], &out[0, 0])
-    with nogil:
-        parallel_for_until_interrupted(_count_piece, &job, job.n_features, n_threads)
-
-
-def count_pairs(
-    const any_code_t[:, ::1] codes,
-    const int32_t[::1] y,
-    const float64_t[::1] weight,
-    const int64_t[::1] offsets,
-    count_t[:, :, ::1] out,
-    int n_threads,
-):
-    """Add the weight of each row, or 1, to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] for columns i < j."""
-    cdef Counting job = Counting(
-        2, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], NULL, codes.shape[0], codes.shape[1],
-        out.shape[1], &out[0, 0, 0])
-    with nogil:
-        parallel_for_until_interrupted(_count_piece, &job, job.n_features, n_threads)
-
-
-def count_triples(
+def count_cells(
     const any_code_t[:, ::1] codes,
     const int32_t[::1] y,
     const float64_t[::1] weight,
     const int64_t[::1] offsets,
     const int64_t[:, ::1] pairs,
     count_t[:, ::1] out,
+    int order,
     int n_threads,
 ):
-    """Add the weight of each row, or 1, to its cell for each pair of columns i < j and each later column k.
+    """Add the weight of each row, or 1, to its cell for each column, pair or triple of columns (`order` 1, 2 or 3).
 
-    `offsets` holds the offsets of the cells of all columns. Each code except 0 has a cell; 0 is a missing value and is
-    not counted. `pairs` holds i, j and the start of their block in out[y]. The rows of a block are pairs of cells of i
-    and j, where j varies fastest, and its columns are the cells of all columns after j.
+    `offsets` holds the offsets of the cells of all columns. For columns, the cell of row i is out[y, offsets[j] +
+    codes[j, i]]. For columns i < j, out[y] is flat: it has rows of cells of i, whose columns are the cells of j. For
+    triples, each code except 0 has a cell; 0 is a missing value and is not counted. `pairs` holds columns i < j and the
+    start of their block in out[y]. The rows of a block are pairs of cells of i and j, where j varies fastest, and its
+    columns are the cells of all columns after j.
     """
-    cdef Counting job = Counting(
-        3, &codes[0, 0], sizeof(any_code_t), &y[0], first_of(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
-        codes.shape[1], out.shape[1], &out[0, 0])
+    cdef Counting job
+    cdef Py_ssize_t n_features = codes.shape[0]
+    job.order, job.codes, job.code_size = order, &codes[0, 0], sizeof(any_code_t)
+    job.y, job.weight = &y[0], first_of(weight)
+    job.offsets, job.pairs, job.out = &offsets[0], &pairs[0, 0] if order == 3 else NULL, &out[0, 0]
+    job.n_features, job.n_rows = n_features, codes.shape[1]
+    job.n_cells = out.shape[1] if order == 3 else offsets[n_features]
     with nogil:
-        parallel_for_until_interrupted(_count_piece, &job, pairs.shape[0], n_threads)
+        parallel_for_until_interrupted(_count_piece, &job, pairs.shape[0] if order == 3 else n_features, n_threads)
 
 
 ctypedef fused position_t:
@@ -187,7 +162,6 @@ ctypedef fused position_t:
 
 cdef enum:
     BLOCK = 64          # rows read from all columns at a time: the cache lines of 20 columns stay in the L1 cache
-    SUM_ROWS = 1024
 
 cdef double LARGEST_WHOLE = 9007199254740992.0      # 2**53
 
@@ -300,58 +274,3 @@ def encode_positions(
     job.largest, job.faults = &largest[0, 0], &faults[0, 0]
     with nogil:
         dynamic_parallel_for(_encode_piece, &job, n_parts, n_threads)
-
-
-cdef struct Entries:
-    const void* codes
-    int32_t code_size
-    Py_ssize_t n_rows
-    Py_ssize_t n_features
-    Py_ssize_t n_classes
-    const int64_t* offsets
-    const float64_t* table
-    float64_t* out
-
-
-cdef void _add_column(
-    const any_code_t* codes, const float64_t* table, Py_ssize_t n, Py_ssize_t n_classes, float64_t* out
-) noexcept nogil:
-    cdef Py_ssize_t i, c
-    cdef const float64_t* entry
-    for i in range(n):
-        entry = table + codes[i] * n_classes
-        for c in range(n_classes):
-            out[i * n_classes + c] += entry[c]
-
-
-cdef inline void _add_rows(const Entries* entries, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
-    cdef Py_ssize_t j, n_classes = entries.n_classes
-    for j in range(entries.n_features):
-        _add_column(
-            codes + j * entries.n_rows + first, entries.table + entries.offsets[j] * n_classes,
-            min(<Py_ssize_t> SUM_ROWS, entries.n_rows - first), n_classes, entries.out + first * n_classes)
-
-
-cdef void _add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef const Entries* entries = <const Entries*> job
-    if entries.code_size == sizeof(uint8_t):
-        _add_rows(entries, block * SUM_ROWS, <const uint8_t*> entries.codes)
-    elif entries.code_size == sizeof(uint16_t):
-        _add_rows(entries, block * SUM_ROWS, <const uint16_t*> entries.codes)
-    else:
-        _add_rows(entries, block * SUM_ROWS, <const uint32_t*> entries.codes)
-
-
-def add_entries(
-    const any_code_t[:, ::1] codes,
-    const int64_t[::1] offsets,
-    const float64_t[:, ::1] table,
-    float64_t[:, ::1] out,
-    int n_threads,
-):
-    """Add the rows table[offsets[j] + codes[j, i]] of all columns j to out[i]."""
-    cdef Entries job = Entries(
-        &codes[0, 0], sizeof(any_code_t), codes.shape[1], codes.shape[0], out.shape[1], &offsets[0], &table[0, 0],
-        &out[0, 0])
-    with nogil:
-        dynamic_parallel_for(_add_piece, &job, (job.n_rows + SUM_ROWS - 1) // SUM_ROWS, n_threads)

@@ -3,22 +3,12 @@
 from libc.math cimport INFINITY
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.exact cimport exp, lgamma, log
-from fastens.bayes.counts.counted cimport any_code_t, count_t, first_of
+from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
 from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
 cdef enum:
     MAX_ATTRIBUTES = 64
-
-
-def fill(
-    const int64_t[::1] cells, const int64_t[::1] classes, const double[::1] weight, double[:, ::1] cube
-):
-    """Add the weight of each row to its cell and class."""
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(cells.shape[0]):
-            cube[cells[i], classes[i]] += weight[i]
 
 
 cdef void _add_along(double[::1] cube, const int64_t[::1] sizes, int64_t inner, bint to_any) noexcept nogil:
@@ -78,35 +68,6 @@ cdef inline int n_fixed(const int64_t* digits, const Shape* shape) noexcept nogi
     for j in range(shape.n_attributes):
         fixed += digits[j] < shape.sizes[j]
     return fixed
-
-
-def log_weights(
-    const double[:, ::1] counts, const int64_t[:, ::1] layout, double per_error, double per_constraint,
-    double most_errors, double[::1] out
-):
-    """Write the log weight of each cell as a conjunction: per_error * errors + per_constraint * constraints.
-
-    Errors are the weight of the first class inside the cell and of the second class outside. Cells with more than
-    `most_errors` get -inf. `layout` holds sizes and strides. Returns the lowest errors and the first cell with them.
-    """
-    cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
-    cdef int64_t digits[MAX_ATTRIBUTES]
-    cdef int64_t cell, first = 0
-    cdef double n_second = counts[counts.shape[0] - 1, 1], least = INFINITY, errors
-    cdef int j
-    with nogil:
-        for j in range(shape.n_attributes):
-            digits[j] = 0
-        for cell in range(counts.shape[0]):
-            errors = n_second - counts[cell, 1] + counts[cell, 0]
-            if errors < least:
-                least, first = errors, cell
-            if errors > most_errors:
-                out[cell] = -INFINITY
-            else:
-                out[cell] = per_error * errors + per_constraint * n_fixed(digits, &shape)
-            step(digits, &shape, 1)
-    return least, first
 
 
 # ------------------------------------------------------------------------------------------------------------- trees
@@ -297,10 +258,7 @@ cdef void _count_family(
         _find_cells(codes + first, n_rows, n, family, sizes, cells)
         for i in range(n):
             if cells[i] >= 0:
-                if count_t is int64_t:
-                    out[cells[i]] += 1
-                else:
-                    out[cells[i]] += weight[first + i]
+                count_row(&out[cells[i]], weight, first + i)
 
 
 cdef void _count_near_family(
@@ -330,10 +288,7 @@ cdef void _count_near_family(
                 _empty(sides, n_cells, out)
         else:
             for i in range(n):
-                if count_t is int64_t:
-                    out[cells[i]] += 1
-                else:
-                    out[cells[i]] += weight[first + i]
+                count_row(&out[cells[i]], weight, first + i)
     if in_sides:
         _empty(sides, n_cells, out)
 
@@ -374,40 +329,6 @@ cdef void _count_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nog
         _count_codes_of(all, index, <const uint16_t*> all.codes)
     else:
         _count_codes_of(all, index, <const uint32_t*> all.codes)
-
-
-cdef void _look_for_gaps(const any_code_t* codes, Py_ssize_t n, int64_t size, uint8_t* is_complete) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef any_code_t least = 1, most = 1
-    for i in range(n):
-        least = min(least, codes[i])
-        most = max(most, codes[i])
-    is_complete[0] = least == 1 and most <= size
-
-
-cdef inline void _look_at(const Families* all, Py_ssize_t j, const any_code_t* codes) noexcept nogil:
-    _look_for_gaps(codes + j * all.n_rows, all.n_rows, all.sizes[j], all.is_complete + j)
-
-
-cdef void _look_piece(void* job, Py_ssize_t j, int32_t thread) noexcept nogil:
-    cdef const Families* all = <const Families*> job
-    if all.code_size == sizeof(uint8_t):
-        _look_at(all, j, <const uint8_t*> all.codes)
-    elif all.code_size == sizeof(uint16_t):
-        _look_at(all, j, <const uint16_t*> all.codes)
-    else:
-        _look_at(all, j, <const uint32_t*> all.codes)
-
-
-def find_complete(
-    const any_code_t[:, ::1] codes, const int64_t[::1] sizes, uint8_t[::1] is_complete, int n_threads
-):
-    """Mark the columns in which every code is a valid position."""
-    cdef Families job
-    job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
-    job.sizes, job.is_complete = &sizes[0], &is_complete[0]
-    with nogil:
-        dynamic_parallel_for(_look_piece, &job, codes.shape[0], n_threads)
 
 
 def count_families(

@@ -16,7 +16,7 @@ from fastens.combining.responses import DOCS, RULES, joined_labels, labels_of_me
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real, whole
 from fastens.params.types import RandomState
@@ -149,38 +149,41 @@ _BETA = Rule(
 )
 
 
-COMBINATION_DOCS = entries("""\
-cv : int, splitter, list of (train, test), "prefit" or None
-    Cross-validation folds for the likelihood. If None, 5 folds are used. If "prefit", the members are already fitted
-    and `fit` must be called with held-out rows. If `X_val` is passed to `fit`, the likelihood is computed on these
-    rows, and each member is fitted once, on all of `X`.
-refit : bool
-    If True, each member is fitted again on all rows after cross-validation; otherwise the models of the folds are kept
-    and their predictions are averaged.
-random_state : int, RandomState or None
-    Seed of the members whose own `random_state` is None, of mode="gibbs" and of the bootstrap.
-posterior_ : array of shape (n_members,)
-    Posterior probabilities P(h | D) of the members, for any method.
-log_likelihoods_ : array of shape (n_members,)
-    Log likelihoods log P(D | h) of the members.
-log_evidence_ : float
-    Log evidence log P(D). It uses the tempered likelihood if the temperature is not 1.
-prior_ : array of shape (n_members,)
-    Prior probabilities of the members, which sum to 1.
-noise_ : array of shape (n_members,)
-    Probability of a wrong vote of each member: the fixed noise or its posterior mean. Empty if the members return
-    probabilities.
-chosen_index_ : int
-    Index of the member that predicts.
-""")
-
-
 @with_parameters
 class BaseCombination(BaseClassifier, BaseWeightedMembers):
-    """Base class of combinations: fits the members and computes their held-out likelihoods and posterior."""
+    """Base class of combinations: fits the members and computes their held-out likelihoods and posterior.
+
+    Parameters
+    ----------
+    cv : int, splitter, list of (train, test), "prefit" or None
+        Cross-validation folds for the likelihood. If None, 5 folds are used. If "prefit", the members are already
+        fitted and `fit` must be called with held-out rows. If `X_val` is passed to `fit`, the likelihood is computed on
+        these rows, and each member is fitted once, on all of `X`.
+    refit : bool
+        If True, each member is fitted again on all rows after cross-validation; otherwise the models of the folds are
+        kept and their predictions are averaged.
+    random_state : int, RandomState or None
+        Seed of the members whose own `random_state` is None, of mode="gibbs" and of the bootstrap.
+
+    Attributes
+    ----------
+    posterior_ : array of shape (n_members,)
+        Posterior probabilities P(h | D) of the members, for any method.
+    log_likelihoods_ : array of shape (n_members,)
+        Log likelihoods log P(D | h) of the members.
+    log_evidence_ : float
+        Log evidence log P(D). It uses the tempered likelihood if the temperature is not 1.
+    prior_ : array of shape (n_members,)
+        Prior probabilities of the members, which sum to 1.
+    noise_ : array of shape (n_members,)
+        Probability of a wrong vote of each member: the fixed noise or its posterior mean. Empty if the members return
+        probabilities.
+    chosen_index_ : int
+        Index of the member that predicts.
+    """
 
     _parameter_rules: ClassVar = RULES
-    _docs: ClassVar[Docs] = {**DOCS, **COMBINATION_DOCS}
+    _docs: ClassVar[Docs] = {**DOCS, **described(__doc__)}
     _prefix: ClassVar[str] = "members."
     _of_members: ClassVar[tuple[str, ...]] = ("prior_", "log_likelihoods_", "posterior_")
     _learned: ClassVar[str] = "posterior_"
@@ -281,7 +284,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         """Draw `n` fitted members from the posterior."""
         whole(0).check("n", n)
         models = self.estimators_
-        random = generator(self.random_state if random_state is None else random_state)
+        random = generator(random_state, self.random_state)
         return [models[index] for index in draw_index(self.posterior_, n, random).tolist()]
 
     def _proba_of(self, index: int, X: Any) -> Array:
@@ -522,9 +525,7 @@ class GibbsClassifier(_OneMemberClassifier):
     True
     """
 
-    _parameter_rules: ClassVar = {**BaseCombination._parameter_rules, "n_draws": whole(1)}
-
-    n_draws: int = 1
+    n_draws: int = parameter(whole(1), default=1)
 
     def _choose(self) -> int:
         self.drawn_indices_ = draw_index(self.posterior_, self.n_draws, generator(self.random_state))

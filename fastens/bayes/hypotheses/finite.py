@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseFastens
-from fastens.bayes.posterior import check_prior, draw_index, generator
+from fastens.bayes.posterior import check_prior, draw_index, floats_in, generator
 from fastens.engine.elementary import exp, logsumexp, softmax, xlogy
 from fastens.inspection.plotting import axes, plain, shortened, whole_ticks
 from fastens.modelfile.saving import Saved, SavedParts
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
-# Bytes for each outcome, and for each outcome and hypothesis.
-_OUTCOME, _OF_HYPOTHESIS = 100, 48
 MODES = ("bayes", "map", "ml", "gibbs")
 # Probabilities with a smaller relative difference are considered equal up to rounding.
 _ROUNDING = 1e-9
@@ -227,8 +225,8 @@ class FiniteHypothesisLearner(BaseFastens):
     def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Hypothesis]:
         """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
-        chosen = self.random_state if random_state is None else random_state
-        return [self._hypothesis(int(index)) for index in draw_index(self.posterior_, n, generator(chosen))]
+        drawn = draw_index(self.posterior_, n, generator(random_state, self.random_state))
+        return [self._hypothesis(int(index)) for index in drawn]
 
     def predict_proba(self, mode: str = "bayes", random_state: RandomState = None) -> Array:
         """Return the probability that each outcome is the next one, shape (n_outcomes,).
@@ -350,10 +348,7 @@ def _most_of_logs(logs: Array) -> Any:
 
 def _check_likelihoods(likelihoods: Any) -> Array:
     """Return the table of likelihoods as an array of probabilities."""
-    try:
-        table = np.array(likelihoods, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"likelihoods must hold numbers: {error}") from error
+    table = floats_in("likelihoods", likelihoods)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"likelihoods must have a row for each hypothesis; got shape {table.shape}.")
     wrong = np.flatnonzero(~((table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) < 1e-9)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, Capabilities, TrainingData
-from fastens.bayes.counts.attributes import declared_values
+from fastens.bayes.counts.attributes import declared_values, holds_numbers
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.posterior import ParameterPosteriorMixin
@@ -19,7 +19,7 @@ from fastens.engine.elementary import exp, log, logsumexp, sum_in_order
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.threads import resolve_n_jobs
 from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
-from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, entries
+from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
 from fastens.params.types import ColumnChoice
@@ -38,66 +38,8 @@ def _is_vector_of_numbers(value: Any) -> bool:
 
 
 PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
-COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 FINITE = Rule("a finite number", real(-np.inf).holds)
 UNSEEN = one_of("ignore", "smooth", "error")
-
-DOCS = WEIGHT_TYPE_DOCS | entries("""\
-alpha : float or array of shape (n_features,)
-    Pseudo-count for smoothing="laplace". Larger values smooth more; 0 means no smoothing.
-force_alpha : bool
-    If False, values of `alpha` below 1e-10 are replaced by 1e-10, with a warning.
-fit_prior : bool
-    If True, class priors are estimated from the training set; otherwise they are uniform. Ignored if `class_prior` is
-    set.
-class_prior : array of shape (n_classes,) or None
-    Prior probabilities of the classes, which must sum to 1. If None, `fit_prior` determines them.
-smoothing : {"laplace", "m", "kt", "bdeu", "none"}
-    Pseudo-count of each of r values in each of q groups, the parameter of the Dirichlet priors. "laplace" uses
-    `alpha`, "m" uses `m` / r, "kt" uses 1/2, "bdeu" uses `ess` / (r q) and "none" uses 0. For a column with r
-    categories, q is the number of classes, multiplied by the number of categories of the parent column if there is
-    one. If the column does not depend on the class, q is 1.
-m : float
-    Total pseudo-count of each group for smoothing="m" (the m-estimate with a uniform prior). Larger values smooth more.
-ess : float
-    Equivalent sample size for smoothing="bdeu": the total pseudo-count of all groups. Larger values smooth more.
-binarize : float or None
-    Threshold of the binary columns: greater values count as 1. If None, the threshold is 0.
-var_smoothing : float
-    Fraction of the largest variance of all numeric columns that is added to each variance for numerical stability.
-max_bins : int
-    Maximum number of bins of a numeric column. A column with more distinct values is binned at quantiles; otherwise
-    each value has its own bin. Bin edges are learned from the first rows that the model is fitted to. The default was
-    chosen on 12 tables: see docs/networks.md.
-categorical_features : "from_dtype", "all", array or None
-    Categorical columns, as a mask, indices or names. "from_dtype" selects them by dtype, "all" selects every column.
-    If None, all columns are numeric. Columns that are not selected are numeric.
-unseen : {"ignore", "smooth", "error"}
-    How to handle categories that were not seen in `fit`. "ignore" treats them as missing, "smooth" gives them the
-    probability of a category with count 0, and "error" raises ValueError.
-feature_prior : float or None
-    Prior probability that a categorical column depends on the class. If set, predictions are averaged over the models
-    of all subsets of these columns, weighted by their posterior probabilities. If None, all columns depend on the
-    class.
-n_jobs : int or None
-    Number of threads. If None, OMP_NUM_THREADS or the number of available cores; -1 means all available cores. Results
-    do not depend on it.
-classes_ : array of shape (n_classes,)
-    Sorted class labels.
-class_count_, class_log_prior_ : arrays of shape (n_classes,)
-    Number of training rows and log prior probability of each class.
-n_categories_ : array of shape (n_features,)
-    Number of categories, or bins, of each column.
-bin_limits_ : list of n_features arrays or None
-    Upper bin edges of each numeric column except the last edge.
-log_evidence_ : float
-    Log probability of the columns given the classes, with the parameters integrated out. Only available if all
-    parameters have proper priors.
-n_features_in_ : int
-    Number of columns.
-feature_names_in_ : array of shape (n_features_in_,)
-    Column names, if the training data has any.
-""")
 
 
 _SMALLEST_ALPHA = 1e-10
@@ -109,12 +51,12 @@ class SmoothingParameters:
 
     alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
     force_alpha: bool = parameter(FLAG, default=True)
-    fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
-    class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
+    fit_prior: bool = parameter(FLAG, default=True)
+    class_prior: ArrayLike | None = parameter(PRIOR, default=None)
     smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
     m: float = parameter(SMOOTHING_RULES["m"], default=1.0)
     ess: float = parameter(SMOOTHING_RULES["ess"], default=1.0)
-    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
 def check_alpha(model: Any) -> Any:
@@ -140,15 +82,72 @@ Array = NDArray[np.float64]
 IN_ORDER = 8  # NumPy sums rows with fewer values sequentially
 
 
-def _holds_whole_numbers(X: Any) -> bool:
-    """Return True if `X` is a NumPy matrix of native integers, which needs no conversion."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.flags.aligned and X.size > 0
-
-
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
-    """Base class of the naive Bayes classifiers; subclasses create the likelihoods of their columns."""
+    """Base class of the naive Bayes classifiers; subclasses create the likelihoods of their columns.
 
-    _docs: ClassVar[Docs] = DOCS
+    Parameters
+    ----------
+    alpha : float or array of shape (n_features,)
+        Pseudo-count for smoothing="laplace". Larger values smooth more; 0 means no smoothing.
+    force_alpha : bool
+        If False, values of `alpha` below 1e-10 are replaced by 1e-10, with a warning.
+    fit_prior : bool
+        If True, class priors are estimated from the training set; otherwise they are uniform. Ignored if `class_prior`
+        is set.
+    class_prior : array of shape (n_classes,) or None
+        Prior probabilities of the classes, which must sum to 1. If None, `fit_prior` determines them.
+    smoothing : {"laplace", "m", "kt", "bdeu", "none"}
+        Pseudo-count of each of r values in each of q groups, the parameter of the Dirichlet priors. "laplace" uses
+        `alpha`, "m" uses `m` / r, "kt" uses 1/2, "bdeu" uses `ess` / (r q) and "none" uses 0. For a column with r
+        categories, q is the number of classes, multiplied by the number of categories of the parent column if there is
+        one. If the column does not depend on the class, q is 1.
+    m : float
+        Total pseudo-count of each group for smoothing="m" (the m-estimate with a uniform prior). Larger values smooth
+        more.
+    ess : float
+        Equivalent sample size for smoothing="bdeu": the total pseudo-count of all groups. Larger values smooth more.
+    binarize : float or None
+        Threshold of the binary columns: greater values count as 1. If None, the threshold is 0.
+    var_smoothing : float
+        Fraction of the largest variance of all numeric columns that is added to each variance for numerical stability.
+    max_bins : int
+        Maximum number of bins of a numeric column. A column with more distinct values is binned at quantiles; otherwise
+        each value has its own bin. Bin edges are learned from the first rows that the model is fitted to. The default
+        was chosen on 12 tables: see docs/networks.md.
+    categorical_features : "from_dtype", "all", array or None
+        Categorical columns, as a mask, indices or names. "from_dtype" selects them by dtype, "all" selects every
+        column. If None, all columns are numeric. Columns that are not selected are numeric.
+    unseen : {"ignore", "smooth", "error"}
+        How to handle categories that were not seen in `fit`. "ignore" treats them as missing, "smooth" gives them the
+        probability of a category with count 0, and "error" raises ValueError.
+    feature_prior : float or None
+        Prior probability that a categorical column depends on the class. If set, predictions are averaged over the
+        models of all subsets of these columns, weighted by their posterior probabilities. If None, all columns depend
+        on the class.
+    n_jobs : int or None
+        Number of threads. If None, OMP_NUM_THREADS or the number of available cores; -1 means all available cores.
+        Results do not depend on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Sorted class labels.
+    class_count_, class_log_prior_ : arrays of shape (n_classes,)
+        Number of training rows and log prior probability of each class.
+    n_categories_ : array of shape (n_features,)
+        Number of categories, or bins, of each column.
+    bin_limits_ : list of n_features arrays or None
+        Upper bin edges of each numeric column except the last edge.
+    log_evidence_ : float
+        Log probability of the columns given the classes, with the parameters integrated out. Only available if all
+        parameters have proper priors.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Column names, if the training data has any.
+    """
+
+    _docs: ClassVar[Docs] = WEIGHT_TYPE_DOCS | described(__doc__)
     _capabilities = Capabilities(supports_distributed_fit=True, supports_binned=False, predicts_row_sources=False)
     categorical_features: ColumnChoice = None
     # True if integers are categories, which must not be rounded to floats.
@@ -242,13 +241,11 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return self
 
     def _learn_classes(self, classes: Any, *, is_first: bool) -> None:
-        if classes is None:
-            if is_first:
-                raise ValueError("classes must be passed on the first call to partial_fit; got None.")
-            return
+        if classes is None and is_first:
+            raise ValueError("classes must be passed on the first call to partial_fit; got None.")
         if is_first:
             self.classes_ = read_classes(classes)
-        else:
+        elif classes is not None:
             check_classes(classes, self.classes_)
 
     def _learn_categories(self, X: Any) -> None:
@@ -315,7 +312,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _learn_table(self, X: Any) -> Any:
-        is_plain = self._comm.size == 1 and _holds_whole_numbers(X) and self._takes_numbers_as_they_are()
+        is_plain = self._comm.size == 1 and holds_numbers(X, "iu") and self._takes_numbers_as_they_are()
         if not is_plain or (self._keeps_integers and has_large_numbers(X)):
             return super()._learn_table(X)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
@@ -330,7 +327,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return True
 
     def _check_table(self, X: Any) -> Any:
-        if _holds_whole_numbers(X) and X.shape[1] == self._n_plain_features:
+        if holds_numbers(X, "iu") and X.shape[1] == self._n_plain_features:
             return X
         return super()._check_table(X)
 

@@ -19,9 +19,8 @@ from fastens.bayes.counts.counting import (
     offsets_of,
     without_missing,
 )
-from fastens.bayes.counts.counts import add_entries
-from fastens.bayes.counts.dirichlet import Groups, Smoothing
-from fastens.bayes.naive.moments import add_gaussian, add_moments, add_products, add_sparse_sums
+from fastens.bayes.counts.dirichlet import ROOT, Groups, Smoothing
+from fastens.bayes.naive.moments import add_families, add_gaussian, add_moments, add_products, add_sparse_sums
 from fastens.engine.comm import LOCAL, Comm, chain_reduce, chain_sum, sum_over
 from fastens.engine.elementary import exp, log, log1p, logaddexp
 from fastens.engine.parts import RowSource, dense_blocks, parts_of, stored_values
@@ -405,10 +404,7 @@ class CategoricalLikelihood(CellLikelihood):
         return encode(self.positions(X), self.sizes, n_threads).codes
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        codes = self.codes(X, n_threads)
-        table = self._entries()
-        work = codes.size * out.shape[1]
-        add_entries(codes, offsets_of(self.sizes + 2), table, out, threads_for(work, n_threads, GRAIN))
+        add_columns(self.codes(X, n_threads), self.sizes + 2, self._entries(), out, n_threads)
 
     def _entries(self) -> Array:
         # For each column: 0 for missing values, then the categories, then one entry for unseen categories.
@@ -426,6 +422,12 @@ class CategoricalLikelihood(CellLikelihood):
             raise ValueError("the numbers of categories do not match the columns")
         if not (self.log_unseen <= 0).all() or self.feature_posterior.shape != (n_features,):
             raise ValueError("the log probabilities are malformed")
+
+
+def add_columns(codes: NDArray[Any], n_codes: NDArray[np.int64], table: Array, out: Array, n_threads: int) -> None:
+    """Add the entry of each row's code in each column to out[row]; a column has `n_codes` consecutive entries."""
+    n_threads = threads_for(codes.size * out.shape[1], n_threads, GRAIN)
+    add_families(codes, np.full_like(n_codes, ROOT), n_codes, offsets_of(n_codes), table, out, n_threads)
 
 
 def _mix(share: Array, one: Array, other: Array) -> Array:

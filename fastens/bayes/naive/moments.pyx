@@ -1,6 +1,7 @@
 """Moments by class, Gaussian densities, and log probabilities with parent columns."""
 
-from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint8_t, value_t
+from fastens.bayes.counts.counted cimport any_code_t, first_of
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.math cimport INFINITY
 from fastens.engine.exact cimport exp, log
@@ -84,10 +85,7 @@ def add_moments(
     cdef Rows rows
     rows.x, rows.value_size = <const char*> &X[0, 0], sizeof(value_t)
     rows.row_stride, rows.column_stride = X.strides[0], X.strides[1]
-    rows.y = &y[0]
-    rows.weight = NULL
-    if weight is not None:
-        rows.weight = &weight[0]
+    rows.y, rows.weight = &y[0], first_of(weight)
     rows.n_rows, rows.n_features = X.shape[0], X.shape[1]
     rows.mean = &mean[0, 0] if mean is not None else NULL
     rows.total, rows.out = &total[0, 0], &out[0, 0]
@@ -205,10 +203,6 @@ def add_products(const float64_t[:, ::1] X, const float64_t[:, ::1] table, float
         dynamic_parallel_for(_product_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
-ctypedef fused any_code_t:
-    uint8_t
-    uint16_t
-
 cdef enum:
     FAMILY_ROWS = 256          # the scores of a block and the table part of one parent stay in the cache
 
@@ -220,8 +214,14 @@ cdef void _add_family(
     cdef Py_ssize_t n = shape[0], width = shape[1], n_classes = shape[2]
     cdef Py_ssize_t i, c
     cdef const float64_t* entry
+    if parent == NULL:
+        for i in range(n):
+            entry = table + codes[i] * n_classes
+            for c in range(n_classes):
+                out[i * n_classes + c] += entry[c]
+        return
     for i in range(n):
-        entry = table + ((width * parent[i] if parent != NULL else 0) + codes[i]) * n_classes
+        entry = table + (width * parent[i] + codes[i]) * n_classes
         for c in range(n_classes):
             out[i * n_classes + c] += entry[c]
 
@@ -257,8 +257,10 @@ cdef void _block_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nog
     cdef Py_ssize_t first = block * FAMILY_ROWS
     if families.code_size == sizeof(uint8_t):
         _add_block(families, <const uint8_t*> families.codes + first, first)
-    else:
+    elif families.code_size == sizeof(uint16_t):
         _add_block(families, <const uint16_t*> families.codes + first, first)
+    else:
+        _add_block(families, <const uint32_t*> families.codes + first, first)
 
 
 def add_families(
@@ -270,7 +272,10 @@ def add_families(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j to out[i]."""
+    """Add the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j to out[i].
+
+    The product is left out if parents[j] is negative.
+    """
     cdef Families families = Families(
         &codes[0, 0], sizeof(any_code_t), &parents[0], &widths[0], &starts[0], &table[0, 0], codes.shape[0],
         codes.shape[1], out.shape[1], &out[0, 0])
@@ -384,8 +389,10 @@ cdef void _average_piece(void* job, Py_ssize_t block, int32_t thread) noexcept n
     cdef const Averaged* work = <const Averaged*> job
     if work.code_size == sizeof(uint8_t):
         _average_rows(work, <const uint8_t*> work.codes, block * work.block_rows, thread)
-    else:
+    elif work.code_size == sizeof(uint16_t):
         _average_rows(work, <const uint16_t*> work.codes, block * work.block_rows, thread)
+    else:
+        _average_rows(work, <const uint32_t*> work.codes, block * work.block_rows, thread)
 
 
 def average_parents(

@@ -18,8 +18,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from fastens.base import BaseClassifier, Capabilities
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
-from fastens.bayes.naive.base_naive_bayes import DOCS
-from fastens.bayes.naive.likelihoods import sums_by_class
+from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
+from fastens.bayes.naive.likelihoods import Batch, sums_by_class
 from fastens.bayes.naive.moments import add_sparse_sums
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.engine.comm import LOCAL, Comm
@@ -40,26 +40,6 @@ from fastens.table.training_data import check_weights
 
 # Texts whose words are counted at a time.
 TEXTS_AT_ONCE = 1 << 12
-
-
-class LabelledTexts(NamedTuple):
-    """Classes and weights of texts."""
-
-    y: NDArray[np.int32]
-    weight: Array | None
-    n_classes: int
-
-    def of(self, rows: slice) -> LabelledTexts:
-        """Return the classes and weights of a slice of the texts."""
-        return self._replace(y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
-
-
-class TermSums(NamedTuple):
-    """Sufficient statistics of naive Bayes: sums over the texts of each class, one column per vocabulary term."""
-
-    terms: list[str]
-    sums: Array  # weighted number of texts with the term, or of its occurrences
-    class_counts: Array  # total weight of the texts
 
 
 class CountedTerms(NamedTuple):
@@ -112,35 +92,27 @@ def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
     return np.pad(sums, ((0, 0), (0, n_columns - sums.shape[1])))
 
 
-def sum_terms(
-    source: RowSource,
-    vectorizer: CountVectorizer,
-    rows: LabelledTexts,
-    *,
-    is_there: bool,
-) -> TermSums:
-    """Return the vocabulary that the vectorizer would learn from all texts and the sums of its terms, in one pass.
+def sum_terms(rows: Batch, vectorizer: CountVectorizer, *, is_there: bool) -> tuple[list[str], Array]:
+    """Return the vocabulary that the vectorizer would learn from all texts, and the sums of its terms by class.
 
     If `is_there` is True, each term counts at most once per text in the sums, but the selection of the most frequent
-    terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well.
+    terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well. The texts are
+    read once.
     """
-    copies = rows._replace(weight=rows.weight if are_copies(rows.weight) else None)
+    have_copies = are_copies(rows.weight)
     collector = _Terms(vectorizer, is_there=is_there)
     sums = np.zeros((rows.n_classes, 0))
-    for start, part in parts_of(source):
-        texts = texts_of(part)
+    for block in rows.blocks():
+        texts = texts_of(block.X)
         for first in range(0, len(texts), TEXTS_AT_ONCE):
-            batch = texts[first : first + TEXTS_AT_ONCE]
-            of_batch = slice(start + first, start + first + len(batch))
-            counted = collector.rows_of(batch, copies.of(of_batch).weight)
+            some = slice(first, first + TEXTS_AT_ONCE)
+            batch = block.taken(some, texts[some])
+            counted = collector.rows_of(batch.X, batch.weight if have_copies else None)
             sums = widened(sums, counted.shape[1])
-            labelled = rows.of(of_batch)
             if counted.nnz:
-                add_sparse_sums(counted.data, counted.indices, counted.indptr, labelled.y, labelled.weight, sums)
+                add_sparse_sums(counted.data, counted.indices, counted.indptr, batch.y, batch.weight, sums)
     terms = _vocabulary([collector.of_texts()], vectorizer)
-    columns = [collector.places[term] for term in terms]
-    class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
-    return TermSums(terms, sums[:, columns], class_counts)
+    return terms, sums[:, [collector.places[term] for term in terms]]
 
 
 class CountedTexts(RowSource):
@@ -212,11 +184,6 @@ def needing_words() -> Iterator[None]:
             "X must hold texts with words of at least two letters or digits that stop_words, min_df and "
             f"max_df do not remove: {error}"
         ) from error
-
-
-def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
-    """Return selected texts of a list or of a table in batches."""
-    return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
 
 
 def name_of_texts(X: Any) -> str | None:
@@ -411,7 +378,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     ['at', 'lunch']
     """
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = BaseNaiveBayes._docs
     _capabilities = Capabilities(supports_distributed_fit=True, predicts_row_sources=False)
 
     model: str = parameter(one_of(*MODELS), default="multinomial")
@@ -468,22 +435,24 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
         weight = check_weights(sample_weight, len(texts), self._comm)
         if weight is not None and not weight.all():
-            rows = np.flatnonzero(weight)
-            texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
+            kept = np.flatnonzero(weight)
+            texts = take_rows(texts, kept) if isinstance(texts, RowSource) else [texts[row] for row in kept]
+            labels, weight = labels[kept], weight[kept]
         target = self._learn_target(labels)
         self._column = name_of_texts(X)
         classifier = self._make_classifier()
         if isinstance(texts, RowSource) and self._comm.size == 1:
-            labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
+            rows = Batch(texts, target.astype(np.int32), weight, len(self.classes_), 1, None)
             is_there = isinstance(classifier, BernoulliNB)
-            term_sums = self._limited(
+            terms, sums = self._limited(
                 texts,
                 target,
-                lambda rows: sum_terms(rows, self._make_vectorizer(), labelled, is_there=is_there),
+                lambda texts: sum_terms(rows._replace(X=texts), self._make_vectorizer(), is_there=is_there),
                 weighted=weight is not None,
             )
-            self._take_terms(term_sums.terms)
-            self.classifier_ = classifier._fit_sums(term_sums.sums, term_sums.class_counts, self.classes_)
+            self._take_terms(terms)
+            class_counts = sums_by_class(rows.y, weight, rows.n_classes, LOCAL)
+            self.classifier_ = classifier._fit_sums(sums, class_counts, self.classes_)
             return self
         counts = self._learn_terms(texts, weight)
         with classifier._over(self._comm):

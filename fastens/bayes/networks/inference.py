@@ -274,11 +274,7 @@ def _components_of(
 
 
 def evidence_factors(
-    network: NetworkData,
-    component: Component,
-    codes: NDArray[Any],
-    rows: NDArray[np.intp],
-    values: Array | None = None,
+    network: NetworkData, component: Component, codes: NDArray[Any], rows: NDArray[np.intp], values: Array | None = None
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
     """Return the factors of a component at the known values of the rows, and its groups of continuous variables."""
     unknown = set(component.variables)
@@ -532,12 +528,7 @@ def query_numbers(
 
 
 def _factors(
-    network: NetworkData,
-    nodes: set[int],
-    evidence: Evidence,
-    together: Sequence[int] = (),
-    *,
-    by_max: bool = False,
+    network: NetworkData, nodes: set[int], evidence: Evidence, together: Sequence[int] = (), *, by_max: bool = False
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
     """Return the tables of variables at the evidence, which is shared by all rows, and the likelihoods in it.
 

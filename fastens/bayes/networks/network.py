@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from fastens.bayes.counts.attributes import (
     declared_values,
     given_values,
     learn_limits,
+    sizes_of,
     with_values,
 )
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode
@@ -34,7 +34,6 @@ from fastens.bayes.networks.structures import (
     WITH_EDGE_RULES,
     EdgeRules,
     Parents,
-    Search,
     learn_structure,
     parents_from,
 )
@@ -355,20 +354,17 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
         """Add declared values to the columns; `states` overrides the values that a dtype declares."""
-        state_values = given_values(self.states or {}, self._encoder, self._column_names())
+        state_values = given_values(self.states or {}, self._encoder, self._encoder.texts)
         first = 1 if self._reads_codes else 0
         by_type = [None if override else values for values, override in zip(declared, state_values, strict=False)]
         self._encoder, X = with_values(self._encoder, X, by_type, first)
         self._encoder, X = with_values(self._encoder, X, state_values, first, in_order=True)
         return X
 
-    def _column_names(self) -> list[str]:
-        return self._encoder.texts
-
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
         """Return names and values of the variables: columns, hidden variables and the class."""
         categories = self._encoder.categories
-        names = self._column_names()
+        names = list(self._encoder.texts)
         states = [
             tuple(values or () if limits is None else bin_names(limits))
             for values, limits in zip(categories, self._limits, strict=True)
@@ -408,13 +404,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         """Return the codes of the columns."""
         if self._reads_codes:
             return np.ascontiguousarray(X.T)
-        sizes = np.array(
-            [
-                len(categories or ()) if limits is None else len(limits) + 1
-                for categories, limits in zip(self._encoder.categories, self._limits, strict=True)
-            ],
-            dtype=np.int64,
-        )
+        sizes = sizes_of(self._encoder.categories, self._limits)
         return encode(binned(X, self._limits), sizes, n_threads).codes
 
     def _choose_parents(self, names: tuple[str, ...], data: CodedRows) -> Parents:
@@ -440,8 +430,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         data = standardised(data)[0] if data.continuous else data
         if self.structure == "pc":
             return pc(data, names, rules, self.independence_test, self.significance_level)
-        search = Search(self.criterion, self.ess, self.max_parents, self.tabu, self.min_information, rules)
-        return learn_structure(self.structure, data, search)
+        return learn_structure(self, data, rules)
 
     def _edges(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
         """Return the parents of each variable in the edges of a parameter."""
@@ -498,15 +487,6 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             check_same_rows(len(positions), len(labels))
         codes = fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
         return codes, _numbers_of(positions, sorted(self._network.continuous), len(codes))
-
-    def _position(self, number: int, value: Any) -> int | None:
-        limits = self._limits[number] if number < len(self._limits) else None
-        if limits is None or not isinstance(value, Real) or np.isnan(float(value)):
-            return super()._position(number, value)
-        return int(np.searchsorted(limits, float(value)))
-
-    def _highlighted(self) -> int | None:
-        return len(self._network.names) - 1 if hasattr(self, "classes_") else None
 
 
 def _numbers_of(positions: NDArray[Any], continuous: list[int], n_variables: int) -> Array | None:

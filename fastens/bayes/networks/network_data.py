@@ -52,7 +52,7 @@ class NetworkData:
     @cached_property
     def families(self) -> list[tuple[int, ...]]:
         """Variables of each table, in the order of its axes."""
-        return families_of(self.parents)
+        return [(*parents, node) for node, parents in enumerate(self.parents)]
 
     @cached_property
     def children(self) -> list[list[int]]:
@@ -181,22 +181,9 @@ def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tupl
     return table.transpose([*axes, *range(len(family), table.ndim)]), scope, observed
 
 
-def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the parents of each variable followed by the variable itself."""
-    return [(*node_parents, node) for node, node_parents in enumerate(parents)]
-
-
 def joined(tables: Sequence[Array]) -> Array:
     """Return the concatenated cells of all tables."""
     return np.concatenate([table.ravel() for table in tables])
-
-
-def as_table(name: str, table: Any) -> Array:
-    """Convert a table passed by the user to an array; raise ValueError if it is not numeric."""
-    try:
-        return np.array(table, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers: {error}") from error
 
 
 def check_table(name: str, table: Array, shape: tuple[int, ...]) -> None:

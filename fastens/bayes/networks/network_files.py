@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.attributes import Limits, bin_names, distinct_values, limits_from_arrays, limits_to_arrays
+from fastens.bayes.counts.attributes import bin_names, distinct_values, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.counting import offsets_of
-from fastens.bayes.networks.network_data import NetworkData, as_table, joined
+from fastens.bayes.networks.network_data import NetworkData, joined
 from fastens.bayes.networks.structures import Parents, parents_from
+from fastens.bayes.posterior import floats_in
 from fastens.modelfile.saving import Saved, SavedParts
 from fastens.modelfile.storage import replacing
 from fastens.params.rules import instance
@@ -241,16 +242,6 @@ GZIP = b"\x1f\x8b"  # magic number of gzip files
 class NetworkFiles:
     """Mixin that creates fitted networks from tables, reads and writes BIF files, and saves networks."""
 
-    _network: NetworkData
-    _counts: list[Array] | None
-    _limits: Limits
-    _encoder: InputEncoder
-    history_: Array
-    n_iter_: int
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
-    classes_: Any
-
     @classmethod
     def from_tables(
         cls,
@@ -312,7 +303,7 @@ class NetworkFiles:
         ]
         network = NetworkData(names, tuple(map(tuple, values)), parents_from(dict(parents), names), ())
         table_arrays = [
-            np.ones(network.sizes[list(family)]) if name in continuous else as_table(f"tables[{name!r}]", tables[name])
+            np.ones(network.sizes[list(family)]) if name in continuous else floats_in(f"tables[{name!r}]", tables[name])
             for name, family in zip(names, network.families, strict=True)
         ]
         regressions = {names.index(name): as_regressions(name, tables[name]) for name in continuous}
@@ -353,11 +344,12 @@ class NetworkFiles:
 
         If the path ends in .gz, the file is compressed with gzip.
         """
-        self._check_fitted()  # type: ignore[attr-defined]
+        model: Any = self
+        model._check_fitted()
         instance(str, "a text").check("title", title)
-        if self._network.continuous:
+        if model._network.continuous:
             raise ValueError("the network must be discrete to be written as BIF. Call save, or set max_bins.")
-        data = format_bif(self._network, title).encode()
+        data = format_bif(model._network, title).encode()
         with replacing(path) as unfinished:
             Path(unfinished).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
@@ -394,7 +386,7 @@ class NetworkFiles:
 
     # Saving --------------------------------------------------
 
-    def _network_arrays(self) -> dict[str, np.ndarray]:
+    def _network_arrays(self: Any) -> dict[str, np.ndarray]:
         parents = self._network.parents
         arrays = {
             "parents": np.array([parent for node_parents in parents for parent in node_parents], dtype=np.int64),
@@ -407,9 +399,9 @@ class NetworkFiles:
         arrays |= limits_to_arrays(self._limits)
         return arrays if self._counts is None else arrays | {"counts": joined(self._counts)}
 
-    def _restore_network(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_network(self: Any, arrays: dict[str, np.ndarray]) -> None:
         self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
-        names, states = self._variables()  # type: ignore[attr-defined]
+        names, states = self._variables()
         n_parents = arrays["n_parents"]
         if n_parents.shape != (len(names),) or (n_parents < 0).any() or n_parents.sum() != len(arrays["parents"]):
             raise ValueError("the parents are malformed")
@@ -437,7 +429,7 @@ class NetworkFiles:
 
 def as_regressions(name: str, values: Any) -> Array:
     """Convert regressions passed by the user to an array; raise ValueError if they are not numeric."""
-    regressions = as_table(f"tables[{name!r}]", values)
+    regressions = floats_in(f"tables[{name!r}]", values)
     if regressions.ndim == 0:
         raise ValueError(f"tables[{name!r}] must hold an intercept, slopes and a variance; got {values!r}.")
     return regressions

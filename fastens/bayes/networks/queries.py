@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from copy import copy
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastens.bayes.counts.attributes import Limits
 from fastens.bayes.networks.gaussians import mixture_moments
 from fastens.bayes.networks.inference import (
     draw,
@@ -26,7 +28,7 @@ from fastens.bayes.posterior import generator
 from fastens.engine.elementary import exp, log
 from fastens.engine.names import plain_name
 from fastens.engine.threads import resolve_n_jobs
-from fastens.inspection.network_plot import plot_network
+from fastens.inspection.network_plot import HIGHLIGHTED, PLAIN, draw_layers
 from fastens.inspection.trees import table_text
 from fastens.params.rules import FLAG, NONE, Rule, instance, real, whole
 from fastens.params.types import RandomState
@@ -79,6 +81,7 @@ class NetworkQueries:
 
     _network: NetworkData
     _encoder: InputEncoder
+    _limits: Limits
     n_jobs: int | None
 
     def _check_fitted(self) -> None:
@@ -255,7 +258,10 @@ class NetworkQueries:
         return changed
 
     def _position(self, number: int, value: Any) -> int | None:
-        """Return the position of a value of a variable, or None if the value is unknown."""
+        """Return the position of a value of a variable, or of the bin of a number, or None if the value is unknown."""
+        limits = self._limits[number] if number < len(self._limits) else None
+        if limits is not None and isinstance(value, Real) and not np.isnan(float(value)):
+            return int(np.searchsorted(limits, float(value)))
         values = self._network.states[number]
         is_value = isinstance(value, Hashable) and not is_missing(value) and value in values
         return values.index(value) if is_value else None
@@ -457,7 +463,10 @@ class NetworkQueries:
         texts = None
         if tables:
             texts = [self._table_text(node, max_rows) for node in range(len(network.names))]
-        return plot_network(list(network.names), network.parents, self._highlighted(), ax, texts)
+        colours = [PLAIN] * len(network.names)
+        if hasattr(self, "classes_"):
+            colours[-1] = HIGHLIGHTED
+        return draw_layers(ax, network.names, network.parents, colours, tables=texts)
 
     def _table_text(self, node: int, max_rows: int) -> str:
         """Return the table, or the regressions, of a variable as text."""
@@ -469,7 +478,3 @@ class NetworkQueries:
         table = self.regressions_[network.names[node]] if is_number else network.tables[node]
         names, states = [network.names[parent] for parent in parents], [network.states[parent] for parent in parents]
         return table_text(header, names, states, table, max_rows)
-
-    def _highlighted(self) -> int | None:
-        """Index of the variable that plots highlight, or None."""
-        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -421,11 +421,7 @@ class _Search:
     def best_move(self, visited: set[Parents], above: float) -> Move | None:
         """Return the move with the highest gain to an acyclic, unvisited structure; ties go to the first."""
         below = _descendants(self.parents)
-        moves = heapq.merge(
-            self._additions(above),
-            sorted(self._changes(above), key=_rank),
-            key=_rank,
-        )
+        moves = heapq.merge(self._additions(above), sorted(self._changes(above), key=_rank), key=_rank)
         return next((m for m in moves if not self._closes_cycle(m, below) and self._after(m) not in visited), None)
 
     def _additions(self, above: float) -> Iterator[Move]:
@@ -482,26 +478,14 @@ WITH_EDGE_RULES = ("hill-climb", "pc")
 WITH_CLASS = ("tan", "kdb")
 
 
-@dataclass(frozen=True)
-class Search:
-    """Parameters of structure learning."""
-
-    score: str
-    ess: float
-    max_parents: int
-    tabu: int
-    min_information: float
-    rules: EdgeRules  # required and forbidden edges of hill-climbing
-
-
-def learn_structure(kind: str, data: CodedRows, search: Search) -> Parents:
-    """Return the parents of each variable; for "tan" and "kdb", the last variable is the class."""
-    if kind == "hill-climb":
-        scores = FamilyScores(data, search.score, search.ess)
-        return hill_climb(scores, len(data.sizes), rules=search.rules, tabu=search.tabu)
-    if kind == "kdb":
-        return kdb(data, search.max_parents - 1, search.min_information)
-    return chow_liu(data) if kind == "chow-liu" else tan(data)
+def learn_structure(model: Any, data: CodedRows, rules: EdgeRules) -> Parents:
+    """Return the parents of each variable by the parameters of a network; for "tan" and "kdb", the class is last."""
+    if model.structure == "hill-climb":
+        scores = FamilyScores(data, model.criterion, model.ess)
+        return hill_climb(scores, len(data.sizes), rules=rules, tabu=model.tabu)
+    if model.structure == "kdb":
+        return kdb(data, model.max_parents - 1, model.min_information)
+    return chow_liu(data) if model.structure == "chow-liu" else tan(data)
 
 
 def chow_liu(data: CodedRows) -> Parents:

@@ -24,7 +24,7 @@ from fastens.forests.bags import draw_seed
 from fastens.forests.parameters import CLASS_CRITERION, CLASS_DOCS, DOCS, features_per_split
 from fastens.forests.tree import BaseDecisionTree, TreesClassifier, TreesRegressor, single_tree
 from fastens.modelfile.saving import Saved, SavedParts
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, NONE, POSITIVE, SPLIT_PRIOR, one_of, parameter, real, whole
 from fastens.params.types import ClassWeight, RandomState, SplitPrior
@@ -48,25 +48,26 @@ Array = NDArray[np.float64]
 TRAIN, HONEST = "train", "honest"
 _MAX_COPIES = 2.0**32
 
-POSTERIOR_DOCS = entries("""\
-split_prior : {"search", "strict", "features"}, float or pair
-    Prior probability that a node splits. Larger values favour larger trees. "strict" is 1 / (2 M), where M is the
-    number of candidate splits among which the best was selected: it is the prior of one particular split. "search"
-    corresponds to odds of 5 to M, because many candidates are nearly identical. "features" is 1 / (2 F) for F features.
-    A number applies to all nodes, and a pair (a, b) means a (1 + depth)^-b. M is the number of features that are not
-    constant in the parent node, multiplied by the number of thresholds that separate rows of the node.
-evidence : {"train", "honest"}
-    Rows that the likelihood uses. "train" uses all rows, so the prior must compensate for the search of splits.
-    "honest" grows the tree on half of the rows and uses only the other half for the likelihood, so that the evidence
-    is independent of the search.
-temperature : float
-    The likelihood is raised to the power of 1 / temperature. Values above 1 move the posterior towards the prior.
-""")
-
 
 @with_parameters
 class BaseBayesTree(BaseDecisionTree):
-    """Base class of decision trees that average over all prunings of one grown tree."""
+    """Base class of decision trees that average over all prunings of one grown tree.
+
+    Parameters
+    ----------
+    split_prior : {"search", "strict", "features"}, float or pair
+        Prior probability that a node splits. Larger values favour larger trees. "strict" is 1 / (2 M), where M is the
+        number of candidate splits among which the best was selected: it is the prior of one particular split. "search"
+        corresponds to odds of 5 to M, because many candidates are nearly identical. "features" is 1 / (2 F) for F
+        features. A number applies to all nodes, and a pair (a, b) means a (1 + depth)^-b. M is the number of features
+        that are not constant in the parent node, multiplied by the number of thresholds that separate rows of the node.
+    evidence : {"train", "honest"}
+        Rows that the likelihood uses. "train" uses all rows, so the prior must compensate for the search of splits.
+        "honest" grows the tree on half of the rows and uses only the other half for the likelihood, so that the
+        evidence is independent of the search.
+    temperature : float
+        The likelihood is raised to the power of 1 / temperature. Values above 1 move the posterior towards the prior.
+    """
 
     split_prior: SplitPrior = parameter(SPLIT_PRIOR, default="search")
     evidence: str = parameter(one_of(TRAIN, HONEST), default="train")
@@ -95,7 +96,7 @@ class BaseBayesTree(BaseDecisionTree):
         """
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
-        # Number of candidate splits of each node: see `SearchCost`.
+        # Number of candidate splits of each node: see `NodeSearch`.
         self._n_splits = self._count_splits(tree)
         self._keep_tree(tree, binning, matrix, data)
         everyone = data.of_all_ranks()
@@ -269,7 +270,7 @@ class BaseBayesTree(BaseDecisionTree):
         """
         self._check_fitted()
         whole(1).check("n", n)
-        random = generator(self.random_state if random_state is None else random_state)
+        random = generator(random_state, self.random_state)
         prior, statistics = self._leaf_prior, self._node_statistics
         trees = []
         for _ in range(n):
@@ -381,30 +382,6 @@ def interval_levels(coverage: Any) -> Array:
 MODES = ("bayes", "map", "gibbs")
 _MIN_ROWS = 0.05
 
-CLASS_PRIOR_DOCS = POSTERIOR_DOCS | entries("""\
-alpha : float or None
-    Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink leaf
-    probabilities more. If None, the total pseudo-count is ln S (L / n)^(1/2), half of it divided equally among the
-    classes and half by class frequency. S is the number of thresholds of all features, because leaves are purer by
-    chance if there are more candidates. L is the number of leaves of the tree and n the number of rows; a tree has few
-    leaves if there is little noise.
-class_weight : dict, "balanced" or None
-    Factors for the sample weights of each class. "balanced" uses factors inversely proportional to the class
-    frequencies. If None, all factors are 1.
-""")
-NUMBER_PRIOR_DOCS = POSTERIOR_DOCS | entries("""\
-prior_weight : float
-    Number of rows that the prior mean of a leaf is worth; the prior mean is the mean of all targets. Larger values
-    shrink leaf values more.
-prior_shape : float
-    Shape of the inverse gamma prior of the variance of a leaf, which is worth twice as many rows. Larger values
-    shrink variances more.
-prior_scale : float
-    Prior variance of the targets in a leaf, as a fraction of the variance of all targets.
-criterion : {"squared_error", "poisson"}
-    Loss that splits minimise and model of the leaves: normal for "squared_error", Poisson for "poisson".
-""")
-
 
 @with_parameters
 class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
@@ -414,7 +391,22 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     probabilities. One pass over the nodes computes the average and stores it in the leaves, so prediction costs the
     same as for a single tree. A prior replaces the pruning parameter that is otherwise tuned by cross-validation.
 
-    {parameters and attributes}
+    Parameters
+    ----------
+    alpha : float or None, default=None
+        Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink
+        leaf probabilities more. If None, the total pseudo-count is ln S (L / n)^(1/2), half of it divided equally among
+        the classes and half by class frequency. S is the number of thresholds of all features, because leaves are purer
+        by chance if there are more candidates. L is the number of leaves of the tree and n the number of rows; a tree
+        has few leaves if there is little noise.
+    class_weight : dict, "balanced" or None, default=None
+        Factors for the sample weights of each class. "balanced" uses factors inversely proportional to the class
+        frequencies. If None, all factors are 1.
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
 
     References
     ----------
@@ -438,7 +430,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     criterion: str = parameter(CLASS_CRITERION, default="entropy")
     class_weight: ClassWeight = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = CLASS_DOCS | CLASS_PRIOR_DOCS
+    _docs: ClassVar[Docs] = CLASS_DOCS | described(BaseBayesTree.__doc__)
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
     _modes = MODES
 
@@ -538,7 +530,23 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     of a leaf are normally distributed with its own mean and variance (criterion="squared_error"), or Poisson counts
     with its own rate ("poisson").
 
-    {parameters and attributes}
+    Parameters
+    ----------
+    prior_weight : float, default=1.0
+        Number of rows that the prior mean of a leaf is worth; the prior mean is the mean of all targets. Larger values
+        shrink leaf values more.
+    prior_shape : float, default=4.0
+        Shape of the inverse gamma prior of the variance of a leaf, which is worth twice as many rows. Larger values
+        shrink variances more.
+    prior_scale : float, default=0.1
+        Prior variance of the targets in a leaf, as a fraction of the variance of all targets.
+    criterion : {"squared_error", "poisson"}, default="squared_error"
+        Loss that splits minimise and model of the leaves: normal for "squared_error", Poisson for "poisson".
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
 
     References
     ----------
@@ -563,7 +571,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     criterion: str = parameter(one_of("squared_error", "poisson"), default="squared_error")
     max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
-    _docs: ClassVar[Docs] = DOCS | NUMBER_PRIOR_DOCS
+    _docs: ClassVar[Docs] = DOCS | described(BaseBayesTree.__doc__)
     _PRIOR = ("prior_weight", "prior_shape", "prior_scale", *BaseBayesTree._PRIOR)
     _value_dtype = np.float64
 
@@ -632,7 +640,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
             return super().predict(X)
         if mode == "map":
             return self._map_values(X)[:, 0]
-        return self._gibbs_values(X, generator(self.random_state if random_state is None else random_state))[:, 0]
+        return self._gibbs_values(X, generator(random_state, self.random_state))[:, 0]
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> Array:
         """Return a prediction interval for the target of each row: exact quantiles of the posterior predictive.

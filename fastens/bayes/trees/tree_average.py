@@ -15,10 +15,10 @@ from fastens.bayes.counts.counting import CountCube
 from fastens.bayes.counts.cube import tree_evidence, tree_reach
 from fastens.bayes.posterior import PosteriorMixin, generator
 from fastens.engine.comm import LOCAL, Comm, chain_sum, max_floats
-from fastens.engine.elementary import exp, gammaln, log, log1p
+from fastens.engine.elementary import exp, gammaln, log, log1p, xlogy
 from fastens.engine.parts import RowSource, map_parts, parts_of
 from fastens.modelfile.saving import Saved, SavedEstimator, SavedParts
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, parameter, whole
 from fastens.params.types import ClassWeight, ColumnChoice, RandomState
@@ -165,11 +165,8 @@ def _entropy(counts: Floats, n_classes: int) -> float:
     """Return the weighted entropy of the class given the cell, from the weights by cell and class."""
     n = -(-(int(np.flatnonzero(counts)[-1]) + 1) // n_classes) * n_classes
     of_cells = counts[:n].reshape(-1, n_classes)
-    return float(_n_log_n(of_cells.sum(axis=1)).sum() - _n_log_n(of_cells).sum())
-
-
-def _n_log_n(x: Floats) -> Floats:
-    return x * log(np.where(x > 0, x, 1.0))
+    totals = of_cells.sum(axis=1)
+    return float(xlogy(totals, totals).sum() - xlogy(of_cells, of_cells).sum())
 
 
 LEAF = -1
@@ -383,26 +380,6 @@ Array = NDArray[np.float64]
 MAX_TREE_QUESTIONS = 15
 
 
-DOCS = TREE_DOCS | entries("""\
-max_questions : int
-    Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells take
-    milliseconds, 3^14 (4.8 million) about two seconds.
-n_thresholds : int
-    Maximum number of thresholds of a column.
-split_prior : float or pair
-    Prior probability that a node splits. Larger values favour larger trees. A pair (a, b) means a (1 + depth)^-b.
-alpha : float
-    Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink leaf
-    probabilities more.
-random_state : int, RandomState or None
-    Seed of mode="gibbs" and `sample_posterior`. The average itself is deterministic.
-n_trees_ : int
-    Number of trees in the average.
-log_evidence_ : float
-    Log marginal probability of the labels over all trees and leaf values.
-""")
-
-
 @with_parameters
 class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator):
     """Exact Bayesian average over all decision trees on up to about 14 binary features ("questions").
@@ -414,7 +391,29 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     Columns are converted to questions such as "x <= threshold", "x = category" and "x is missing". If there are more
     than `max_questions` of them, they are selected greedily by the entropy of the class.
 
-    {parameters and attributes}
+    Parameters
+    ----------
+    max_questions : int, default=10
+        Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells take
+        milliseconds, 3^14 (4.8 million) about two seconds.
+    n_thresholds : int, default=16
+        Maximum number of thresholds of a column.
+    split_prior : float or pair, default=0.5
+        Prior probability that a node splits. Larger values favour larger trees. A pair (a, b) means a (1 + depth)^-b.
+    alpha : float, default=0.5
+        Pseudo-count of each class in the Dirichlet prior of the class probabilities of a leaf. Larger values shrink
+        leaf probabilities more.
+    random_state : int, RandomState or None, default=None
+        Seed of mode="gibbs" and `sample_posterior`. The average itself is deterministic.
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+    n_trees_ : int
+        Number of trees in the average.
+    log_evidence_ : float
+        Log marginal probability of the labels over all trees and leaf values.
 
     Raises
     ------
@@ -448,7 +447,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: RandomState = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = TREE_DOCS
     _compares_weights = True
     _modes = ("bayes", "map", "gibbs")
     n_trees_: int = field(init=False)
@@ -577,7 +576,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[BinaryFeatureTree]:
         """Draw `n` independent trees from the exact posterior; they predict from `answers(X)`."""
         whole(0).check("n", n)
-        random = generator(self.random_state if random_state is None else random_state)
+        random = generator(random_state, self.random_state)
         names = self.questions_
         return [self._cube.random_tree(names, random) for _ in range(n)]
 

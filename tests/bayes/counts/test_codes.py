@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.bayes.counts.counts import add_entries, encode_positions
+from fastens.bayes.counts.counts import encode_positions
 from scipy import sparse
 
 from fastens.bayes.counts.counting import encode, encode_all, offsets_of
+from fastens.bayes.naive.likelihoods import add_columns
 from reference import counts as plain
 
 
@@ -81,5 +82,5 @@ def test_sums_of_entries(rng):
     expected = sum(table[offsets[j] + codes[j]] for j in range(3))
     for n_threads in (1, 3):
         out = np.zeros((2500, 2))
-        add_entries(codes, offsets, table, out, n_threads)
+        add_columns(codes, sizes, table, out, n_threads)
         np.testing.assert_allclose(out, expected, rtol=0, atol=1e-15)

@@ -29,18 +29,6 @@ def test_counts_and_sums(sizes, rng):
         assert cube.n_fixed()[place] == sum(digit >= 0 for digit in digits)
 
 
-@pytest.mark.parametrize("sizes", [[2], [3, 2], [2, 4, 3]], ids=str)
-def test_weights_of_conjunctions(sizes, rng):
-    rows = np.stack([rng.integers(-1, size, 30) for size in sizes], axis=1)
-    classes, weight = rng.integers(0, 2, 30), rng.integers(1, 5, 30).astype(float)
-    cube = CountCube(rows, classes, weight, sizes, 2)
-    errors, logs = naive.conjunctions(rows, classes, weight, sizes, -0.7, -0.3)
-    out = np.empty(len(cube))
-    for most in (np.inf, np.median(errors)):
-        assert cube.log_weights(-0.7, -0.3, most, out) == (errors.min(), errors.argmin())
-        np.testing.assert_allclose(out, np.where(errors <= most, logs, -np.inf), rtol=1e-13)
-
-
 def test_too_large():
     with pytest.raises(ValueError, match="conjunctions of attribute values"):
         check_cube_size([6] * 12, 2)
