@@ -37,7 +37,7 @@ from fastens.boosting.fit_arguments import (
     holds_out,
     subset,
 )
-from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS, prepared
+from fastens.boosting.parameters import AUTO, SPLITS, STOPS, prepared
 from fastens.boosting.rounds import BoostingParameters, OnRound, Rounds
 from fastens.engine.grow.growth import GrowthParameters
 from fastens.engine.grow.stumps import head, joined
@@ -192,7 +192,7 @@ class AdaBoostClassifier(AdditiveVotes):
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar = DOCS
+    _docs: ClassVar = BoostedTrees._docs
     _capabilities = Capabilities(supports_distributed_fit=True)
     _holds = "rounds"
     _drawn: DrawnRows | None = field(init=False, default=None)

@@ -53,7 +53,6 @@ from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble, bins_of_features
 from fastens.tree_model.tree_model import (
     CATEGORIES,
-    DOCS,
     OF_OWN_TREES,
     check_no_constraints,
     monotone_columns,
@@ -147,7 +146,6 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     _capabilities = Capabilities(supports_distributed_fit=True)
 
-    _docs: ClassVar = DOCS
     _holds = "rounds"
     _drawn: DrawnRows | None = field(init=False, default=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,6 @@ from fastens.params.rules import ANYTHING, one_of, parameter
 from fastens.params.types import ClassWeight, ColumnChoice
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble, bins_of_features
-from fastens.tree_model.tree_model import DOCS
 
 Array = NDArray[np.float64]
 
@@ -39,7 +38,6 @@ class _Stump(SavedEnsemble, BaseFastens):
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar = DOCS
     _holds = "rounds"
 
     def __sklearn_tags__(self) -> Any:

@@ -14,10 +14,10 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.members import default_forests
-from fastens.combining.responses import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, added, own_request
+from fastens.combining.responses import CV, LEVEL_RULES, NAMED_RULES, NamedMembers, added, own_request
 from fastens.combining.stacking import BaseLevels
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import parameter, real, whole
 from fastens.params.types import Folds, RandomState
@@ -26,33 +26,36 @@ from fastens.table.training_data import WEIGHT_TYPE
 Array = NDArray[np.float64]
 
 
-CASCADE_DOCS = entries("""\
-estimators : list of (name, estimator) or None
-    The forests of a layer. If None, these are two random forests and two forests of extremely randomised trees.
-cv : int, splitter, list of (train, test) or None
-    The folds, whose test sets must cover all rows. If None, 3 folds are used, stratified for classification.
-inputs_from : {"last", "all"}
-    Layers whose predictions a layer receives in addition to the columns: "last" is the previous layer, as in the paper,
-    and "all" is all previous layers.
-random_state : int, RandomState or None
-    Seeds the forests whose `random_state` is None, with new seeds in each layer.
-n_layers_ : int
-    Number of layers kept.
-validation_losses_ : list of float
-    Brier score (classification) or mean squared error (regression) after each layer tried.
-estimators_, named_estimators_ : list of lists, Bunch
-    The fitted models of each layer, and the models of all layers by name.
-""")
-
-
 @with_parameters
 class BaseCascade(BaseLevels):
-    """Base class of the cascade classifier and regressor."""
+    """Base class of the cascade classifier and regressor.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator) or None
+        The forests of a layer. If None, these are two random forests and two forests of extremely randomised trees.
+    cv : int, splitter, list of (train, test) or None
+        The folds, whose test sets must cover all rows. If None, 3 folds are used, stratified for classification.
+    inputs_from : {"last", "all"}
+        Layers whose predictions a layer receives in addition to the columns: "last" is the previous layer, as in the
+        paper, and "all" is all previous layers.
+    random_state : int, RandomState or None
+        Seeds the forests whose `random_state` is None, with new seeds in each layer.
+
+    Attributes
+    ----------
+    n_layers_ : int
+        Number of layers kept.
+    validation_losses_ : list of float
+        Brier score (classification) or mean squared error (regression) after each layer tried.
+    estimators_, named_estimators_ : list of lists, Bunch
+        The fitted models of each layer, and the models of all layers by name.
+    """
 
     _capabilities = Capabilities(supports_out_of_core=False, supports_binned=False, predicts_row_sources=False)
     _learned: ClassVar[str] = "_fitted_levels"
     _default_cv: ClassVar[int] = 3
-    _docs: ClassVar[Docs] = {**DOCS, **CASCADE_DOCS}
+    _docs: ClassVar[Docs] = BaseLevels._docs | described(__doc__)
     columns = None
     passthrough = True
 

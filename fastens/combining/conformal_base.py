@@ -27,7 +27,7 @@ from fastens.combining.folds import (
     members_to_arrays,
 )
 from fastens.combining.members import BaseOneEstimator
-from fastens.combining.responses import COMMON_RULES, DOCS, added, in_order, places_of_classes
+from fastens.combining.responses import COMMON_RULES, added, in_order, places_of_classes
 from fastens.conformal.scores import (
     COVERAGE,
     Conditions,
@@ -40,7 +40,7 @@ from fastens.engine.rows.sampling import Subsample, content_hashes, random_strea
 from fastens.forests.out_of_bag import LEVELS
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.monitoring.callbacks import levels_of, predicts_distribution
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ESTIMATOR, FLAG, NONE, parameter, real
 from fastens.params.types import Coverage, Folds, RandomState
@@ -54,26 +54,30 @@ _MEMBERS, _FOLD, _N_PARTS, _ADAPTED = "members.", "fold", "n_parts", "adapted"
 OUT_OF_BAG = "oob"
 STEP = real(0, 1)
 
-CONFORMAL_DOCS = entries("""\
-cv : int, splitter, list of (train, test), "prefit", "oob" or None
-    How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independent of the
-    order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A scikit-learn
-    splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does. "prefit" means that
-    the estimator is already fitted, and `fit` receives rows that it was not trained on. "oob" calibrates a forest or a
-    bagging estimator on its out-of-bag predictions.
-random_state : int, RandomState or None
-    Determines the held-out rows, and seeds an estimator whose `random_state` is None.
-estimators_ : list
-    The fitted estimators: one, or one for each fold.
-""")
-
 
 @with_parameters
 class BaseConformal(BaseOneEstimator):
-    """Base class of estimators calibrated with conformal scores of held-out rows."""
+    """Base class of estimators calibrated with conformal scores of held-out rows.
+
+    Parameters
+    ----------
+    cv : int, splitter, list of (train, test), "prefit", "oob" or None
+        How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independent of
+        the order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A
+        scikit-learn splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does.
+        "prefit" means that the estimator is already fitted, and `fit` receives rows that it was not trained on. "oob"
+        calibrates a forest or a bagging estimator on its out-of-bag predictions.
+    random_state : int, RandomState or None
+        Determines the held-out rows, and seeds an estimator whose `random_state` is None.
+
+    Attributes
+    ----------
+    estimators_ : list
+        The fitted estimators: one, or one for each fold.
+    """
 
     _capabilities = Capabilities(supports_out_of_core=False, predicts_row_sources=False)
-    _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
+    _docs: ClassVar[Docs] = BaseOneEstimator._docs | described(__doc__)
     _learned: ClassVar[str] = "_parts"
     _is_weighted_sum = True
 

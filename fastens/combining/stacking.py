@@ -49,7 +49,6 @@ from fastens.combining.folds import (
 from fastens.combining.members import BaseMembers, is_dropped
 from fastens.combining.responses import (
     ALL,
-    DOCS,
     LEVEL_RULES,
     LEVELS,
     METHODS,
@@ -70,7 +69,7 @@ from fastens.combining.responses import (
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.threads import resolve_n_jobs
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, nested_arrays, nested_model
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, NONE, Rule, one_of, parameter
 from fastens.params.types import Folds, RandomState
@@ -165,13 +164,6 @@ class BaseLevels(BaseMembers):
 _FINAL = "final_estimator"
 
 STACKERS = ("linear", "boosting")
-STACKING_DOCS = entries("""\
-cv : int, splitter, list of (train, test), "prefit" or None
-    The folds. If None, 5 folds are used, stratified for classification with one target. "prefit" means that the members
-    are already fitted, on other rows.
-random_state : int, RandomState or None
-    Seeds the members and the final estimator, if their `random_state` is None.
-""")
 
 FoldFits = dict[tuple[str, int], FoldFit]
 
@@ -250,10 +242,19 @@ def _data_of_final(data: MemberData) -> MemberData:
 @transforms_streams
 @with_parameters
 class BaseStacking(TransformerMixin, BaseLevels):
-    """Base class of the stacking classifier and regressor."""
+    """Base class of the stacking classifier and regressor.
+
+    Parameters
+    ----------
+    cv : int, splitter, list of (train, test), "prefit" or None
+        The folds. If None, 5 folds are used, stratified for classification with one target. "prefit" means that the
+        members are already fitted, on other rows.
+    random_state : int, RandomState or None
+        Seeds the members and the final estimator, if their `random_state` is None.
+    """
 
     _learned: ClassVar[str] = "final_estimator_"
-    _docs: ClassVar[Docs] = {**DOCS, **STACKING_DOCS}
+    _docs: ClassVar[Docs] = BaseLevels._docs | described(__doc__)
 
     estimators: NamedMembers | None = parameter(RULES["estimators"], default=None, kw_only=False)
     final_estimator: BaseEstimator | None = parameter(

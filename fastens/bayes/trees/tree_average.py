@@ -24,7 +24,7 @@ from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, param
 from fastens.params.types import ClassWeight, ColumnChoice, RandomState
 from fastens.table.arrays import dense
 from fastens.table.training_data import WEIGHT_TYPE, TrainingData
-from fastens.tree_model.tree_model import DOCS as TREE_DOCS
+from fastens.tree_model.saving import SavedEnsemble
 
 Floats = NDArray[np.float64]
 # Number of sums that processes exchange at a time.
@@ -383,7 +383,7 @@ Array = NDArray[np.float64]
 MAX_TREE_QUESTIONS = 15
 
 
-DOCS = TREE_DOCS | entries("""\
+DOCS = SavedEnsemble._docs | entries("""\
 max_questions : int
     Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells take
     milliseconds, 3^14 (4.8 million) about two seconds.
