@@ -102,9 +102,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             for classes in self._classes_of_targets():
                 if classes.dtype.kind not in "biuf":
                     raise ValueError(
-                        "y must hold numbers for loss='ordinal', because they define the order of the "
-                        f"classes; got labels such as {classes[0]!r}. Encode the labels as 0, 1, 2, ... in "
-                        "their order."
+                        "y must hold numbers for loss='ordinal', because they define the order of the classes; got "
+                        f"labels such as {classes[0]!r}. Encode the labels as 0, 1, 2, ... in their order."
                     )
         return self._joined_losses([classification_loss(self.loss, len(each)) for each in self._classes_of_targets()])
 

@@ -55,9 +55,8 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"cannot write {options.output}: {error.strerror or error}") from error
     n_trees = model._ensemble.n_trees
     Report().line(
-        f"{type(model).__name__} with {n_trees} {'tree' if n_trees == 1 else 'trees'} and "
-        f"{model.n_features_in_} {'column' if model.n_features_in_ == 1 else 'columns'} written to "
-        f"{options.output}"
+        f"{type(model).__name__} with {n_trees} {'tree' if n_trees == 1 else 'trees'} and {model.n_features_in_} "
+        f"{'column' if model.n_features_in_ == 1 else 'columns'} written to {options.output}"
     )
 
 

@@ -263,10 +263,9 @@ class BaseBagging(BaseOneEstimator):
         forest = self._forest
         if self._kind_of_forest() is not (None if forest is None else type(forest)):
             raise ValueError(
-                "estimator must be of the same kind as in the last fit with warm_start=True (a tree of "
-                "fastens with the same splitter, or another model), and bootstrap, bootstrap_features, "
-                "max_samples and sampling must not change how the trees are grown. Use warm_start=False to "
-                "fit from scratch."
+                "estimator must be of the same kind as in the last fit with warm_start=True (a tree of fastens with "
+                "the same splitter, or another model), and bootstrap, bootstrap_features, max_samples and sampling "
+                "must not change how the trees are grown. Use warm_start=False to fit from scratch."
             )
         if forest is None and (method := self._members[0].method) != self._response_method:
             raise ValueError(

@@ -333,8 +333,7 @@ class BaseMembers(BaseFastens):
         if not self._is_weighted_sum:
             raise ValueError(
                 "predictions must be weighted sums of the members' predictions to be explained; predictions of "
-                f"{type(self).__name__} are not. Explain the members, or use "
-                "sklearn.inspection.permutation_importance."
+                f"{type(self).__name__} are not. Explain the members, or use sklearn.inspection.permutation_importance."
             )
         with rows_of("background"):
             others = None if background is None else self._check_table(background)
