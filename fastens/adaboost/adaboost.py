@@ -20,7 +20,6 @@ from fastens.adaboost.weak_learners import (
     VotingRun,
     check_weak,
     class_indices,
-    drawn_seed,
     in_format,
     models_to_arrays,
     restore_models,
@@ -46,6 +45,7 @@ from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.losses.numeric_losses import OneClass
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
+from fastens.forests.bags import draw_seed
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import announce
 from fastens.monitoring.metrics import Evaluations
@@ -283,7 +283,7 @@ class AdaBoostClassifier(AdditiveVotes):
         validation = validation_input.read(self)
         if validation is None and holds_out(self):
             check_duplicates(self, data)
-            seed = data.comm.allgather(drawn_seed(self))[0]
+            seed = data.comm.allgather(draw_seed(self.random_state))[0]
             data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)
         self._restored()

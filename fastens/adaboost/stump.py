@@ -194,9 +194,6 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         tree = trees.grow(weights, None, 0)
         return trees.with_values([tree], [tree.value.astype(np.float64) + center])
 
-    def _n_outputs(self) -> int:
-        return 1
-
     def predict(self, X: ArrayLike) -> Array:
         """Return the mean of the leaf that each row falls into, shape (n_samples,)."""
         return self._raw(X)[:, 0]

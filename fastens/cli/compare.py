@@ -159,10 +159,8 @@ def _check_folds(task: Task, n_folds: int) -> None:
     """Raise CommandError if there are too few rows, or too few rows of every class, for the folds."""
     most, what = len(task.rows.y), "number of rows"
     if task.is_classification and task.order is None:
-        most, what = (
-            int(np.unique(task.rows.y, return_counts=True)[1].max()),
-            "number of rows of the most frequent class",
-        )
+        counts = np.unique(task.rows.y, return_counts=True)[1]
+        most, what = int(counts.max()), "number of rows of the most frequent class"
     if not 2 <= n_folds <= most:
         raise CommandError(f"--folds must be at least 2 and at most {most:,}, the {what}; got {n_folds}")
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import field, replace
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -329,9 +330,9 @@ class BaseBagging(BaseOneEstimator):
         def job(number: int) -> None:
             fitted_members[number] = self._fit_one(spec, data, bags, number)
 
-        tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
-        run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
-        return [fitted_members[number] for number in range(first, self.n_estimators)]
+        numbers = range(first, self.n_estimators)
+        run_tasks([], [[partial(job, number)] for number in numbers], resolve_n_jobs(self.n_jobs))
+        return [fitted_members[number] for number in numbers]
 
     def _member_spec(self, data: MemberData) -> MemberSpec:
         template = self._template()
@@ -549,15 +550,11 @@ class BaseBagging(BaseOneEstimator):
         self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), self._n_targets)
         if (forest := self._forest) is not None:
             bags, n_trees = forest._bags(), len(forest.estimators_)
-            n_columns_of_trees = np.array(
-                arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64
-            )
-            if (
-                n_columns_of_trees.shape != (n_trees,)
-                or not ((n_columns_of_trees >= 1) & (n_columns_of_trees <= bags.n_features)).all()
-            ):
+            n_columns = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
+            are_possible = ((n_columns >= 1) & (n_columns <= bags.n_features)).all()
+            if n_columns.shape != (n_trees,) or not are_possible:
                 raise ValueError("the numbers of columns do not match the trees")
-            self._n_columns_of_trees = n_columns_of_trees
+            self._n_columns_of_trees = n_columns
 
     _saved: ClassVar[SavedParts] = (
         attributes("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG, key="{}"),

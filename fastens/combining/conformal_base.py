@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils import check_random_state
 
 from fastens.base import Capabilities
 from fastens.combining.folds import (
@@ -28,15 +27,9 @@ from fastens.combining.folds import (
 )
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.responses import COMMON_RULES, added, in_order, places_of_classes
-from fastens.conformal.scores import (
-    COVERAGE,
-    Conditions,
-    HeldOut,
-    RowConditions,
-    adapted_coverage,
-    nearest_columns,
-)
+from fastens.conformal.scores import COVERAGE, Conditions, HeldOut, RowConditions, adapted_coverage, nearest_columns
 from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
+from fastens.forests.bags import draw_seed
 from fastens.forests.out_of_bag import LEVELS
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.monitoring.callbacks import levels_of, predicts_distribution
@@ -241,16 +234,13 @@ class BaseConformal(BaseOneEstimator):
         numbers = as_numbers(data.X)
         hashes = content_hashes(numbers, data.y)
         warn_of_duplicates(hashes, numbers, data.y)
-        is_held_out = Subsample.plan(hashes, None, n_held_out).draw(random_stream(self._draw_seed(), 0)) > 0
+        is_held_out = Subsample.plan(hashes, None, n_held_out).draw(random_stream(draw_seed(self.random_state), 0)) > 0
         return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _splitter(self) -> Any:
         from sklearn.model_selection import GroupShuffleSplit
 
-        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=self._draw_seed())
+        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=draw_seed(self.random_state))
 
     def _routed_splitter(self) -> Any:
         from sklearn.model_selection import GroupShuffleSplit

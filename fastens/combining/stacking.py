@@ -37,7 +37,6 @@ from fastens.combining.folds import (
     fit_level,
     fit_member,
     known_rows,
-    labels_of,
     members_from_arrays,
     members_to_arrays,
     n_columns,
@@ -78,7 +77,7 @@ from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
 from fastens.table.parts import hstack, in_one
 from fastens.table.tables import is_frame
-from fastens.table.training_data import WEIGHT_TYPE
+from fastens.table.training_data import WEIGHT_TYPE, labels_of
 
 Array = NDArray[np.float64]
 
@@ -308,12 +307,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
             self._fit_levels(specs, progress, rows)
         except BaseException as error:
             if isinstance(error, MemberError):
-                error.args = (
-                    (
-                        f"{error} The fits that were done are kept for another fit on the same rows with "
-                        f"warm_start=True: {progress.describe()}."
-                    ),
-                )
+                kept = f"kept for another fit on the same rows with warm_start=True: {progress.describe()}."
+                error.args = (f"{error} The fits that were done are {kept}",)
             self._finished = progress.finished()
             keep_partial(self, error, "_finished")
             raise

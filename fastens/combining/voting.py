@@ -28,7 +28,6 @@ from fastens.combining.folds import (
     MemberSpec,
     Part,
     known_rows,
-    labels_of,
     make_folds,
     members_from_arrays,
     members_to_arrays,
@@ -44,7 +43,7 @@ from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, 
 from fastens.params.types import Folds, RandomState
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
-from fastens.table.training_data import WEIGHT_TYPE
+from fastens.table.training_data import WEIGHT_TYPE, labels_of
 
 Array = NDArray[np.float64]
 

@@ -13,13 +13,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fastens.base import BaseClassifier
-from fastens.combining.folds import (
-    FittedMember,
-    GivenRows,
-    MemberData,
-    MemberSpec,
-    known_rows,
-)
+from fastens.combining.folds import FittedMember, GivenRows, MemberData, MemberSpec, known_rows
 from fastens.combining.member_weights import margin_weights
 from fastens.combining.responses import CV, RULES, joined_labels, knows_labels, labels_of_members, with_ties
 from fastens.combining.voting import BaseWeightedMembers
@@ -152,11 +146,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     @keeps_model
     def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> WeightedMajorityClassifier:
         """Predict row by row, and reweight the members by their mistakes.
 

@@ -293,3 +293,16 @@ def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
 
 def _loss(y: Array, mean: Array, is_poisson: bool) -> Array:
     return xlogy(y, np.divide(y, mean, out=np.ones_like(mean), where=mean > 0)) if is_poisson else (y - mean) ** 2
+
+
+def gain_shares(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int, least: float | None = None) -> Array:
+    """Return the fraction of each feature in the gain of each tree, (n_trees, n_features).
+
+    If `least` is not None, splits with a lower gain count as if they had this gain.
+    """
+    tree, inner = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets)), trees.feature >= 0
+    gain = trees.gain[inner] if least is None else np.maximum(trees.gain[inner], least)
+    gains = np.zeros((trees.n_trees, n_features))
+    np.add.at(gains, (tree[inner], column_of[trees.feature[inner]]), gain)
+    total = gains.sum(axis=1, keepdims=True)
+    return np.divide(gains, total, out=np.zeros_like(gains), where=total > 0)

@@ -24,15 +24,7 @@ from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import depths
 from fastens.engine.trees.trees import TreeEnsemble, TreeStore
-from fastens.forests.bags import (
-    Bags,
-    OwnRows,
-    Samples,
-    check_continued,
-    check_seed,
-    draw_seed,
-    n_drawn,
-)
+from fastens.forests.bags import Bags, OwnRows, Samples, check_continued, check_seed, draw_seed, n_drawn
 from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, NUMBER_OF_FEATURES, n_of_rows
 from fastens.forests.tree import Members
 from fastens.modelfile.saving import Saved, SavedParts, attributes
@@ -154,9 +146,6 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return self.estimators_[index]
 
     _saved: ClassVar[SavedParts] = (attributes("_seed", key=_SEED), Saved(finish=check_seed))
-
-    def _n_outputs(self) -> int:
-        return 1
 
 
 EULER = 0.5772156649015329

@@ -39,7 +39,7 @@ from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, PosteriorAverage
 from fastens.params.rules import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.params.types import ClassWeight, PerColumn, RandomState
-from fastens.table.training_data import AllRows, columns_of_labels
+from fastens.table.training_data import AllRows, labels_of
 from fastens.tree_model.saving import BINS, bins_of_features
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel
 
@@ -101,10 +101,7 @@ class ClassTargets(NamedTuple):
 
     def decoded(self, answers: Array) -> NDArray[Any]:
         """Convert class indices to labels."""
-        index = answers.astype(np.intp)
-        if not isinstance(self.classes, list):
-            return self.classes[index[:, 0]]
-        return columns_of_labels(classes[k] for classes, k in zip(self.classes, index.T, strict=True))
+        return labels_of(answers if isinstance(self.classes, list) else answers[:, 0], self.classes)
 
     def probabilities(self, mean: Values) -> Any:
         """Return class probabilities; with several targets, a list of arrays."""

@@ -167,7 +167,7 @@ class SavedEnsemble:
 
     def _n_outputs(self) -> int:
         """Return the number of raw predictions per row."""
-        raise NotImplementedError
+        return 1
 
     def _restored(self) -> None:
         """Recompute derived state after loading or slicing."""

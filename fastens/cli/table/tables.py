@@ -48,11 +48,7 @@ BY_SUFFIX = {
     ".htm": "a web page",
     ".svg": "an SVG picture",
 }
-MARKUP = {
-    b"<!doctype html": "a web page",
-    b"<html": "a web page",
-    b"<svg": "an SVG picture",
-}
+MARKUP = {b"<!doctype html": "a web page", b"<html": "a web page", b"<svg": "an SVG picture"}
 # Suffixes of text files that are tables rather than models or code.
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 TEXT, OTHER = "text", "binary data"
