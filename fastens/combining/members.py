@@ -204,8 +204,6 @@ class BaseMembers(BaseFastens):
     _names_members: ClassVar[bool] = True
     # Number of targets of a regressor.
     _n_targets: int = 1
-    n_features_in_: int
-    feature_names_in_: NDArray[np.object_]
     estimators: Any
     levels: Any
     columns: Mapping[str, Any] | None

@@ -59,11 +59,8 @@ def _stopping_at(spec: MemberSpec, moment: float) -> MemberSpec:
 
 
 def _without_deadline(model: Any) -> Any:
-    return model.set_params(callbacks=None) if _has_deadline(model) else model
-
-
-def _has_deadline(model: Any) -> bool:
-    return isinstance(model, BoostedTrees) and [type(each) for each in model.callbacks or ()] == [Deadline]
+    has_deadline = isinstance(model, BoostedTrees) and [type(each) for each in model.callbacks or ()] == [Deadline]
+    return model.set_params(callbacks=None) if has_deadline else model
 
 
 # Sums of weights that differ by less are treated as equal.

@@ -339,13 +339,10 @@ def area_notes(truth: Truth) -> list[str]:
 
 def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:
     y, weight = truth.y, truth.weight
-    error = predicted - y
-    spread = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
-    squared = np.average(error**2, weights=weight)
     scores = {
-        "RMSE": float(np.sqrt(squared)),
-        "MAE": float(np.average(np.abs(error), weights=weight)),
-        "R²": float(1 - squared / spread) if spread > 0 else float("nan"),
+        "RMSE": float(np.sqrt(metrics.mean_squared_error(y, predicted, sample_weight=weight))),
+        "MAE": float(metrics.mean_absolute_error(y, predicted, sample_weight=weight)),
+        "R²": float(metrics.r2_score(y, predicted, sample_weight=weight)) if np.ptp(y) > 0 else float("nan"),
     }
     deviance = DEVIANCES.get(truth.loss or "")
     is_defined = np.all(predicted > 0) and np.all(y > 0 if truth.loss == "gamma" else y >= 0)
