@@ -15,11 +15,7 @@ from fastens.exchange.records import ModelColumn
 _ML = "ai.onnx.ml"
 # Since these versions, axes are inputs of Squeeze and ReduceSum, and thresholds may be doubles.
 _MIN_OPSETS = {"": 13, _ML: 3}
-_CLASS_OPTIONS = {
-    "zipmap": [True, False, "columns"],
-    "nocl": [True, False],
-    "output_class_labels": [False, True],
-}
+_CLASS_OPTIONS = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [False, True]}
 _DECISIONS = {"raw_scores": [True, False]}
 
 

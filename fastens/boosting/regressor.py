@@ -18,11 +18,7 @@ from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import at_each_coverage
 from fastens.engine.losses.column_losses import ColumnLosses, losses_of_targets
 from fastens.engine.losses.distributions import QUANTILE_LEVELS
-from fastens.engine.losses.loss_names import (
-    REGRESSION,
-    distribution_of,
-    regression_loss,
-)
+from fastens.engine.losses.loss_names import REGRESSION, distribution_of, regression_loss
 from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import LogCosh, Tweedie
 from fastens.monitoring.callbacks import levels_of, score_of
