@@ -299,7 +299,8 @@ class BaseConformal(BaseOneEstimator):
         Raises
         ------
         ValueError
-            If several folds, or the out-of-bag errors of the forest that method="auto" fits, were used for calibration.
+            If several folds, likelihood ratios, or the out-of-bag errors of the forest that method="auto" fits, were
+            used for calibration.
 
         References
         ----------
@@ -343,6 +344,10 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError(
                 f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
                 "cv=[(train, test)] with the last rows as test, or cv='oob'."
+            )
+        if self._conditions.has_ratios:
+            raise ValueError(
+                "likelihood_ratio must be None in fit to update the model, which adapts to a covariate shift itself."
             )
         if self._error_forest is not None and self.cv is not None:
             raise ValueError(
