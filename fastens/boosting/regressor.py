@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field
-from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -188,11 +187,13 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         >>> crps(y[1::2], dist) < 40
         True
         """
-        raw = self._raw_from(X, init_score)
-        losses = losses_of_targets(self._loss)
-        parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [raw]
-        distributions = [distribution_of(loss, part) for loss, part in zip(losses, parts, strict=True)]
+        distributions = self._distributions(self._raw_from(X, init_score))
         return distributions[0] if len(distributions) == 1 else distributions
+
+    def _distributions(self, raw: Array) -> list[Any]:
+        """Return the frozen distributions of each target for raw predictions of shape (n_rows, n_outputs)."""
+        parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [np.ascontiguousarray(raw)]
+        return [distribution_of(loss, part) for loss, part in zip(losses_of_targets(self._loss), parts, strict=True)]
 
     def predict_quantiles(
         self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95), *, init_score: ArrayLike | None = None
@@ -281,8 +282,14 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
         if name != NEG_CRPS:
             return None
-        dist = partial(distribution_of, self._loss)
-        return lambda rows: -crps(rows.y, dist(np.ascontiguousarray(rows.raw.T)), rows.weight)
+        return lambda rows: (
+            -np.mean(
+                [
+                    crps(y, dist, rows.weight)
+                    for y, dist in zip(np.atleast_2d(rows.y.T), self._distributions(rows.raw.T), strict=True)
+                ]
+            )
+        )
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
         return score_of(self, y, self._loss.predict(raw), weight)
