@@ -202,9 +202,10 @@ class BaseConformal(BaseOneEstimator):
 
     def _validate_combinations(self) -> None:
         super()._validate_combinations()
-        if self._is_out_of_bag and "oob_score" not in self._template().get_params():
+        # Out-of-bag predictions of boosting depend on rounds that were trained on the row, and omit the other rounds.
+        if self._is_out_of_bag and not {"bootstrap", "oob_score"} <= self._template().get_params().keys():
             raise ValueError(
-                "cv must not be 'oob' for an estimator without the parameter oob_score; got "
+                "cv must not be 'oob' for an estimator without the parameters bootstrap and oob_score; got "
                 f"{type(self._template()).__name__}. Use a forest or a bagging estimator, or a number of folds."
             )
 

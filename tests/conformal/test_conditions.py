@@ -341,7 +341,11 @@ def test_a_target_has_the_intervals_that_it_has_alone(rng):
         (lambda m, X, y: m.fit(X, y).update(X, y, step=2), "step must"),
         (lambda m, X, y: m.fit(X, y).update(X, y, coverage=1), "coverage must"),
         (lambda m, X, y: m.fit(X, y).update(X, y[:3]), "60"),
-        (lambda m, X, y: m.set_params(cv="oob").fit(X, y), "estimator without the parameter oob_score; got Ridge"),
+        (lambda m, X, y: m.set_params(cv="oob").fit(X, y), "without the parameters bootstrap and oob_score; got Ridge"),
+        (
+            lambda m, X, y: m.set_params(cv="oob", estimator=GradientBoostingRegressor(subsample=0.5)).fit(X, y),
+            "without the parameters bootstrap and oob_score; got GradientBoostingRegressor",
+        ),
     ],
 )
 def test_errors(call, message, rng):
