@@ -26,7 +26,7 @@ from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import LogCosh, Tweedie
 from fastens.monitoring.callbacks import levels_of, score_of
 from fastens.monitoring.distribution_scores import crps, draws_of, quantiles_of
-from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric
+from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric, ScoredRows
 from fastens.params.estimator import with_parameters
 from fastens.params.options import HuberLoss, TweedieLoss, record
 from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real
@@ -282,14 +282,12 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
         if name != NEG_CRPS:
             return None
-        return lambda rows: (
-            -np.mean(
-                [
-                    crps(y, dist, rows.weight)
-                    for y, dist in zip(np.atleast_2d(rows.y.T), self._distributions(rows.raw.T), strict=True)
-                ]
-            )
-        )
+
+        def score(rows: ScoredRows) -> float:
+            by_target = zip(np.atleast_2d(rows.y.T), self._distributions(rows.raw.T), strict=True)
+            return -float(np.mean([crps(y, dist, rows.weight) for y, dist in by_target]))
+
+        return score
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
         return score_of(self, y, self._loss.predict(raw), weight)
