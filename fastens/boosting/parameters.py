@@ -51,10 +51,6 @@ def growth_parameters(model: Any) -> GrowthParameters:
     of_same_name = {each.name: growth[each.name] for each in fields(GrowthParameters) if each.name in growth}
     min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
     monotone = monotone_columns(model, by_class=True)
-    if monotone is not None and monotone.ndim == 2 and len(monotone) != model._loss.n_outputs:
-        raise ValueError(
-            f"monotonic_cst must be None with loss={model.loss!r}, because this loss has no score per class."
-        )
     return GrowthParameters(
         **of_same_name | {"rows_per_threshold": _rows_per_threshold(model, model._loss), "forced_splits": None},
         max_leaf_nodes=model.max_leaf_nodes,
@@ -452,7 +448,10 @@ CALLBACKS = Rule(
 RATE = real(0, 1e30, open_low=True)
 RATES = Rule(
     "a list with one such number for each round, or a function that returns it for the round index",
-    lambda value: callable(value) or (isinstance(value, list | tuple) and all(map(RATE.holds, value))),
+    lambda value: (
+        callable(value)
+        or (isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1 and all(map(RATE.holds, value)))
+    ),
 )
 NUMBER_OF_FEATURES = whole(1) | real(0, 1, open_low=True) | one_of("sqrt", "log2", None)
 CUSTOM = Rule("a function or object that returns gradients and hessians", is_custom)

@@ -199,9 +199,10 @@ class BaseConformal(BaseOneEstimator):
 
     def _validate_combinations(self) -> None:
         super()._validate_combinations()
-        if self._is_out_of_bag and "oob_score" not in self._template().get_params():
+        # Out-of-bag predictions of boosting depend on rounds that were trained on the row, and omit the other rounds.
+        if self._is_out_of_bag and not {"bootstrap", "oob_score"} <= self._template().get_params().keys():
             raise ValueError(
-                "cv must not be 'oob' for an estimator without the parameter oob_score; got "
+                "cv must not be 'oob' for an estimator without the parameters bootstrap and oob_score; got "
                 f"{type(self._template()).__name__}. Use a forest or a bagging estimator, or a number of folds."
             )
 
@@ -293,7 +294,8 @@ class BaseConformal(BaseOneEstimator):
         Raises
         ------
         ValueError
-            If several folds, or the out-of-bag errors of the forest that method="auto" fits, were used for calibration.
+            If several folds, likelihood ratios, or the out-of-bag errors of the forest that method="auto" fits, were
+            used for calibration.
 
         References
         ----------
@@ -337,6 +339,10 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError(
                 f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
                 "cv=[(train, test)] with the last rows as test, or cv='oob'."
+            )
+        if self._conditions.has_ratios:
+            raise ValueError(
+                "likelihood_ratio must be None in fit to update the model, which adapts to a covariate shift itself."
             )
         if self._error_forest is not None and self.cv is not None:
             raise ValueError(

@@ -243,6 +243,8 @@ class Conditions:
         codes, labels = (None, None) if group is None else _factorized(_column(X, group), n_rows)
         column = group if isinstance(group, str) else None
         rows = RowConditions(codes, _checked_ratio(likelihood_ratio, n_rows))
+        if rows.ratio is not None and not rows.ratio.any():
+            raise ValueError("likelihood_ratio must have a positive sum; all its values are 0.")
         return cls(labels, column, rows.ratio is not None), rows
 
     def of_rows(self, X: Any, n_rows: int, group: Any, likelihood_ratio: Any) -> RowConditions:

@@ -454,6 +454,8 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
                 f"columns; column {model._encoder.texts[column]!r} holds dates. Pass the table itself."
             )
     has_several = max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2
+    if has_several and getattr(model, "loss", None) == "ordinal":
+        raise ValueError("monotonic_cst must be None with loss='ordinal', because this loss has no score per class.")
     if has_several and not (by_class and signs.ndim == 2):
         rule = "have a row for each class, or be a dict of constraints by class," if by_class else "be None"
         raise ValueError(f"monotonic_cst must {rule} with more than two classes: each class has scores of its own.")
