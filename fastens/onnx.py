@@ -60,9 +60,9 @@ def register() -> None:
         update_registered_converter(kind, f"Fastens{name}", _set_types, _convert, options=options)
 
 
-def _decides(kind: type) -> bool:
+def _decides(model_class: type) -> bool:
     """Return True if a class has a `decision_function`, which calibration requests through the "raw_scores" option."""
-    return issubclass(kind, fastens.GradientBoostingClassifier | fastens.AdaBoostClassifier)
+    return issubclass(model_class, fastens.GradientBoostingClassifier | fastens.AdaBoostClassifier)
 
 
 def _set_types(operator: Any) -> None:
@@ -168,6 +168,7 @@ def _values(graph: GraphBuilder, inputs: list[Any], view: ModelView) -> str | li
 
 
 def _check_type(column: ModelColumn, name: str, *, is_text: bool) -> None:
+    """Raise an error unless an input has the type of its column: strings for text categories, numbers otherwise."""
     if is_text != column.has_strings:
         kinds = ["numbers", "strings"]
         wanted, got = kinds[column.has_strings], kinds[is_text]
