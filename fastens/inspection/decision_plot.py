@@ -156,6 +156,7 @@ def _predictions(estimator: Any, plane: Plane, x: Array, y: Array) -> Prediction
 
 
 def _classes_of(estimator: Any) -> list[Any] | None:
+    """Return the classes of a classifier (empty before `fit`), or None for a regressor."""
     classes = getattr(estimator, "classes_", None)
     if classes is None and not is_classifier(estimator):
         return None
@@ -184,6 +185,7 @@ def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Ar
 
 
 def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray[np.intp]:
+    """Return the index of each label among the classes; raise ValueError for other labels."""
     index = {label: code for code, label in enumerate(classes)}
     unknown = [label for label in labels if label not in index]
     if unknown:
@@ -192,6 +194,7 @@ def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray
 
 
 def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[Any]:
+    """Return y as numbers or labels; raise ValueError if its length or a label is invalid."""
     targets = as_numbers("y", y) if classes is None else as_labels("y", y)
     if len(targets) != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(targets)}.")
@@ -212,6 +215,7 @@ def class_colours(n: int) -> Array:
 
 
 def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array, places: list[Array]) -> None:
+    """Draw the regions of the predicted classes, whose strength is the predicted probability."""
     is_drawn = ~np.isnan(predicted.values)
     codes = np.where(is_drawn, predicted.values, 0).astype(np.intp)
     strength = np.full(codes.shape, (FAINT + STRONG) / 2)
@@ -237,11 +241,13 @@ def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -
 
 
 def _show(ax: Any, plane: Plane, image: Any, **options: Any) -> Any:
+    """Draw an image over the whole plane."""
     ends = [end for axis in plane.axes for end in axis.ends]
     return ax.imshow(image, extent=ends, origin="lower", aspect="auto", interpolation="nearest", **options)
 
 
 def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: Any) -> None:
+    """Draw at most `n_points` rows of the table, coloured by their targets."""
     if n_points == 0:
         return
     every = -(-len(plane) // n_points)
@@ -268,6 +274,7 @@ def _spread(axis: Axis, places: Array, step: int) -> Array:
 
 
 def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
+    """Draw the legend of the classes."""
     from matplotlib.lines import Line2D
 
     marks = [
@@ -279,6 +286,7 @@ def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
 
 
 def _label(ax: Any, plane: Plane) -> None:
+    """Label both axes, and name the fixed values of the other columns in the title."""
     for axis, letter in zip(plane.axes, "xy", strict=True):
         side = getattr(ax, f"{letter}axis")
         side.set_label_text(plain(shortened(axis.name, 60)))
@@ -296,6 +304,7 @@ def _label(ax: Any, plane: Plane) -> None:
 
 
 def _lines(texts: list[str], width: int = 70) -> list[str]:
+    """Join texts with commas to lines of at most about `width` characters."""
     lines = [""]
     for text in texts:
         if lines[-1] and len(lines[-1]) + len(text) > width:
@@ -305,4 +314,5 @@ def _lines(texts: list[str], width: int = 70) -> list[str]:
 
 
 def _text(value: Any) -> str:
+    """Return a value as text; floats are shortened."""
     return number_text(value) if isinstance(value, float) else str(value)

@@ -66,6 +66,7 @@ def plot_importance(
 
 
 def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Array | None]:
+    """Return the importances of the features and, for permutation importance, their standard deviations."""
     one_of(*KINDS).check("kind", kind)
     needed = {"gain": "feature_importances_", "permutation": "permutation_importance"}.get(kind, "importances")
     if not hasattr(estimator, needed):
@@ -228,9 +229,11 @@ class _Scores(RegressorMixin, BaseEstimator):
         return True
 
     def fit(self, X: Any, y: Any = None) -> _Scores:
+        """Return the adapter; the estimator is fitted already."""
         return self
 
     def predict(self, X: Any) -> Array:
+        """Return one output of the estimator's predictions."""
         predicted = np.asarray(self.estimator.predict(X))
         return predicted.reshape(len(predicted), -1)[:, self.output]
 
@@ -267,6 +270,7 @@ class _OfPlainFrame(BaseEstimator):
         return self.estimator.__sklearn_tags__()
 
     def fit(self, X: Any, y: Any = None) -> _OfPlainFrame:
+        """Return the adapter; the estimator is fitted already."""
         return self
 
     @property
@@ -274,12 +278,15 @@ class _OfPlainFrame(BaseEstimator):
         return self.estimator.classes_
 
     def predict(self, X: Any) -> Any:
+        """Predict for a frame of the display, converted back to the columns of `fit`."""
         return self.estimator.predict(self._as_given(X))
 
     def predict_proba(self, X: Any) -> Any:
+        """Return class probabilities for a frame of the display, converted back to the columns of `fit`."""
         return self.estimator.predict_proba(self._as_given(X))
 
     def _as_given(self, X: Any) -> Any:
+        """Return the frame with the column labels and the dates of the original table."""
         frame = X.copy(deep=False)
         for column in self.dates:
             frame.isetitem(column, instants_of(frame.iloc[:, column].to_numpy()))
@@ -338,6 +345,7 @@ def _with_points(rows: Any, columns: list[Any]) -> Any:
 
 
 def _check_columns(columns: list[Any], table: Any) -> None:
+    """Raise ValueError unless the columns are names or indices of columns of the table."""
     names = list(getattr(table, "columns", ()))
     if table.ndim != 2:
         raise ValueError(f"X must be a table with rows and columns; got shape {table.shape}.")
