@@ -143,9 +143,9 @@ def bias_variance_decomposition(
     X, X_test = _with_rows("X", X), None if X_test is None else _with_rows("X_test", X_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
-        parts = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
+        parts = _split_rows(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
     else:
-        parts = _own_test_rows(X, y, X_test, y_test, optimal, kind)
+        parts = _passed_test_rows(X, y, X_test, y_test, optimal, kind)
     X_train, y_train, X_test, y_test, best = parts
     seeds = random.randint(MAX_SEED, size=n_rounds)
     predictions = np.stack(
@@ -271,7 +271,7 @@ def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     return target
 
 
-def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, loss: str) -> _Rows:
+def _passed_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, loss: str) -> _Rows:
     """Return training and test rows for a passed test set."""
     if X_test is None or y_test is None:
         raise ValueError("X_test and y_test must be passed together.")
@@ -280,7 +280,7 @@ def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: A
     return X, y, X_test, y_test, _checked_optimal(optimal, y_test, loss)
 
 
-def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, loss: str) -> _Rows:
+def _split_rows(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, loss: str) -> _Rows:
     """Return training and test rows after a random split of X and y."""
     from sklearn.model_selection import train_test_split
 

@@ -86,19 +86,19 @@ def draw_scatter(ax: Any, column: PlotColumn, parts: Array, by: PlotColumn | Non
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_categories(ax: Any, places: Array, parts: Array, by: PlotColumn, options: dict[str, Any]) -> None:
-    """Draw dots at x `places` and y `parts`, coloured by the categories of another column, with a legend."""
+def _draw_categories(ax: Any, positions: Array, parts: Array, by: PlotColumn, options: dict[str, Any]) -> None:
+    """Draw dots at x `positions` and y `parts`, coloured by the categories of another column, with a legend."""
     names = by.categories or []
     counts = np.bincount(by.values[~np.isnan(by.values)].astype(np.intp), minlength=len(names))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MAX_COLOURS])
     drawn, texts = [], []
     for code, colour in zip(chosen, class_colours(len(chosen)), strict=True):
         rows = by.values == code
-        drawn.append(ax.scatter(places[rows], parts[rows], color=colour, **options))
+        drawn.append(ax.scatter(positions[rows], parts[rows], color=colour, **options))
         texts.append(plain(shortened(names[code], 16)))
     rest = ~np.isin(by.values, chosen)
     if rest.any():
-        drawn.append(ax.scatter(places[rest], parts[rest], color=GREY, **options))
+        drawn.append(ax.scatter(positions[rest], parts[rest], color=GREY, **options))
         texts.append(f"{MISSING} or rare")
     # With explicit handles, labels that begin with an underscore are not left out.
     ax.legend(
@@ -414,7 +414,7 @@ def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
 # What the outputs of models are called --------------------------------------------------
 
 
-def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
+def output_index(estimator: Any, explanation: Any, label: Any) -> int | None:
     """Return the index of the output that a model's label names; None for the default."""
     if label is None:
         return None

@@ -119,9 +119,9 @@ def plot_decision_boundary(
         None if names is None else [str(name) for name in names],
         getattr(encoder, "is_categorical", None),
     )
-    places = [np.linspace(*axis.ends, N_PLACES) for axis in plane.axes]
-    places = [along + (along[1] - along[0]) / 2 for along in places]
-    predicted = _predictions(estimator, plane, places[0][:-1], places[1][:-1])
+    positions = [np.linspace(*axis.ends, N_PLACES) for axis in plane.axes]
+    positions = [along + (along[1] - along[0]) / 2 for along in positions]
+    predicted = _predictions(estimator, plane, positions[0][:-1], positions[1][:-1])
     targets = None if y is None else _checked_targets(y, len(plane), predicted.classes)
     ax = axes(ax, figsize=(6.4, 4.8))
     if predicted.classes is None:
@@ -129,7 +129,7 @@ def plot_decision_boundary(
         _draw_points(ax, plane, n_points, targets, **scale)
     else:
         colours = class_colours(len(predicted.classes))
-        _draw_regions(ax, plane, predicted, colours, [along[:-1] for along in places])
+        _draw_regions(ax, plane, predicted, colours, [along[:-1] for along in positions])
         codes = None if targets is None else _codes_of(targets.tolist(), predicted.classes)
         _draw_points(ax, plane, n_points, None if codes is None else colours[codes])
         _draw_legend(ax, predicted.classes, colours)
@@ -214,7 +214,7 @@ def class_colours(n: int) -> Array:
     return np.array(colormaps["tab10"](np.arange(n)) if n <= 10 else colormaps["gist_rainbow"](np.linspace(0, 1, n)))
 
 
-def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array, places: list[Array]) -> None:
+def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array, positions: list[Array]) -> None:
     """Draw the regions of the predicted classes, whose strength is the predicted probability."""
     is_drawn = ~np.isnan(predicted.values)
     codes = np.where(is_drawn, predicted.values, 0).astype(np.intp)
@@ -227,7 +227,7 @@ def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array,
     for code in np.unique(codes[is_drawn]):
         inside = np.ma.masked_array(codes == code, ~is_drawn).astype(float)
         if inside.min() < inside.max():
-            ax.contour(*places, inside, levels=[0.5], colors="0.25", linewidths=0.7)
+            ax.contour(*positions, inside, levels=[0.5], colors="0.25", linewidths=0.7)
 
 
 def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: An
     if n_points == 0:
         return
     every = -(-len(plane) // n_points)
-    x, y = (axis.places_of(plane.values(axis.column)[::every]) for axis in plane.axes)
+    x, y = (axis.positions_of(plane.values(axis.column)[::every]) for axis in plane.axes)
     x, y = (values + _spread(axis, values, step) for axis, values, step in zip(plane.axes, (x, y), (0, 1), strict=True))
     colours = "0.3" if targets is None else targets[::every]
     shown = np.isfinite(x) & np.isfinite(y)
@@ -260,16 +260,16 @@ def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: An
     ax.scatter(x[shown], y[shown], c=chosen, s=16, edgecolors="white", linewidths=0.5, zorder=3, **options)
 
 
-def _spread(axis: Axis, places: Array, step: int) -> Array:
+def _spread(axis: Axis, positions: Array, step: int) -> Array:
     """Return deterministic offsets that spread the points of a category or of missing values over its strip."""
-    is_strip = np.full(len(places), axis.categories is not None)
+    is_strip = np.full(len(positions), axis.categories is not None)
     width = 0.7
     if axis.categories is None:
         if axis.missing is None:
-            return np.zeros(len(places))
-        is_strip, width = places == axis.missing, 0.7 * BAND * (axis.high - axis.low)
+            return np.zeros(len(positions))
+        is_strip, width = positions == axis.missing, 0.7 * BAND * (axis.high - axis.low)
     # Multiples of irrational numbers fill a range evenly (Weyl).
-    turns = np.arange(len(places)) * (0.6180339887 if step == 0 else 0.7548776662) % 1
+    turns = np.arange(len(positions)) * (0.6180339887 if step == 0 else 0.7548776662) % 1
     return np.where(is_strip, (turns - 0.5) * width, 0.0)
 
 

@@ -142,7 +142,7 @@ def plot_dependence(
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
     display = _display().from_estimator(
-        estimator if is_classifier(estimator) else _Scores(estimator, label or 0),
+        estimator if is_classifier(estimator) else _OutputAdapter(estimator, label or 0),
         rows,
         features,
         categorical_features=categorical or None,
@@ -219,7 +219,7 @@ def _tidy(ax: Any, are_categorical: list[bool]) -> None:
             line.set_marker("o")
 
 
-class _Scores(RegressorMixin, BaseEstimator):
+class _OutputAdapter(RegressorMixin, BaseEstimator):
     """Single-target regressor for scikit-learn, wrapping a multi-target model, a ranker or a survival model."""
 
     def __init__(self, estimator: Any, output: int = 0) -> None:
@@ -228,7 +228,7 @@ class _Scores(RegressorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any = None) -> _Scores:
+    def fit(self, X: Any, y: Any = None) -> _OutputAdapter:
         """Return the adapter; the estimator is fitted already."""
         return self
 
@@ -257,7 +257,7 @@ def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
         raise ValueError(f"label must be one of {labels}; got {label!r}.")
 
 
-class _OfPlainFrame(BaseEstimator):
+class _DisplayFrameAdapter(BaseEstimator):
     """Wrapper for scikit-learn's displays, which need string column names and dates as days since 1970."""
 
     def __init__(self, estimator: Any, labels: Any, dates: list[int]) -> None:
@@ -269,7 +269,7 @@ class _OfPlainFrame(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return self.estimator.__sklearn_tags__()
 
-    def fit(self, X: Any, y: Any = None) -> _OfPlainFrame:
+    def fit(self, X: Any, y: Any = None) -> _DisplayFrameAdapter:
         """Return the adapter; the estimator is fitted already."""
         return self
 
@@ -318,7 +318,7 @@ def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, l
             for part in pairs
         ]
         plain = plain.set_axis(texts_of(names) or [f"x{column}" for column in range(len(names))], axis=1)
-    return _OfPlainFrame(estimator, table.columns, dates), plain, features, dates
+    return _DisplayFrameAdapter(estimator, table.columns, dates), plain, features, dates
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:

@@ -102,7 +102,7 @@ def _crossings(layers: Layers, above: Neighbours) -> int:
     return total
 
 
-def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
+def horizontal_positions(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
     """Return positions of variables and bends, near the mean of their neighbours and without overlap.
 
     `layers` and `above` are from `layered`; `widths` are the widths of the variables, including spacing.
@@ -179,7 +179,7 @@ class _NetworkLayout:
     def __init__(self, parents: Parents, widths: np.ndarray, heights: np.ndarray, levels: Any) -> None:
         layers, above, self._bends = layered(parents, levels)
         self._widths, self._heights = widths, heights
-        x = places(layers, above, (widths + BESIDE).tolist())
+        x = horizontal_positions(layers, above, (widths + BESIDE).tolist())
         half = np.zeros(len(x))
         half[: len(widths)] = widths / 2
         self.x = x - (x - half).min()

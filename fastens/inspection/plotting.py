@@ -315,13 +315,13 @@ class Axis:
         half = 0.5 if self.categories is not None else BAND / 2 * (self.high - self.low)
         return self.low, self.missing + half
 
-    def is_drawn(self, places: Array) -> NDArray[np.bool_]:
+    def is_drawn(self, positions: Array) -> NDArray[np.bool_]:
         """Return True for positions outside the gap between numbers and missing values."""
         if self.missing is None or self.categories is not None:
-            return np.ones(len(places), dtype=bool)
-        return (places <= self.high) | (places >= 2 * self.missing - self.ends[1])
+            return np.ones(len(positions), dtype=bool)
+        return (positions <= self.high) | (positions >= 2 * self.missing - self.ends[1])
 
-    def places_of(self, values: list[Any]) -> Array:
+    def positions_of(self, values: list[Any]) -> Array:
         """Return the positions of values; NaN for values that the axis omits."""
         if self.categories is None:
             positions = [np.nan if is_missing(value) else float(value) for value in values]
@@ -493,8 +493,8 @@ class Plane:
     def rows(self, x: Array, y: Array) -> Any:
         """Return the rows at these positions, as a table of the type of X."""
         sources: dict[int, Any] = {column: np.full(len(x), source) for column, (_, source) in self._held.items()}
-        for axis, places in zip(self.axes, (x, y), strict=True):
-            sources[axis.column] = _sources_along(axis, places)
+        for axis, positions in zip(self.axes, (x, y), strict=True):
+            sources[axis.column] = _sources_along(axis, positions)
         return self._array_of(sources, len(x)) if self._is_array else self._frame_of(sources)
 
     def _array_of(self, sources: dict[int, Any], n: int) -> NDArray[Any]:
@@ -521,13 +521,13 @@ class Plane:
         return frame if self._other_names is None else frame.set_axis(self._other_names, axis=1)
 
 
-def _sources_along(axis: Axis, places: Array) -> NDArray[Any]:
+def _sources_along(axis: Axis, positions: Array) -> NDArray[Any]:
     """Return the values along an axis: numbers, or indices of rows that contain them."""
     if axis.categories is None:
-        is_number = np.ones(len(places), dtype=bool) if axis.missing is None else places <= axis.high
-        return np.where(is_number, places, np.nan)
+        is_number = np.ones(len(positions), dtype=bool) if axis.missing is None else positions <= axis.high
+        return np.where(is_number, positions, np.nan)
     examples = np.append(axis.examples, axis.missing_row)
-    return examples[np.clip(np.rint(places).astype(np.intp), 0, len(examples) - 1 - (axis.missing is None))]
+    return examples[np.clip(np.rint(positions).astype(np.intp), 0, len(examples) - 1 - (axis.missing is None))]
 
 
 def _order(value: Any) -> tuple[str, Any]:

@@ -103,7 +103,7 @@ SPACES = {
 }
 
 
-def drawn(index: int, families: tuple[str, ...], random_state: int) -> tuple[str, dict[str, Any]]:
+def drawn_trial(index: int, families: tuple[str, ...], random_state: int) -> tuple[str, dict[str, Any]]:
     """Return the family and the parameters of a trial: first each family's defaults, then random draws.
 
     A trial depends only on its index, so a resumed search continues with the same trials.
@@ -757,7 +757,7 @@ def _search(data: Data, search: TuningConfig, file: SearchFile, folds: list[Any]
             moment = start + limit - _reserve(file.trials, len(folds), limit)
             if time.monotonic() >= moment:
                 return BY_TIME
-            family, params = drawn(index, search.families, search.random_state)
+            family, params = drawn_trial(index, search.families, search.random_state)
             trial = Trial(index, family, params)
             index += 1
             try:
