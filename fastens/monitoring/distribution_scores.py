@@ -105,10 +105,12 @@ def _integrals(y: Array, dist: Any) -> Array:
 
 
 def _is_discrete(dist: Any) -> bool:
+    """Return True if the distribution has probabilities of single values."""
     return hasattr(dist.dist, "pmf")
 
 
 def _mean(values: Array, sample_weight: ArrayLike | None) -> float:
+    """Return the weighted mean as a float."""
     return float(np.average(values, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 from fastens.base import BaseFastens
 from fastens.engine.grow.growth import ColumnLookup, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.losses.losses import IDENTITY
-from fastens.inspection.contribution_plots import output_place, plot_explanation
+from fastens.inspection.contribution_plots import output_index, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
 from fastens.inspection.plotting import check_position
 from fastens.inspection.trees import Names, plot_tree, to_dataframe, to_text
@@ -351,7 +351,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
             raise ValueError(
                 f"X must be an explanation with {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."
             )
-        output = output_place(self, explained, label)
+        output = output_index(self, explained, label)
         return plot_explanation(explained, row, feature=feature, output=output, kind=kind, ax=ax)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
