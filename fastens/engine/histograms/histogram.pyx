@@ -95,6 +95,7 @@ cdef inline void _add_rows_wide(
     const Table* table, const int64_t* wide, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     int64_t* cells, const code_t* type_of_code,
 ) noexcept nogil:
+    """Add rows of dense codes to wide cells; `wide` holds three words per row."""
     cdef Py_ssize_t i
     cdef int32_t f
     cdef const code_t* codes
@@ -288,6 +289,7 @@ cdef struct Range:
 
 
 cdef inline Range _range(const Table* table, Columns columns) noexcept nogil:
+    """Return the range of cells of adjacent columns."""
     cdef Range cells
     cells.first = table.columns[columns.first].offset
     cells.end = <uint32_t>table.n_counted
@@ -309,6 +311,7 @@ cdef inline void _add_rows(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Range columns,
     uint64_t* cells,
 ) noexcept nogil:
+    """Add the stored codes of sparse rows to packed cells."""
     cdef Py_ssize_t i
     cdef int64_t k = 0, end = 0
     cdef uint64_t word
@@ -326,6 +329,7 @@ cdef inline void _add_rows(
 cdef void _add_wide_rows(
     const Table* table, const int64_t* wide, const uint32_t* rows, Py_ssize_t n_rows, Range columns, int64_t* cells
 ) noexcept nogil:
+    """Add the stored codes of sparse rows to wide cells; `wide` holds three words per row."""
     cdef Py_ssize_t i
     cdef int64_t k = 0, end = 0
     for i in range(n_rows):

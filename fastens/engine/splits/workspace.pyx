@@ -50,6 +50,7 @@ cdef void _fill_table(const Decision* decision, uint8_t* goes_left) noexcept nog
 cdef inline Py_ssize_t _is_left(
     const uint8_t* place, const void* rule, uint16_t shift, uint16_t limit, Look look
 ) noexcept nogil:
+    """Return 1 if the code at `place` goes left by a table, a threshold or a category set, and 0 otherwise."""
     cdef uint16_t code
     if look == TABLE:
         return (<const uint8_t*>rule)[place[0]]
@@ -89,6 +90,7 @@ cdef inline Py_ssize_t _split(
 
 
 cdef inline Py_ssize_t _code_is_left(const Decision* decision, int32_t code) noexcept nogil:
+    """Return 1 if a code goes left by the decision, and 0 otherwise."""
     if decision.category_words != NULL:
         return set_has(decision.category_words, code)
     return decision.missing_left if code == 0 else code <= decision.bin
@@ -136,6 +138,7 @@ cdef Py_ssize_t split_rows(
 cdef void collect_rows(
     const uint32_t* scratch, Py_ssize_t n_rows, Py_ssize_t n_left, uint32_t* left, uint32_t* right
 ) noexcept nogil:
+    """Copy the left rows from the start of `scratch`, and the right ones from its end in reverse order."""
     cdef Py_ssize_t i
     for i in range(n_left):
         left[i] = scratch[i]
@@ -252,6 +255,7 @@ cdef void _plan_workspace(Workspace* ws, Py_ssize_t n_rows, Py_ssize_t widest, P
 
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
+    """Free all memory of the workspace."""
     cdef int32_t i
     for i in range(ws.n_slots):
         free(ws.slots[i])
@@ -315,6 +319,7 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
 
 
 cdef inline Py_ssize_t _slot_bytes(const Workspace* ws) noexcept nogil:
+    """Return the size of a slot, which stores the histograms of a node."""
     return 4 * ws.n_outputs * ws.table.n_cells * <Py_ssize_t>sizeof(int64_t)
 
 
@@ -338,6 +343,7 @@ cdef int32_t take_slot(Workspace* ws) noexcept nogil:
 
 
 cdef void release_slot(Workspace* ws, Node* node) noexcept nogil:
+    """Release the slot of a node, if it has one."""
     if node.slot >= 0:
         ws.free_slots[ws.n_free] = node.slot
         ws.n_free += 1
@@ -345,6 +351,7 @@ cdef void release_slot(Workspace* ws, Node* node) noexcept nogil:
 
 
 cdef void release_all_slots(Workspace* ws) noexcept nogil:
+    """Mark all slots as free."""
     for ws.n_free in range(ws.n_slots):
         ws.free_slots[ws.n_free] = ws.n_free
     ws.n_free = ws.n_slots
@@ -361,6 +368,7 @@ cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t out
 
 
 cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
+    """Return True if packed cells can hold all rows of the node for one output."""
     if not ws.outputs[output].quantised.narrow or ws.ranks != NULL:
         return False
     return rows_in_cells(ws, node, output) == node.end - node.begin
