@@ -184,7 +184,7 @@ class CountCube:
         digits = cell // self.strides % (self.sizes + 1)
         return np.where(digits == self.sizes, -1, digits)
 
-    def n_fixed(self) -> NDArray[np.int64]:
+    def n_fixed(self) -> NDArray[np.int8]:
         """Return the number of attributes of each cell that are not "any value"."""
         fixed = np.zeros(1, dtype=np.int8)
         for size in self.sizes.tolist():

@@ -96,7 +96,7 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
     n_columns = int(n_features.max(initial=0)) + 2  # features, gradients and hessians
     ranges, weight, equations = np.split(sums, [2 * n_columns, 2 * n_columns + 1], axis=1)
     if comm.size > 1 and stage == 0:
-        ranges[:] = np.hstack(widest_ranges(comm, ranges[:, :n_columns], ranges[:, n_columns:]))
+        ranges[:] = np.hstack([*widest_ranges(comm, ranges[:, :n_columns], ranges[:, n_columns:])])
         total = weight.astype(np.int64)
         comm.allreduce_sum(total)
         weight[:] = total
