@@ -22,7 +22,7 @@ from fastens.engine.threads import cached_property, in_threads, threads_for
 from fastens.params.options import Texts
 from fastens.table.arrays import dense
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
-from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
+from fastens.table.columns.dates import DAY, PARTS, append_date_parts, part_name
 from fastens.table.columns.expanded import Expanded, Words, cells_of, expanded_from, learn_expanded
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
@@ -451,7 +451,7 @@ class InputEncoder:
         if not isinstance(rows, np.ndarray):
             return MappedRows(rows, lambda _, part: self._changed(part), len(self.categories) + self.n_derived)
         rows = rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
-        return with_parts(rows, self.date_parts) if self.date_parts else rows
+        return append_date_parts(rows, self.date_parts) if self.date_parts else rows
 
     def _of_part(self, part: Any, unseen_is_error: bool = False) -> Any:
         table = table_over(part).matched(self.names)
