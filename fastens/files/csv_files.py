@@ -45,7 +45,7 @@ class _TrimmedStream:
         self._stream.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes, or all if negative, without dropped lines and cells; empty only at the end."""
+        """Return up to `size` bytes, all if negative, without repeated headers and surplus cells; empty at the end."""
         content: bytes = self._stream.read(self._left if size < 0 else min(size, self._left))
         self._left -= len(content)
         if not self._repeated and self._width is None:
@@ -130,7 +130,7 @@ def _read_table(
     dialect: Dialect,
     schema: TableSchema,
     text_columns: Sequence[str],
-    words: Sequence[str],
+    word_columns: Sequence[str],
 ) -> pa.Table:
     """Return the table of a file with a known dialect; the arguments are as in `read_csv`."""
     types = dict.fromkeys(set(text_columns) & set(dialect.names), pa.string())
@@ -153,11 +153,11 @@ def _read_table(
         convert.include_columns = numbers
         texts, _ = _read_rows(trimmed, dialect, convert)
         table = with_codes(table, texts)
-    if words := [name for name in words if name in table.column_names]:
-        convert = convert_options(dialect, schema, dict.fromkeys(words, pa.string()))
-        convert.include_columns, convert.strings_can_be_null = words, False
+    if word_columns := [name for name in word_columns if name in table.column_names]:
+        convert = convert_options(dialect, schema, dict.fromkeys(word_columns, pa.string()))
+        convert.include_columns, convert.strings_can_be_null = word_columns, False
         texts, _ = _read_rows(trimmed, dialect, convert)
-        for name in words:
+        for name in word_columns:
             values = with_missing(texts[name], [""])
             table = table.set_column(table.column_names.index(name), name, values)
     return table

@@ -153,7 +153,7 @@ class CsvStream:
             self._raise_ragged(ragged, dialect, file_index)
 
     def _raise_ragged(self, ragged: list[Any], dialect: Dialect, file_index: int) -> None:
-        """Raise the error for ragged rows, or `_Again` if they can be read without empty surplus cells."""
+        """Raise the error for ragged rows, or `_Again` to read the file again if their extra cells are all empty."""
         if not self._trims[file_index] and has_surplus(ragged, dialect):
             self._trims[file_index] = True
             self._add_notes(SURPLUS)
@@ -190,7 +190,7 @@ class CsvStream:
             yield reader
 
     def _convert_batch(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
-        """Return a batch with texts converted to their column types; `first` is the number of its first row."""
+        """Return a batch with texts converted to their column types; `first` is its first row number in the file."""
         codes = () if self._keeps_codes else self.schema.missing
 
         def typed(name: str, values: pa.Array) -> pa.Array:

@@ -188,7 +188,7 @@ def _formats_of_date(cell: str) -> list[str]:
 
 
 def _normalise_cells(cells: pa.StringArray | pa.ChunkedArray, has_month_names: bool) -> pa.Array:
-    """Return the cells in lower case without filler words; if `named`, month names become m1 to m12 between spaces."""
+    """Return the cells in lower case without filler words; `has_month_names` turns month names into m1 to m12."""
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     text = pc.utf8_lower(pc.utf8_trim_whitespace(cells.cast(pa.string())))

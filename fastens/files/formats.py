@@ -292,7 +292,7 @@ def fsspec_for(path: str) -> Any:
 
 
 def _missing_library(library: str, what: str, alternative: str) -> TableFileError:
-    """Return the error that reading `what` needs a library, with the alternative `otherwise`."""
+    """Return the error that reading `what` needs a library, with advice to do the `alternative`."""
     return TableFileError(f"reading {what} needs {library}: run pip install 'fastens[files]', or {alternative}")
 
 

@@ -85,7 +85,10 @@ def find_header(
 
 
 def _header_start(rows: Sequence[Row], filled: list[int], expected: Collection[str], missing: Collection[str]) -> int:
-    """Return the index of the first header row: the first with expected names, or the first that is not a title."""
+    """Return the index of the first header row: the first with expected names, or the first that is not a title.
+
+    `filled` holds the indices of the rows that are not empty.
+    """
     for i in filled if expected else ():
         if len({cell.strip() for cell in rows[i]} & set(expected)) >= max(1, len(expected) / 2):
             return i

@@ -173,15 +173,18 @@ class _Split:
         self.counts: NDArray[np.intp] = counts
 
     def broadcast(self, values: list) -> pa.Array:
-        """Return the entry of each cell in a list with one entry per frame; null for cells that are not numbers."""
+        """Return the entry of each cell in `values`, which has an entry for each distinct text around the digits.
+
+        Cells that are not numbers get null.
+        """
         return pa.array(values or [None]).take(self._codes) if values else pa.nulls(len(self._codes), pa.bool_())
 
     def interpret(self, style: NumberFormat) -> list[_Frame]:
-        """Return the frames as a format interprets them; frames of texts that are not numbers become empty."""
+        """Return each distinct parsed text around the digits as a format interprets it, empty if it is not valid."""
         return [_interpret_frame(frame, style) or _NO_FRAME for frame in self.frames]
 
     def fits(self, style: NumberFormat) -> pa.BooleanArray:
-        """Return a mask of the cells whose frame the format allows.
+        """Return a mask of the cells whose symbol, unit, magnitude and bound the format allows.
 
         A unit or percent sign must be present at every number except zero, because 0.5 and 50%, or 5 and 5 kg, may have
         different units.
@@ -200,7 +203,10 @@ _NO_FRAME = _Frame("", "", 0, False, False)
 
 @lru_cache(maxsize=1 << 14)
 def _parse_frame(text: str) -> _Frame | None:
-    """Return the parsed lead and tail of a number, which a zero byte separates, or None if it is not a number."""
+    """Return the parsed symbol, unit, magnitude and sign around the digits of a number, or None if invalid.
+
+    `text` holds the texts before and after the digits, separated by a zero byte.
+    """
     lead, tail = (pattern.fullmatch(part) for pattern, part in zip((_LEAD, _TAIL), text.split("\0"), strict=True))
     if lead is None or tail is None or (lead["open"] == "(") != (tail["close"] == ")"):
         return None
@@ -231,7 +237,7 @@ def _split_magnitude(word: str) -> tuple[str, int]:
 
 
 def _interpret_frame(frame: _Frame | None, style: NumberFormat) -> _Frame | None:
-    """Return the frame as a format interprets it: units such as m are magnitudes if its numbers are scaled."""
+    """Return the text around a number with ambiguous units such as m read as magnitudes if the format is scaled."""
     if frame is None or not style.scaled or frame.power or style.unit == frame.unit:
         return frame
     word, _, unit = frame.unit.partition(" ")
@@ -239,7 +245,7 @@ def _interpret_frame(frame: _Frame | None, style: NumberFormat) -> _Frame | None
 
 
 def _allows(style: NumberFormat, frame: _Frame) -> bool:
-    """Return True if a format allows the symbol, unit, magnitude and bound of a frame."""
+    """Return True if a format allows the symbol, unit, magnitude and bound around a number."""
     allowed = [style.symbol] if style.symbol == "%" else [style.symbol, ""]
     return (
         frame.symbol in allowed
@@ -290,7 +296,7 @@ def number_format(cells: pa.StringArray, prefers_comma: bool = False) -> tuple[N
 
 
 def _infer_frame_format(split: _Split) -> NumberFormat:
-    """Return the format without separators that fits the symbols, units and magnitudes of most numbers."""
+    """Return the format, without separators, of the symbols, units and magnitudes around most numbers."""
     frames = [(frame, int(n)) for frame, n in zip(split.frames, split.counts, strict=True) if frame is not None]
     symbols = {frame.symbol for frame, _ in frames} - {""}
     symbol = symbols.pop() if len(symbols) == 1 else ""
@@ -345,7 +351,7 @@ def has_leading_zeros(cells: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def _bodies_fit(bodies: pa.StringArray, style: NumberFormat) -> pa.BooleanArray:
-    """Return a mask of the bodies of digits that have the separators of the format."""
+    """Return a mask of the digit strings that have the decimal and thousands separators of the format."""
     decimal = "\\" + style.decimal if style.decimal == "." else style.decimal
     plain = rf"(?:[0-9]+(?:{decimal}[0-9]*)?|{decimal}[0-9]+){_EXPONENT}"
     if not style.thousands:

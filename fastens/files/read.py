@@ -494,7 +494,7 @@ def _describe_odd(values: pa.ChunkedArray, odd: pa.Array) -> str:
 
 
 def _advice(name: str, odd: pa.Array, type_: str) -> str:
-    """Return text that says how to read a column with odd values as `type_` or how to set them as missing."""
+    """Return text that says how to read a column as `type_`, or its `odd` values as missing."""
     codes = [text for text in odd.to_pylist() if text.strip().lower() in USUAL_CODES]
     if codes and len(codes) == len(odd):
         options = " ".join("--missing=" + shlex.quote(code) for code in codes)
@@ -506,8 +506,8 @@ def _advice(name: str, odd: pa.Array, type_: str) -> str:
 def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Sequence[str], has_sheet: bool) -> Any:
     """Return the table of one file, its notes, and True if its numbers have decimal commas.
 
-    `as_text` and `words` are the `text_columns` and `word_columns` of `read_csv`; `has_sheet` is True if the user passed
-    the sheet of the schema.
+    `as_text` and `words` are the `text_columns` and `word_columns` of `read_csv`. `has_sheet` is True if the user
+    passed the sheet of the schema.
     """
     format_ = format_of(path)
     open_file: Callable[[], Any] = opener(path)
@@ -601,7 +601,7 @@ def style_of(column: Column) -> NumberFormat:
 
 
 def words_of(columns: Mapping[str, Column]) -> list[str]:
-    """Return the text columns in which words such as NA and None are values."""
+    """Return the names of the text columns in which words such as NA and None are values."""
     return [name for name, column in columns.items() if column.type == TEXT and column.lenient]
 
 

@@ -169,23 +169,25 @@ def _columns_by_name(model: Any, method: str, predictions: Any, arguments: dict[
     return dict(zip(numbered([name for name, _ in columns]), (values for _, values in columns), strict=True))
 
 
-def _named_columns(model: Any, method: str, answer: Any, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
+def _named_columns(model: Any, method: str, predictions: Any, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the predictions for one batch as pairs of a column name, which may repeat, and values."""
-    if isinstance(answer, list):
+    if isinstance(predictions, list):
         named_columns: list[tuple[str, Any]] = []
-        of_targets = getattr(model, "classes_", [None] * len(answer))
-        for target, (target_answer, classes) in enumerate(zip(answer, of_targets, strict=True)):
+        of_targets = getattr(model, "classes_", [None] * len(predictions))
+        for target, (target_answer, classes) in enumerate(zip(predictions, of_targets, strict=True)):
             columns = _label_columns(
                 target_answer, ANSWERS[method], _axis_labels(model, method, target_answer.shape[1:], arguments, classes)
             )
             named_columns += [(f"{name} of target {target}", values) for name, values in columns]
         return named_columns
-    if is_frame(answer):  # each column of a frame has its own type
-        columns = nw.from_native(answer, eager_only=True).to_arrow().columns
+    if is_frame(predictions):  # each column of a frame has its own type
+        columns = nw.from_native(predictions, eager_only=True).to_arrow().columns
         return [(f"{ANSWERS[method]} {index}", column) for index, column in enumerate(columns)]
-    answer = np.asarray(dense(answer))
+    predictions = np.asarray(dense(predictions))
     classes = getattr(model, "classes_", None)
-    return _label_columns(answer, ANSWERS[method], _axis_labels(model, method, answer.shape[1:], arguments, classes))
+    return _label_columns(
+        predictions, ANSWERS[method], _axis_labels(model, method, predictions.shape[1:], arguments, classes)
+    )
 
 
 def _label_columns(predictions: Any, name: str, axis_labels: list[list[str]]) -> list[tuple[str, Any]]:

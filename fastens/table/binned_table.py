@@ -200,7 +200,7 @@ class BinningOptions:
 
     @property
     def reading(self) -> Reading:
-        """Reading of the table by the encoder."""
+        """Return the options with which the encoder reads the table."""
         return Reading(
             self.categorical_features,
             self.missing_is_category,
@@ -547,14 +547,14 @@ class BinnedTable(RowSource):
 
     # Access by fits --------------------------------------------------
 
-    def with_columns(self, arguments: dict[str, Any]) -> list[Any]:
+    def with_columns(self, given: dict[str, Any]) -> list[Any]:
         """Return the table without targets and weights, followed by the value of each argument of `fit`.
 
         Arguments that are None or a column name are replaced by the table's own targets or weights.
         """
         stored = {"y": (self.y, self.y_name), "sample_weight": (self.sample_weight, None)}
         resolved = []
-        for what, value in arguments.items():
+        for what, value in given.items():
             table_value, name = stored.get(what, (None, None))
             is_name = isinstance(value, str) or (are_texts(value) and list(value) == name)
             if is_name and (value != name or table_value is None):

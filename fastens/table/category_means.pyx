@@ -15,7 +15,10 @@ cdef inline float64_t _shrunk_mean(float64_t total, float64_t weight, float64_t 
 def category_sums(
     const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, float64_t[:, ::1] sums
 ):
-    """Add (weight * target, weight * target**2, weight) of each row to sums[category]; skip rows that are NaN."""
+    """Add (weight * target, weight * target**2, weight) of each row to sums[category]; skip missing categories.
+
+    `column` holds category positions, with NaN for missing values.
+    """
     cdef Py_ssize_t i, category
     cdef float64_t weight = 1.0
     with nogil:

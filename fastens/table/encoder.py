@@ -292,7 +292,7 @@ class InputEncoder:
         return self.with_more_categories([None if new is None else without_same(new, old or []) for new, old in pairs])
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:
-        """Return an encoder that stores values from another table for its categories; only imported models differ."""
+        """Return this encoder; encoders that store hashes of categories override this to store the given categories."""
         return self
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
@@ -586,7 +586,7 @@ def _check_seen(table: Table, index: int, positions: Floats) -> None:
 
 
 def _are_distinct(values: Any, allowed_type: Any) -> bool:
-    """Return True if values are a list of distinct objects of type `kind`, none of them missing."""
+    """Return True if values are a list of distinct objects of type `allowed_type`, none of them missing."""
     return (
         isinstance(values, list)
         and all(isinstance(value, allowed_type) and not is_missing(value) for value in values)

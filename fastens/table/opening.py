@@ -170,7 +170,7 @@ def split_columns(X: Any, *, keep_names: bool = False, **arguments: Any) -> list
     names = {
         what: value
         for what, value in arguments.items()
-        if _may_name(what, value) and _does_name(what, value, frame, header)
+        if _may_name(what, value) and _names_columns(what, value, frame, header)
     }
     if not names:
         return [open_batches(X) if is_stream(X) else X, *arguments.values()]
@@ -204,17 +204,17 @@ def are_texts(value: Any) -> bool:
 
 
 def _may_name(parameter: str, value: Any) -> bool:
-    """Return True if the value of parameter `what` may name columns; a number as weight applies to all rows."""
+    """Return True if the value of `parameter` may name columns; a number as weight applies to all rows."""
     if parameter in ("sample_weight", "sample_weight_val") and isinstance(value, bool | int | float | np.number):
         return False
     return is_label(value) or (parameter in ("y", "y_val") and isinstance(value, list) and bool(value))
 
 
-def _does_name(parameter: str, value: Any, frame: Any, header: list[Any]) -> bool:
-    """Return True if a value that may name columns does name columns of a frame with these names.
+def _names_columns(parameter: str, value: Any, frame: Any, header: list[Any]) -> bool:
+    """Return True if the value of `parameter`, which may name columns, does name columns of `frame`.
 
-    A list with one item per row of a table in memory holds the targets themselves. Numbers in a list are names only if
-    the columns of the frame have names other than their positions.
+    `header` holds the names of its columns. A list with one item per row of a table in memory holds the targets
+    themselves. Numbers in a list are names only if the columns of the frame have names other than their positions.
     """
     if isinstance(value, str):
         return True
@@ -232,7 +232,7 @@ def _does_name(parameter: str, value: Any, frame: Any, header: list[Any]) -> boo
 
 
 def _listed_names(value: Any, header: list[Any]) -> list[Any]:
-    """Return one name, or a list of names, as a list of normalised names."""
+    """Return one name, or a list of names, as a list of normalised names; `header` holds the existing names."""
     is_one = not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in header)
     return [plain_name(value)] if is_one else list(map(plain_name, value))
 
@@ -325,7 +325,7 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
 def _open_fit_table(model: Any, arguments: dict[str, Any], from_table: list[str]) -> tuple[bool, MemoryLimits | None]:
     """Replace X among the arguments of `fit` by the opened table, and use the targets and weights that it holds.
 
-    `supplied` names the arguments that a BinnedTable may supply itself. Returns True if the arguments changed, and
+    `from_table` names the arguments that a BinnedTable may supply itself. Returns True if the arguments changed, and
     the memory limit of a table in memory that the model itself cannot check.
     """
     X: Any = arguments.get("X")

@@ -251,6 +251,7 @@ class Batches(RowSource):
 
     @on_rows.setter
     def on_rows(self, function: Callable[[int | None], None] | None) -> None:
+        """Set the callback, which is called as described in the property."""
         self._reader.on_rows = function
 
     def compared(self) -> Batches:
@@ -429,7 +430,7 @@ def _make_reader(source: Any, folder: str | None = None) -> Reader:
 
 
 def _function_reader(source: Callable[[], Any]) -> Reader:
-    """Return a Reader that calls a function for each pass, which returns a table or source."""
+    """Return a Reader that calls `source` in each pass, which returns a table or a source."""
 
     def opened() -> Reader:
         table = source()

@@ -177,15 +177,15 @@ class Table:
 
     def dates(self) -> dict[int, tuple[str, ...]]:
         """Return the indices of date columns, each with the date parts that may be informative; empty without names."""
-        parts = map(parts_to_learn, self._columns_of_any_type())
+        parts = map(parts_to_learn, self._columns_unless_numbers())
         return {index: part_names for index, part_names in enumerate(parts) if part_names}
 
     def lists(self) -> set[int]:
         """Return the indices of columns of lists, such as embeddings; empty for tables without names."""
-        return {index for index, column in enumerate(self._columns_of_any_type()) if holds_lists(column)}
+        return {index for index, column in enumerate(self._columns_unless_numbers()) if holds_lists(column)}
 
-    def _columns_of_any_type(self) -> list[Any]:
-        """Return the columns of a table with names, or an empty list if the table holds only numbers."""
+    def _columns_unless_numbers(self) -> list[Any]:
+        """Return the columns, or an empty list if the table has no names or holds only numbers."""
         return [] if self.names is None or self.array is not None or self.block is not None else self.arrays
 
     def days(self, index: int) -> Floats:
@@ -361,7 +361,7 @@ def join_categorical_flags(parts: Sequence[Sequence[bool | None]]) -> list[bool 
 
 
 def join_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple[str, ...]]:
-    """Return the date columns of any part of a table, each with the longest list of date parts."""
+    """Return the date columns of all parts by index, each with the longest list of date parts in any part."""
     longest: dict[int, tuple[str, ...]] = {}
     for part in parts:
         longest |= {index: names for index, names in part.items() if len(names) > len(longest.get(index, ()))}
@@ -409,7 +409,7 @@ class ArrayTable(Table):
     def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
         """Return the rows at these indices in C order, copied in blocks so that Ctrl-C is handled promptly.
 
-        `narrows` copies as `narrow_dtype`.
+        If `narrows` is True, the copy has the type that `narrow_dtype` returns.
         """
         X = self.source
         if not isinstance(X, np.ndarray) or X.ndim != 2:
@@ -505,11 +505,11 @@ def converted(array: NDArray[Any]) -> Any:
     return in_blocks(ConvertedRows.of_array(array))
 
 
-def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
+def table_from_array(X: Any, owner: str, min_rows: int = 1) -> ArrayTable:
     """Return a table over an array, a sequence or a sparse matrix; raise ValueError if it has too few rows."""
     if is_plain(X):
         return ArrayTable(X)
-    array = checked_array(X, owner, fewest)
+    array = checked_array(X, owner, min_rows)
     return SparseTable(canonical(array)) if sparse.issparse(array) else ArrayTable(np.asarray(array))
 
 
@@ -772,6 +772,7 @@ class PandasTable(FrameTable):
         return super().numbers(index, rows) if numbers is None else numbers_of(numbers, self.name(index))
 
     def _factorize(self, index: int) -> Factorized:
+        """Return a column that does not hold dates as codes and distinct values."""
         return factorize_array(self.arrays[index], lambda: self._series[index])
 
 

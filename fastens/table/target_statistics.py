@@ -127,9 +127,9 @@ class Targets:
     weights_before_classes: Array | None = None
 
     def scaled(self) -> Targets:
-        """Return the targets with fractional weights scaled to a mean of 1; integer weights are unchanged.
+        """Return the targets with weights divided by their mean, unless all weights are integers.
 
-        If the sample weights are integers, the mean is taken over copies.
+        If class weights made integer sample weights fractional, the total weight becomes the number of copies.
         """
         weights, before_classes, comm = self.weights, self.weights_before_classes, self.comm
         if weights is None:

@@ -269,13 +269,13 @@ class TrainingData(NamedTuple):
         return self._replace(X=X if self.rows is None or self.is_cut else X[self.rows])
 
     def weighted(self, weight: NDArray[np.float64] | None) -> TrainingData:
-        """Return the data with weights that include class weights; the sample weights are kept separately."""
+        """Return the data with `weight`, which may include class weights, and the sample weights kept separately."""
         if weight is self.sample_weight or self.sample_weight is None:
             return self._replace(sample_weight=unless_ones(weight, self.comm))
         return self._replace(sample_weight=weight, weight_before_classes=self.sample_weight)
 
     def of_all_ranks(self) -> AllRows:
-        """Return the row counts and weights of all ranks, which all ranks must call together."""
+        """Return the row counts and weights of all ranks; all ranks must call this together."""
         return AllRows(self)
 
 

@@ -88,7 +88,10 @@ cdef int _string_layout(const char* format):
 
 
 cdef Source _locate_strings(const ArrowArray* array, int layout) noexcept:
-    """Return the location of the strings of a non-empty Arrow array; empty arrays may lack buffers."""
+    """Return the Source (buffers and offsets) of the strings of an Arrow array, which must not be empty.
+
+    Empty arrays may lack buffers.
+    """
     cdef Source source
     cdef int64_t last = array.offset + array.length
     memset(&source, 0, sizeof(Source))
@@ -131,7 +134,7 @@ cdef inline int64_t _copy_indices(
 cdef int64_t _read_indices(
     const ArrowArray* array, char format, int32_t start, uint8_t[::1] present, int32_t[::1] out
 ):
-    """Call `_copy_indices` for the index type of a dictionary-encoded array, which is an Arrow format character.
+    """Call `_copy_indices` for a dictionary-encoded array whose indices have the Arrow format character `format`.
 
     Returns the first row whose index is outside the dictionary, or the number of rows if there is none.
     """

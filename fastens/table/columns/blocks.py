@@ -68,7 +68,7 @@ def _column_extremes(X: NDArray[Any] | list[Any], reduce: Any, n_rows: int | Non
 
 
 def _code_range(X: NDArray[Any] | list[Any], low: NDArray[Any], n_values: int, n_threads: int) -> CodedBlock | None:
-    """Return the codes, or None if a number is below the `low` of its column or at least `n_values` above it."""
+    """Return the codes value - low + 1 and the categories, or None if a value is not within `n_values` of its `low`."""
     dtype = NARROW_TYPES[n_values > NARROW]
     unsigned = np.dtype(f"u{low.itemsize}")
     n_parts = 1 if n_threads == 1 else PARTS * n_threads

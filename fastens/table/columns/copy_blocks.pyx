@@ -45,7 +45,7 @@ cdef inline uint64_t _encode_column(
 ) noexcept nogil:
     """Write value - low + 1 of `n` values that are `stride` bytes apart, truncated to the code type, to `codes`.
 
-    Returns the bitwise OR of all differences at full width, so that the caller can detect overflow.
+    Returns the bitwise OR of all value - low at full width, so that the caller can detect overflow.
     """
     cdef Py_ssize_t i
     cdef unsigned_t offset, bits = 0
@@ -65,7 +65,7 @@ cdef inline uint64_t _encode_column(
 cdef inline uint64_t _encode_row(
     const unsigned_t* values, const unsigned_t* lows, Py_ssize_t n, code_t* codes
 ) noexcept nogil:
-    """Write value - low + 1 for the value of each column in a row; return the bitwise OR of all differences."""
+    """Write value - low + 1 for the value of each column in a row; return the bitwise OR of all value - low."""
     cdef Py_ssize_t i
     cdef unsigned_t offset, bits = 0
     for i in range(n):
@@ -87,7 +87,7 @@ cdef uint64_t _encode_tile(
     const char* values, Py_ssize_t stride, const unsigned_t* lows, Py_ssize_t n, Py_ssize_t n_columns, code_t* codes,
     Py_ssize_t codes_stride
 ) noexcept nogil:
-    """Write the codes of at most TILE rows and columns by column; return the bitwise OR of all differences."""
+    """Write the codes of `n` rows and `n_columns` columns by column; return the bitwise OR of all value - low."""
     # Rows are read in memory order. Interleaving log2(n) times transposes them.
     cdef code_t[TILE * TILE] tile
     cdef code_t[TILE * TILE] other
@@ -109,7 +109,7 @@ cdef uint64_t _encode_tile(
 
 
 cdef inline uint64_t _encode_tiles(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
-    """Write the codes of a part that is stored by row, tile by tile; return the bitwise OR of all differences."""
+    """Write the codes of a part that is stored by row, tile by tile; return the bitwise OR of all value - low."""
     cdef Py_ssize_t stride = part.columns[0].stride
     cdef uint64_t bits = 0
     cdef Py_ssize_t across, down
@@ -124,7 +124,7 @@ cdef inline uint64_t _encode_tiles(Part part, const unsigned_t* lows, code_t* co
 
 
 cdef inline uint64_t _encode_block(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
-    """Write the codes of a part of the rows; return the bitwise OR of all differences."""
+    """Write the codes value - low + 1 of a part of the rows; return the bitwise OR of all value - low."""
     cdef uint64_t bits = 0
     cdef Py_ssize_t j
     cdef Column column
@@ -172,7 +172,7 @@ cdef uint64_t _encode_part(
 ) noexcept nogil:
     """Write the codes of a part and mark them in `present`; stop early if a code is too large.
 
-    Returns the bitwise OR of all differences.
+    Returns the bitwise OR of all value - low.
     """
     cdef uint64_t bits = 0
     cdef Py_ssize_t block, j
@@ -269,9 +269,9 @@ def code_block(
 ):
     """Write the codes of a table, value - low of its column + 1, to `codes` of shape (n_columns, n_rows).
 
-    Differences wrap around like unsigned integers. Each of the parts of the rows sets present[part, column, code -
-    1] for the codes that occur in it. `present` has an entry for each possible code and one more, and must be all
-    zeros, as must `n_first`. Return False, with undefined output, if a code is out of range.
+    Differences wrap around like unsigned integers. Each part of the rows sets present[part, column, value - low] for
+    its values. `present` has an entry for each possible difference and one more, and must be all zeros, as must
+    `n_first`. Return False, with undefined output, if a difference is out of range.
     """
     cdef Py_ssize_t j
     cdef bint by_rows = X.strides[1] == <Py_ssize_t> sizeof(unsigned_t) < X.strides[0]
@@ -361,7 +361,7 @@ def integer_range(const number_t[:] values):
 
 
 def write_offsets(const number_t[:] values, number_t low, offset_t[::1] out, uint8_t[::1] present):
-    """Write x - low of each number, or the last index of `present` for NaN, to `out`; set present[out]."""
+    """Write x - low of each number, or the last index of `present` for NaN, to `out`; set present[offset] of each."""
     cdef Py_ssize_t i
     cdef number_t x
     cdef offset_t offset

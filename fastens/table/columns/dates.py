@@ -101,18 +101,18 @@ def parts_to_learn(column: Any) -> tuple[str, ...]:
 
 def _parts_of_objects(values: Iterable[Any]) -> tuple[str, ...]:
     """Return the names of the date parts of objects; empty unless the first that is not missing is a date."""
-    if not _is_date(_first(values)):
+    if not _is_date(_first_present(values)):
         return ()
     return CALENDAR if all(type(value) is datetime.date or is_missing(value) for value in values) else PARTS
 
 
 def holds_objects_of_time(values: Iterable[Any]) -> bool:
     """Return True if the first object that is not missing is a date, a duration or a time of day."""
-    first = _first(values)
+    first = _first_present(values)
     return _is_date(first) or _is_duration(first)
 
 
-def _first(values: Iterable[Any]) -> Any:
+def _first_present(values: Iterable[Any]) -> Any:
     """Return the first value that is not missing, or None."""
     return next((value for value in values if not is_missing(value)), None)
 
@@ -171,7 +171,7 @@ def _arrow_as_numpy(column: Any) -> NDArray[Any]:
 def _objects_as_times(values: NDArray[np.object_], name: str) -> NDArray[Any]:
     """Return objects that are all dates, or all durations and times of day, as a NumPy array of times."""
     objects = values.tolist()
-    are_dates = _is_date(_first(objects))
+    are_dates = _is_date(_first_present(objects))
     kind, what, is_one, as_number = (
         ("M8[us]", "dates", _is_date, _as_instant) if are_dates else ("m8[us]", "durations", _is_duration, _as_duration)
     )
@@ -254,7 +254,7 @@ def days_of_series(column: nw.Series, name: str) -> Floats:
     values = column.to_list() if column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) else None
     if values is None:
         raise ValueError(f"Column {name} must hold dates, as in fit; it holds {column.dtype}.")
-    if _is_date(_first(values)):  # the categories are dates
+    if _is_date(_first_present(values)):  # the categories are dates
         return elapsed_days(times_of(np.array(values, dtype=object), name))
     return elapsed_days(dates_of_texts(values, name))
 

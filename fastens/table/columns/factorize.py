@@ -201,7 +201,7 @@ def factorize(column: Any) -> Factorized:
 
 
 def factorize_array(array: Any, make_series: Callable[[], Any]) -> Factorized:
-    """Return the codes and values of a pandas column's array; `series` is called if its type needs a Series."""
+    """Return the codes and values of a pandas column's array; `make_series` is called if its type needs a Series."""
     factorized = _factorize_pandas(array)
     return _factorize_by_method(make_series()) if factorized is None else factorized
 
@@ -383,15 +383,15 @@ def _factorize_fixed_width(values: NDArray[Any]) -> Factorized:
 
 def _factorize_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Factorize objects by identity, or strings by their characters; return None for other types of objects."""
-    distinct = _encode_objects(np.asarray(_Pointers(values)))
+    distinct = _encode_addresses(np.asarray(_Pointers(values)))
     objects = values[distinct.rows].tolist()
     if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, objects))):
         return None
     return Factorized(distinct.codes, [plain_value(value) for value in objects])
 
 
-def _encode_objects(addresses: NDArray[np.int64]) -> Distinct:
-    """Return the codes of objects, given by their addresses: by identity if few are distinct, else by value."""
+def _encode_addresses(addresses: NDArray[np.int64]) -> Distinct:
+    """Return a Distinct of the objects at these addresses: by identity if few are distinct, otherwise by value."""
     n_rows, head = len(addresses), addresses[:FIRST_OBJECTS]
     many = FIRST_OBJECTS - FIRST_OBJECTS // 8
     if n_rows < MAX_OBJECTS or Distinct(FIRST_OBJECTS, many).add_words(head):
@@ -487,7 +487,7 @@ def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[An
 
 
 def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> dict[Any, Any]:
-    """Return `same_categories` of the values of a column that are not categories.
+    """Return a dict from values of column `name` that are not categories to categories with the same spelling.
 
     Warns if values of a type that is new since `fit` do not match.
     """
@@ -510,7 +510,7 @@ def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> 
 
 
 def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
-    """Return the values that equal no category and match none of another type by spelling."""
+    """Return the values that equal no category and match no category of another type by spelling."""
     category_set = set(categories)
     new = [value for value in values if value not in category_set]
     same = {} if _are_of_one_type(new, categories) else same_categories(new, categories)

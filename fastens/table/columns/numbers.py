@@ -121,7 +121,10 @@ def has_large_integers(column: Any) -> bool:
 
 
 def _times_as_numbers(column: Any, name: str, takes_dates: bool) -> Floats:
-    """Return dates as days since 1970, or durations and times of day as seconds."""
+    """Return durations and times of day as seconds, and dates as days since 1970.
+
+    Raises ValueError for dates unless `takes_dates` is True.
+    """
     times = times_of(column, name)
     if times.dtype.kind == "m":
         return seconds_of(times)
@@ -182,7 +185,7 @@ def _not_a_number(name: str, row: int, value: Any) -> ValueError:
 
 
 def _not_numbers(name: str, column_type: Any) -> ValueError:
-    """Return the ValueError for a column whose type, `content`, is not numeric, with advice."""
+    """Return the ValueError for a column whose type, `column_type`, is not numeric, with advice."""
     return ValueError(f"Column {name} must hold numbers; it holds {column_type}. {ADVICE}")
 
 
