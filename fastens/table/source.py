@@ -295,15 +295,15 @@ class TableParts(RowSource):
 
     def parts(self) -> Iterator[Any]:
         """Yield the rows as tables of the same kind; yield one empty table if there are no rows."""
-        for table in self._iter_tables() if len(self) else self._tables[:1]:
+        for table in self._read() if len(self) else self._tables[:1]:
             for start in range(0, max(len(table), not len(self)), BATCH_ROWS):
                 part = table[start : start + BATCH_ROWS]
                 if self._chosen is not None:
                     part = part[:, self._chosen]
                 yield part.to_native() if self._is_frame else part
 
-    def _iter_tables(self) -> Iterator[Any]:
-        """Yield the opened tables one by one."""
+    def _read(self) -> Iterator[Any]:
+        """Yield the opened tables one by one; subclasses override this to drop tables after reading."""
         yield from self._tables
 
     def select(self, columns: Iterable[Any]) -> TableParts:
