@@ -365,7 +365,10 @@ def content_of(path: str) -> bytes:
 
 
 def read_as_text(path: str, format_: str, sheet: str | None, is_named: bool) -> tuple[bytes, list[str] | None]:
-    """Return a workbook or ARFF file as CSV text, and the names of its text columns if the format declares them."""
+    """Return a workbook or ARFF file as CSV text, and the names of its text columns if the format declares them.
+
+    `sheet` and `is_named` are as `table` and `is_named` of `read_other`.
+    """
     rows, texts = _rows_of_excel(path, sheet, is_named) if format_ == EXCEL else rows_of_arff(content_of(path))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -409,7 +412,10 @@ def _open_only_file(path: str, file: Any) -> Any:
 
 
 def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | None) -> pa.Table:
-    """Return a table of an SQLite database, which is read from `content` if that is not None."""
+    """Return a table of an SQLite database, which is read from `content` if that is not None.
+
+    `table` and `is_named` are as in `read_other`.
+    """
     import sqlite3
 
     name = Path(path).absolute().as_posix()
@@ -431,7 +437,10 @@ def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | 
 
 
 def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[list[Any]], None]:
-    """Return the cells of a workbook sheet as rows of CSV values, and None, because no types are declared."""
+    """Return the cells of a workbook sheet as rows of CSV values, and None, because no types are declared.
+
+    `sheet` and `is_named` are as `table` and `is_named` of `read_other`.
+    """
     try:
         from python_calamine import CalamineError, CalamineWorkbook, PasswordError
     except ModuleNotFoundError as error:

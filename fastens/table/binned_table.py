@@ -657,7 +657,7 @@ def _split_training_data(source: Any, y: Any, sample_weight: Any) -> TrainingDat
 
 
 def _target_layout(y: NDArray[Any]) -> tuple[Any, ...]:
-    """Return the properties that appended targets must share with the targets of the table."""
+    """Return the shape of a row, the field names and a string flag of targets, which appended targets must share."""
     return y.shape[1:], y.dtype.names, y.dtype.kind == "U"
 
 

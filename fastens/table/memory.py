@@ -194,7 +194,7 @@ def _needs_of_members(model: Any, shape: FitShape) -> MemoryNeeds:
 
 
 def held_in_addition(model: Any, shape: FitShape) -> tuple[int, int, int]:
-    """Return the bytes held during base fits and the bytes of their models, and the number of parallel base fits."""
+    """Return the bytes held during base fits, the bytes of all base models, and the number of parallel base fits."""
     params, members = model.get_params(deep=False), model._base_estimators()
     n_values, n_fits, cv = shape.n_rows * shape.n_columns, params.get("n_estimators", 1), params.get("cv", 0)
     n_folds = 5 if cv is None else cv if isinstance(cv, int) else getattr(cv, "n_splits", 5)

@@ -694,7 +694,7 @@ def cluster_of(X: Any) -> str | None:
 
 
 def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, arguments: dict[str, Any]) -> Any:
-    """Return the result of a method for a table that is distributed over a cluster."""
+    """Return the result of a method of `model` for a distributed table X; `arguments` holds the others by name."""
     if not _HANDLERS:
         import_module(_WING)
     return _HANDLERS[cluster_of(X) or ""](method, model, X, arguments)

@@ -199,7 +199,7 @@ cdef int64_t _encode_missing(HashTable* table, int64_t row) noexcept nogil:
 cdef inline int64_t _encode_value(
     HashTable* table, const Source* source, Layout layout, int64_t index, int64_t row
 ) noexcept nogil:
-    """Return the code of the value at `index` of `source`, after adding it if it is new."""
+    """Return the code of the value at `index` of `source`, after adding it, with its first `row`, if it is new."""
     cdef Text text
     cdef const char* end
     cdef uint64_t word
